@@ -45,3 +45,21 @@ def test_baselines_are_columns_beside_the_models(model: Path, data: Path, tmp_pa
     page = (tmp_path / "out" / "evaluation.html").read_text()
     assert baselines.LINEAR in page and "no network" in page
     assert main(words) == 0  # nothing is repeated or refused
+
+
+def test_settings_of_training_do_not_concern_the_frozen_encoder(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
+    suite = tmp_path / "toys.toml"
+    suite.write_text('title = "toys"\n[[task]]\nname = "sst2"\nfolders = ["sst-2"]\n')
+    words = ["evaluate", str(model), "--suite", str(suite), "--data", str(data), "--device", "cpu"]
+    words += ["--finetune.epochs", "0.1", "--finetune.limit-train", "16", "--no-baselines"]
+    frozen = ["--baseline-model", str(model)]
+    assert main([*words, "--out", str(tmp_path / "a"), *frozen]) == 0
+    teacher = str(tmp_path / "a/tasks/toy/sst2")
+    learning = ["--finetune.teacher", teacher, "--finetune.teacher-weight", "0.25"]
+    assert main([*words, "--out", str(tmp_path / "b"), *frozen, *learning]) == 0
+    hybrid = ["--finetune.head", "bag", "--finetune.train-separately"]
+    assert main([*words, "--out", str(tmp_path / "c"), *frozen, *hybrid]) == 0
+    rows = [json.loads((tmp_path / name / "evaluation.json").read_text())["rows"][0] for name in "abc"]
+    assert len({row["scores"]["toy (frozen)"]["median"] for row in rows}) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.stats import spearmanr
 import electra
 from electra.finetuning.heads.parts.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import baselines
+from electra.finetuning.runner import all_seeds, baselines, encoder_baselines
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
@@ -137,3 +139,27 @@ def test_another_encoder_is_scored_without_training(
     # One word decides the label, so a mean of word vectors is enough.
     assert rows["token vectors of modern"]["eval_accuracy"] > 0.95
     assert {"frozen encoder", "frozen encoder of modern"} <= rows.keys()
+
+    without = replace(settings, out=tmp_path / "later", baseline_model=None)
+    assert "token vectors of modern" not in finetune(str(electra_folder), without)["baselines"]
+    later = replace(settings, out=tmp_path / "later")
+    assert finetune(str(electra_folder), later)["baselines"] == rows
+
+
+@pytest.mark.parametrize("pooling", [None, "cls"])
+def test_the_frozen_baseline_is_the_model_of_the_frozen_head(
+    pooling: str | None, modern_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (all_seeds, encoder_baselines):  # the pooling in an encoder's settings
+        monkeypatch.setattr(module, "encoder_pooling", lambda loaded, task: pooling)
+    data = toy_task.write_classification(tmp_path / "data", train=60, dev=40)
+    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.1, baselines=True)
+    frozen_settings = toy_task.settings(
+        tmp_path / "frozen", data, "classification", head="frozen", epochs=None
+    )
+    baseline = finetune(str(modern_folder), settings)["baselines"]["frozen encoder"]
+    results = finetune(str(modern_folder), frozen_settings)
+    assert json.loads((tmp_path / "frozen/finetune.json").read_text())["settings"]["pooling"] == (
+        pooling or "mean"
+    )
+    assert baseline == {key: results[key] for key in baseline}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from electra.commands.framework.main import main
 from electra.data.lines import guess_encoding
+from electra.finetuning.predict import open_predictor, predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
 from electra.finetuning.settings import Settings
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.testing import toy_task
 
 TRAIN = "text;topic\n" + "".join(f"Fall {i}, schön;{('Küche', 'Straße')[i % 2]}\n" for i in range(20))
@@ -96,6 +100,93 @@ def test_a_test_file_may_have_other_columns(tmp_path: Path) -> None:
     assert dataset.splits["test"][0].texts == ("a film",)
     assert "test: no column body: text is read instead" in dataset.notes
     assert dataset.splits["test"][0].row == {"number": "7", "text": "a film"}
+
+
+def test_other_files_are_read_from_the_columns_of_the_training_file(
+    tmp_path: Path, modern_folder: Path
+) -> None:
+    """Also if they have others with usual names, which would otherwise be preferred."""
+    data, rows = tmp_path / "data", [(f"a film {i}", f"my town {i % 5}", str(i % 2)) for i in range(40)]
+    data.mkdir()
+    plain = "text_a,text_b,class\n" + "".join(f"{a},{b},{label}\n" for a, b, label in rows)
+    more = "sentence1,sentence2,label,text_a,text_b,class\n"
+    more += "".join(f"x,y,{1 - int(label)},{a},{b},{label}\n" for a, b, label in rows)
+    (data / "train.csv").write_text(plain)
+    for name, table in (("dev", more), ("test", more)):
+        (data / f"{name}.csv").write_text(table)
+    settings = toy_task.settings(tmp_path / "out", data, "pair", epochs=0.1)
+    dataset = read(settings)
+    for split in ("dev", "test"):
+        assert [(*example.texts, example.gold) for example in dataset.splits[split]] == rows
+    finetune(str(modern_folder), settings)
+    expected = predict(str(tmp_path / "out"), data / "train.csv")
+    actual = predict(str(tmp_path / "out"), data / "dev.csv")
+    assert np.array_equal(np.stack(actual.values), np.stack(expected.values))
+
+
+@pytest.mark.parametrize("head", ["transformers", "frozen"])
+def test_numbers_of_pairs_and_of_single_texts_are_not_mixed(
+    head: str, tmp_path: Path, modern_folder: Path
+) -> None:
+    tables = {
+        "pairs": "text_a,text_b,score\n" + "".join(f"a film {i},my town,{i / 10}\n" for i in range(20)),
+        "single": "text,score\n" + "".join(f"a film {i},{i / 10}\n" for i in range(20)),
+    }
+    files = {name: tmp_path / f"{name}.csv" for name in tables}
+    for name, table in tables.items():
+        files[name].write_text(table)
+        settings = toy_task.settings(
+            tmp_path / name, files[name], "regression", head=head, epochs=None if head == "frozen" else 0.1
+        )
+        finetune(str(modern_folder), settings)
+    for name, other, inputs in (("pairs", "single", ["a film"]), ("single", "pairs", [("a film", "a town")])):
+        expected = "single texts" if name == "single" else "pairs of texts"
+        with pytest.raises(DataError, match=f"expected {expected}, as in training"):
+            predict(str(tmp_path / name), files[other])
+        with pytest.raises(ElectraError, match=r"expected|must name"):
+            open_predictor(str(tmp_path / name)).texts(inputs)
+        student = toy_task.settings(
+            tmp_path / "out", files[other], "regression", epochs=0.1, teacher=tmp_path / name
+        )
+        with pytest.raises(ConfigError, match="the teacher reads"):
+            finetune(str(modern_folder), student)
+        unlabelled = replace(student, teacher=tmp_path / other, unlabelled=files[name])
+        with pytest.raises(DataError, match="but the training data has"):
+            finetune(str(modern_folder), unlabelled)
+    assert not (tmp_path / "out").exists()
+
+
+def test_predictions_keep_the_input_and_name_it(
+    tmp_path: Path, modern_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task, table in (
+        ("classification", "text,label\n" + "".join(f"a film {i},{i % 2}\n" for i in range(20))),
+        ("pair", "text_a,text_b,label\n" + "".join(f"a film {i},my town,{i % 2}\n" for i in range(20))),
+    ):
+        (tmp_path / f"{task}.csv").write_text(table)
+        settings = toy_task.settings(tmp_path / task, tmp_path / f"{task}.csv", task, epochs=0.1)
+        finetune(str(modern_folder), settings)
+    model, file = str(tmp_path / "classification"), tmp_path / "new.csv"
+    file.write_text("text,predicted,probability\na film,mine,sure\n")
+    assert main(["predict", model, str(file), "--out", str(tmp_path / "out.csv")]) == 0
+    [row] = csv.DictReader((tmp_path / "out.csv").read_text().splitlines())
+    assert (row["predicted (input)"], row["probability (input)"]) == ("mine", "sure")
+    assert row["predicted"] in "01" and float(row["probability"]) > 0
+    capsys.readouterr()
+
+    def refused(*words: str) -> str:
+        assert main(["predict", *words]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "/electra-" not in line and "standard-input" not in line
+        return line
+
+    assert "--out" in refused(model, str(file), "--out", str(file))
+    assert file.read_text() == "text,predicted,probability\na film,mine,sure\n"
+    assert "the text" in refused(model, "")
+    assert "the text: no column" in refused(str(tmp_path / "pair"), "a fine film")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a film\n\xff\xfe\n")))
+    assert "standard input:2: not UTF-8" in refused(model, "-")
+    assert main(["predict", model, "text, a fine film"]) == 0  # not a header
 
 
 def test_labels_absent_from_training_are_scored_as_wrong(tmp_path: Path, modern_folder: Path) -> None:

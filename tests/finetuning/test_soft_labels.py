@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,10 @@ def test_what_cannot_teach_is_refused_before_anything_is_written(
         finetune(student, toy_task.settings(out, regression_folder, task="regression", teacher=teacher))
     assert other_answers.value.key == "teacher"
     with pytest.raises(ConfigError) as fitted:
-        finetune(student, settings(out, sst2_folder, teacher=teacher, head="frozen"))
+        finetune(student, replace(settings(out, sst2_folder, teacher=teacher, head="frozen"), epochs=None))
     assert fitted.value.key == "head"
+    with pytest.raises(ConfigError, match="teacher_weight"):
+        finetune(student, settings(out, sst2_folder, teacher=None, teacher_weight=0.25))
     with pytest.raises(ConfigError):
         settings(out, sst2_folder, unlabelled=tmp_path / "texts.txt")
     with pytest.raises(ConfigError):
