@@ -52,7 +52,7 @@ class Predict(
     out: Source | None = None
     """The file to write, with the columns of the input and the predictions (default: print them). Its
     extension sets the format: .tsv, .csv, .jsonl, .parquet, or .json (for questions, in the format of the
-    official SQuAD scorer).
+    official SQuAD scorer). A column of the input with the name of a prediction gets the ending " (input)".
     """
     format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
     """The output format (default: by the extension of --out; tsv on the terminal)."""

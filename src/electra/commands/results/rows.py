@@ -29,12 +29,12 @@ class Rows(list[dict[str, Any]]):
         return list(dict.fromkeys(key for row in self for key in row))
 
     def __repr__(self) -> str:
-        columns = self.columns()
+        columns, names = self.columns(), [str(name) for name in self.columns()]  # pandas names some 0, 1, ...
         cells = [[cell(row.get(name)) for name in columns] for row in self[:MAX_ROWS_SHOWN]]
-        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
         lines = [
             "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
-            for line in (columns, *cells)
+            for line in (names, *cells)
         ]
         more = [f"... {len(self)} rows"] if len(self) > MAX_ROWS_SHOWN else []
         return "\n".join([*lines, *more])
@@ -94,7 +94,7 @@ def cell(value: object) -> str:
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Returns an HTML table. Everything is escaped."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in columns)
     body = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
     )
