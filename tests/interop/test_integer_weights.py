@@ -83,6 +83,19 @@ def test_4_bits_are_stored_again_without_a_change() -> None:
         assert torch.equal(first[name], again[name]), name
 
 
+def test_tiny_values_are_stored_again_without_a_change() -> None:
+    """Where the scales come close to the smallest normal float16, for which a share of them is too small."""
+    draw, kinds = torch.Generator().manual_seed(3), set()
+    for _ in range(300):
+        largest = 7 * torch.finfo(torch.float16).tiny * (0.7 + torch.rand(1, generator=draw))
+        exact = torch.randn(1, 64, generator=draw)
+        first = quantize({"a": exact / exact.abs().max() * largest}, 4)
+        again = quantize(dequantize(first, Path("nowhere")), 4)
+        assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
+        kinds.add(first["a"].dtype)
+    assert kinds == {torch.int8, torch.uint8}
+
+
 @pytest.mark.parametrize("shape", [(), (32,), (4, 31), (4, 33)])
 def test_a_packed_tensor_without_whole_groups_is_an_error(shape: tuple[int, ...]) -> None:
     damaged = {"a": torch.zeros(shape, dtype=torch.uint8), "a.scale": torch.zeros(4, 1).half()}

@@ -94,10 +94,16 @@ def _to_int4(values: Tensor) -> tuple[Tensor, Tensor] | None:
     limits, largest_scale = torch.finfo(torch.float16), float(largest.max()) / LARGEST_INT4
     if largest_scale and not limits.tiny <= largest_scale <= limits.max:
         return None
+    # What was packed once must be packed again: no share makes a sufficient scale too small, and where a
+    # multiple of 8 would make a smaller one sufficient, -8 is not used.
+    sufficient, nearly = largest / LARGEST_INT4 >= limits.tiny, limits.tiny * LARGEST_INT4 / OFFSET
     best, scale, smallest = (torch.zeros_like(x) for x in (groups, largest, largest))
     for number, share in enumerate(SHARES):
         tried = (largest * share / LARGEST_INT4).half().float()
+        tried = tried.clamp(min=limits.tiny).where(sufficient, tried)
         integers = (groups / tried.where(tried > 0, 1.0)).round().clamp(-OFFSET, LARGEST_INT4)
+        is_near = (tried >= nearly) & (tried < limits.tiny)
+        integers = integers.clamp(min=-LARGEST_INT4).where(is_near, integers)
         error = (integers * tried - groups).square().sum(-1, keepdim=True)
         better = error < smallest if number else torch.ones_like(error, dtype=torch.bool)
         best = torch.where(better, integers, best)
