@@ -58,7 +58,8 @@ def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
             continue
         is_packed, scale = values.dtype == torch.uint8, stored.get(name + SCALE)
         shape: tuple[int, ...] = values.shape[:1]
-        if is_packed and (values.ndim < 2 or values.shape[-1] * 2 % GROUP):
+        # A tensor without a value is none that `quantize` writes: it packs no empty matrix.
+        if is_packed and (values.ndim < 2 or not values.numel() or values.shape[-1] * 2 % GROUP):
             problem = f"4-bit tensor {name} has no whole groups of {GROUP} weights"
             raise ModelError(problem, where=path, fix="Download or export it again")
         if is_packed:
