@@ -159,6 +159,26 @@ def test_relations_are_those_of_minilm() -> None:
     assert float(loss.detach()) == pytest.approx(total, rel=1e-4)
 
 
+def test_budgets_count_the_projections_and_the_relations() -> None:
+    """By hand, for a student of 2 layers of 32, a teacher of width 48, and 16 tokens."""
+
+    def more(width: int = 48, **weights: float) -> float:
+        made = toy.objective("distil", discriminator_weight=0, **weights)
+        student, teacher = (toy.config(hidden_size=each, num_layers=2, num_heads=4) for each in (32, width))
+        others = [replace(row, shape=teacher) for row in made.extra_networks(student)]
+        shapes = Networks.in_order([*Networks.pair(student, None).rows, *others])
+        return made.sequence_flops(shapes, 16) - training_flops(shapes, 16, masked_fraction=0.15)
+
+    projection = 2 * (2 * 32 * 48 * 16)  # forward and backward
+    assert more() == pytest.approx(projection * 3)  # two layers' states, and the vectors
+    assert more(vectors_weight=0, states_layers="last") == pytest.approx(projection)
+    assert more(width=32) == 0
+    products = 3 * (2 * 32 * 16 * 16) * 2 + 3 * (2 * 48 * 16 * 16)
+    inputs = 3 * (2 * 32 * 32 * 16) * 2 + 3 * (2 * 48 * 48 * 16)
+    relations = more(states_weight=0, vectors_weight=0, relations_weight=1)
+    assert relations == pytest.approx(products + inputs)
+
+
 def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp_path: Path) -> None:
     teacher = make_teacher(tmp_path)
     store = text_store(tmp_path, teacher, cut_to=75)
