@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
+from electra.commands.distil import layer_numbers
 from electra.commands.framework.main import main
 from electra.data.cut_vocabulary import cut, ids_in_original
 from electra.data.store import TokenStore
@@ -497,3 +498,15 @@ def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         electra.prepare(tmp_path / "text.txt", out=tmp_path / "cut", cut_to=200, progress="quiet")
     assert refused.value.key == "tokenizer.cut_to"
+
+
+@pytest.mark.parametrize(
+    "layers", [0, True, 1.5, -1, "-1", "", [], [-1], "2,0", (1, 1), [0, 1.5], [True], {}]
+)
+def test_layers_to_keep_are_checked_before_the_teacher_is_opened(layers: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"is not a list of layers.* in ascending order. .*0,2,5"
+    ) as refused:
+        layer_numbers(layers)
+    assert refused.value.key == "keep_layers" and "\n" not in str(refused.value)
+    assert layer_numbers("0, 2") == layer_numbers([0, 2]) == layer_numbers(np.array([0, 2])) == (0, 2)

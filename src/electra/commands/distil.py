@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
@@ -97,14 +99,14 @@ class Distil(
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:
     """Returns the layers in a text such as 0,2,5, or in a sequence. Raises ConfigError for anything else."""
-    if not isinstance(layers, str):
-        numbers: tuple[int, ...] = convert(tuple[int, ...], tuple(layers), "keep_layers")
-        return numbers
-    try:
-        return tuple(int(number) for number in layers.split(","))
-    except ValueError:
-        fix = "Separate the numbers with commas: 0,2,5"
-        raise ConfigError(f"not a list of layers: {layers!r}", key="keep_layers", fix=fix) from None
+    numbers: tuple[int, ...] = ()
+    with suppress(TypeError, ValueError, ConfigError):
+        given = tuple(map(int, layers.split(","))) if isinstance(layers, str) else tuple(layers)
+        numbers = convert(tuple[int, ...], given, "keep_layers")
+    if not numbers or sorted(set(numbers)) != list(numbers) or numbers[0] < 0:
+        problem = f"{shortened(layers)} is not a list of layers, counted from 0, in ascending order"
+        raise ConfigError(problem, key="keep_layers", fix="Separate the numbers with commas: 0,2,5")
+    return numbers
 
 
 distil = function(Distil)
