@@ -253,3 +253,15 @@ def test_a_model_becomes_included_by_its_folder_alone(
         before, after = (load_file(folder / network / WEIGHTS) for folder in (tmp_path / "copy", run.path))
         for name, tensor in before.items():
             torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
+
+
+def test_a_folder_with_weights_twice_is_refused(export_pair: ExportPair, tmp_path: Path) -> None:
+    """One of them would be used without a word, and the files may differ."""
+    folder = export_pair()[1] / "discriminator"
+    (folder / INTEGER_WEIGHTS["int4"]).write_bytes((folder / WEIGHTS).read_bytes())
+    with pytest.raises(ModelError, match=f"{INTEGER_WEIGHTS['int4']} and {WEIGHTS}.* Delete all but the one"):
+        load(folder)
+    problems = [finding.problem for finding in electra.verify(folder) if finding.problem]
+    assert len(problems) == 1 and "Delete" in problems[0]
+    (folder / INTEGER_WEIGHTS["int4"]).unlink()
+    load(folder)
