@@ -329,6 +329,48 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     assert refused.value.key == "init"
 
 
+def test_a_student_without_detection_is_an_encoder_and_detects_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its head has random weights: neither the finished student nor a checkpoint has one for `detect`."""
+    teacher = make_teacher(tmp_path)
+    store = text_store(tmp_path, teacher).path
+    run = electra.distil(
+        teacher,
+        store,
+        out=tmp_path / "run",
+        keep_layers="0,1",
+        budget="1steps",
+        progress="quiet",
+        overrides={
+            "objective.discriminator_weight": 0,
+            "training.length": 16,
+            "training.batch_size": 4,
+            "evaluation.rows": 4,
+            "training.threads": 1,
+        },
+    )
+    student = tmp_path / "run" / "discriminator"
+    assert not [name for name in load_file(student / "model.safetensors") if "predictions" in name]
+    assert json.loads((student / "config.json").read_text())["architectures"] == ["ElectraModel"]
+    card = (student / "README.md").read_text()
+    assert "replaced token detection" not in card.lower() and "replaced-token-detection" not in card
+    assert "pre-trained with the objective `distil`, without a head" in card and "P(replaced)" not in card
+    assert run.load().encoder.kind == "encoder" and len(run.load().embed(["the chef"])) == 1
+    assert run.load(step=1).encoder.kind == "encoder"
+    run.load(step=1).export(tmp_path / "exported")
+    assert (tmp_path / "exported" / "README.md").read_text().count("with the objective `distil`") == 1
+    for source in ("run", "run/discriminator", "exported"):
+        assert main(["detect", str(tmp_path / source), "the chef"]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "encoder without a head" in line, source
+    with pytest.raises(ElectraError, match="encoder without a head"):
+        run.load(step=1).detect(["the chef"])
+    for network in ("discriminator", "examples.json", "report.html"):
+        assert (tmp_path / "run" / network).exists()
+    assert not [finding for finding in electra.verify(run.path) if finding.problem]
+
+
 def test_text_prepared_with_a_cut_vocabulary_needs_no_further_option(tmp_path: Path) -> None:
     """`prepare --cut-to`, then the teacher's name alone: its table is cut to match the store's."""
     teacher = make_teacher(tmp_path)

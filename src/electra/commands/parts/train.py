@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,7 @@ from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer, require_same_cut
 from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
 from electra.data.settings import CACHE_GB, CorpusConfig
-from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
+from electra.foundation.errors import AbsentNetwork, ElectraError, Interrupted, RunFolderError, out_of_memory
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
@@ -169,6 +170,7 @@ def finish(run: Training) -> None:
     from electra.exchange.huggingface import export_network
     from electra.foundation import durable
     from electra.inference.examples import example_rows
+    from electra.model.pair import AnyNetwork, EncoderAlone
     from electra.pages.run import write_report
     from electra.pages.svg import missing_figures_note
 
@@ -187,14 +189,20 @@ def finish(run: Training) -> None:
     pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:
         if row.exported:
-            card = card_of_run(folder, row.head)
-            export_network(folder / row.name, pair.named[row.name], run.store.tokenizer, card)
+            network: AnyNetwork = pair.named[row.name]
+            head = row.head
+            if head == "discriminator" and not files.trains_detection(files.record):
+                network, head = EncoderAlone(network.encoder), "encoder"
+            card = card_of_run(folder, head)
+            export_network(folder / row.name, network, run.store.tokenizer, card)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
         card = card_of_language_model(folder, mlm_threshold(run, mlm))
         export_network(files.language_model.path, mlm, run.store.tokenizer, card)
-    networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
-    rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
+    rows = []
+    with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
+        networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
+        rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()
     write_report(folder)
