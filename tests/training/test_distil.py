@@ -329,6 +329,32 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     assert refused.value.key == "init"
 
 
+def test_tokenizers_are_compared_before_the_text_is_encoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = make_teacher(tmp_path)
+    other = make_teacher(tmp_path / "other", words=("gnu", *WORDS[:-1]))
+    (tmp_path / "text.txt").write_text(TEXT * 150)
+    out = tmp_path / "run"
+
+    def refused(*words: str, source: Path = teacher) -> str:
+        flags = [*words, "--corpus", str(tmp_path / "text.txt"), "--out", str(out), "--budget", "1steps"]
+        assert main(["distil", str(source), *flags]) == 2
+        *_, line = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ") and not (out / "store").exists()
+        return line
+
+    for flag in ("--init", "--tokenizer.source"):
+        assert f"{other} has another tokenizer than {teacher}" in refused(flag, str(other))
+    assert "--tokenizer.kind: has no effect" in refused("--tokenizer.kind", "bpe")
+    assert "--tokenizer.vocab-size: has no effect" in refused("--vocab-size", "100")
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "finetune.json").write_text("{}")
+    assert "fine-tuning folder, not a model folder. Pass its subfolder model/" in refused(
+        source=tmp_path / "tuned"
+    )
+
+
 def test_a_student_without_detection_is_an_encoder_and_detects_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -519,7 +545,7 @@ def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     assert refused.value.key == "objective.teacher"
     with pytest.raises(ConfigError) as refused:
         begin(teacher, states_weight=0, vectors_weight=0)
-    assert refused.value.key == "objective.states_weight"
+    assert refused.value.key == "objective.states_weight" and "electra pretrain" in refused.value.fix
     wrong = make_teacher(tmp_path / "broken")
     tensors = load_file(wrong / "model.safetensors")
     next(iter(tensors.values())).view(-1)[0] = float("nan")

@@ -73,7 +73,7 @@ class Objective(noise.NoisyObjective):
             raise ConfigError(
                 "must not be 0 if vectors_weight and relations_weight are 0 too: nothing would be distilled",
                 key="objective.states_weight",
-                fix="Set one of the three above 0, or use `objective.name=rtd`",
+                fix="Set one of the three above 0, or train without a teacher: electra pretrain",
             )
 
     @property
