@@ -358,7 +358,7 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         if others:
             fix = f"Convert {others[0]} to safetensors with transformers"
         elif ModelFolder(folder).holds_graph:
-            fix = "To run its ONNX graph, use `backend=onnx`"
+            fix = "Pass a folder that contains weights, or use `backend=onnx` to run its ONNX graph"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:
         fix = (
