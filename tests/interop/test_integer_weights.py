@@ -83,7 +83,20 @@ def test_4_bits_are_stored_again_without_a_change() -> None:
         assert torch.equal(first[name], again[name]), name
 
 
-@pytest.mark.parametrize("shape", [(), (32,), (4, 31), (4, 33)])
+def test_tiny_values_are_stored_again_without_a_change() -> None:
+    """Where the scales come close to the smallest normal float16, for which a share of them is too small."""
+    draw, kinds = torch.Generator().manual_seed(3), set()
+    for _ in range(300):
+        largest = 7 * torch.finfo(torch.float16).tiny * (0.7 + torch.rand(1, generator=draw))
+        exact = torch.randn(1, 64, generator=draw)
+        first = quantize({"a": exact / exact.abs().max() * largest}, 4)
+        again = quantize(dequantize(first, Path("nowhere")), 4)
+        assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
+        kinds.add(first["a"].dtype)
+    assert kinds == {torch.int8, torch.uint8}
+
+
+@pytest.mark.parametrize("shape", [(), (32,), (4, 31), (4, 33), (0, 32), (4, 0), (0, 0)])
 def test_a_packed_tensor_without_whole_groups_is_an_error(shape: tuple[int, ...]) -> None:
     damaged = {"a": torch.zeros(shape, dtype=torch.uint8), "a.scale": torch.zeros(4, 1).half()}
     with pytest.raises(ModelError, match="groups of 64"):
@@ -240,3 +253,15 @@ def test_a_model_becomes_included_by_its_folder_alone(
         before, after = (load_file(folder / network / WEIGHTS) for folder in (tmp_path / "copy", run.path))
         for name, tensor in before.items():
             torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
+
+
+def test_a_folder_with_weights_twice_is_refused(export_pair: ExportPair, tmp_path: Path) -> None:
+    """One of them would be used without a word, and the files may differ."""
+    folder = export_pair()[1] / "discriminator"
+    (folder / INTEGER_WEIGHTS["int4"]).write_bytes((folder / WEIGHTS).read_bytes())
+    with pytest.raises(ModelError, match=f"{INTEGER_WEIGHTS['int4']} and {WEIGHTS}.* Delete all but the one"):
+        load(folder)
+    problems = [finding.problem for finding in electra.verify(folder) if finding.problem]
+    assert len(problems) == 1 and "Delete" in problems[0]
+    (folder / INTEGER_WEIGHTS["int4"]).unlink()
+    load(folder)

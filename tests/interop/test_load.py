@@ -16,6 +16,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
+from electra.exchange.configs import read_config
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation import durable
@@ -216,6 +217,23 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
     with pytest.raises(ElectraError) as caught:
         load(folder)
     assert message in str(caught.value) and str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ["is_decoder", "add_cross_attention"])
+@pytest.mark.parametrize("architecture", ["electra", "bert", "modern", "deberta"])
+def test_a_decoder_is_not_read_as_an_encoder(
+    architecture: str, setting: str, export_pair: ExportPair
+) -> None:
+    """Its tensors are those of an encoder; only config.json says that its attention is causal."""
+    folder = export_pair(architecture=architecture.replace("bert", "electra", architecture == "bert"))[1]
+    discriminator = folder / "discriminator"
+    if architecture == "bert":
+        edit(discriminator, model_type="bert")
+    edit(discriminator, **{setting: False})
+    read_config(discriminator)
+    edit(discriminator, **{setting: True})
+    with pytest.raises(ModelError, match=f"config.json: {setting} is true; only encoders are supported. "):
+        read_config(discriminator)
 
 
 @pytest.mark.slow

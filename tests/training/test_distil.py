@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
+from electra.commands.distil import layer_numbers
 from electra.commands.framework.main import main
 from electra.data.cut_vocabulary import cut, ids_in_original
 from electra.data.store import TokenStore
@@ -157,6 +158,26 @@ def test_relations_are_those_of_minilm() -> None:
                         each.append(scores / scores.sum())
                     total += (each[1] * np.log(each[1] / each[0])).sum() / heads / 3
     assert float(loss.detach()) == pytest.approx(total, rel=1e-4)
+
+
+def test_budgets_count_the_projections_and_the_relations() -> None:
+    """By hand, for a student of 2 layers of 32, a teacher of width 48, and 16 tokens."""
+
+    def more(width: int = 48, **weights: float) -> float:
+        made = toy.objective("distil", discriminator_weight=0, **weights)
+        student, teacher = (toy.config(hidden_size=each, num_layers=2, num_heads=4) for each in (32, width))
+        others = [replace(row, shape=teacher) for row in made.extra_networks(student)]
+        shapes = Networks.in_order([*Networks.pair(student, None).rows, *others])
+        return made.sequence_flops(shapes, 16) - training_flops(shapes, 16, masked_fraction=0.15)
+
+    projection = 2 * (2 * 32 * 48 * 16)  # forward and backward
+    assert more() == pytest.approx(projection * 3)  # two layers' states, and the vectors
+    assert more(vectors_weight=0, states_layers="last") == pytest.approx(projection)
+    assert more(width=32) == 0
+    products = 3 * (2 * 32 * 16 * 16) * 2 + 3 * (2 * 48 * 16 * 16)
+    inputs = 3 * (2 * 32 * 32 * 16) * 2 + 3 * (2 * 48 * 48 * 16)
+    relations = more(states_weight=0, vectors_weight=0, relations_weight=1)
+    assert relations == pytest.approx(products + inputs)
 
 
 def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp_path: Path) -> None:
@@ -308,6 +329,74 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     assert refused.value.key == "init"
 
 
+def test_tokenizers_are_compared_before_the_text_is_encoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = make_teacher(tmp_path)
+    other = make_teacher(tmp_path / "other", words=("gnu", *WORDS[:-1]))
+    (tmp_path / "text.txt").write_text(TEXT * 150)
+    out = tmp_path / "run"
+
+    def refused(*words: str, source: Path = teacher) -> str:
+        flags = [*words, "--corpus", str(tmp_path / "text.txt"), "--out", str(out), "--budget", "1steps"]
+        assert main(["distil", str(source), *flags]) == 2
+        *_, line = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ") and not (out / "store").exists()
+        return line
+
+    for flag in ("--init", "--tokenizer.source"):
+        assert f"{other} has another tokenizer than {teacher}" in refused(flag, str(other))
+    assert "--tokenizer.kind: has no effect" in refused("--tokenizer.kind", "bpe")
+    assert "--tokenizer.vocab-size: has no effect" in refused("--vocab-size", "100")
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "finetune.json").write_text("{}")
+    assert "fine-tuning folder, not a model folder. Pass its subfolder model/" in refused(
+        source=tmp_path / "tuned"
+    )
+
+
+def test_a_student_without_detection_is_an_encoder_and_detects_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its head has random weights: neither the finished student nor a checkpoint has one for `detect`."""
+    teacher = make_teacher(tmp_path)
+    store = text_store(tmp_path, teacher).path
+    run = electra.distil(
+        teacher,
+        store,
+        out=tmp_path / "run",
+        keep_layers="0,1",
+        budget="1steps",
+        progress="quiet",
+        overrides={
+            "objective.discriminator_weight": 0,
+            "training.length": 16,
+            "training.batch_size": 4,
+            "evaluation.rows": 4,
+            "training.threads": 1,
+        },
+    )
+    student = tmp_path / "run" / "discriminator"
+    assert not [name for name in load_file(student / "model.safetensors") if "predictions" in name]
+    assert json.loads((student / "config.json").read_text())["architectures"] == ["ElectraModel"]
+    card = (student / "README.md").read_text()
+    assert "replaced token detection" not in card.lower() and "replaced-token-detection" not in card
+    assert "pre-trained with the objective `distil`, without a head" in card and "P(replaced)" not in card
+    assert run.load().encoder.kind == "encoder" and len(run.load().embed(["the chef"])) == 1
+    assert run.load(step=1).encoder.kind == "encoder"
+    run.load(step=1).export(tmp_path / "exported")
+    assert (tmp_path / "exported" / "README.md").read_text().count("with the objective `distil`") == 1
+    for source in ("run", "run/discriminator", "exported"):
+        assert main(["detect", str(tmp_path / source), "the chef"]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "encoder without a head" in line, source
+    with pytest.raises(ElectraError, match="encoder without a head"):
+        run.load(step=1).detect(["the chef"])
+    for network in ("discriminator", "examples.json", "report.html"):
+        assert (tmp_path / "run" / network).exists()
+    assert not [finding for finding in electra.verify(run.path) if finding.problem]
+
+
 def test_text_prepared_with_a_cut_vocabulary_needs_no_further_option(tmp_path: Path) -> None:
     """`prepare --cut-to`, then the teacher's name alone: its table is cut to match the store's."""
     teacher = make_teacher(tmp_path)
@@ -456,7 +545,7 @@ def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     assert refused.value.key == "objective.teacher"
     with pytest.raises(ConfigError) as refused:
         begin(teacher, states_weight=0, vectors_weight=0)
-    assert refused.value.key == "objective.states_weight"
+    assert refused.value.key == "objective.states_weight" and "electra pretrain" in refused.value.fix
     wrong = make_teacher(tmp_path / "broken")
     tensors = load_file(wrong / "model.safetensors")
     next(iter(tensors.values())).view(-1)[0] = float("nan")
@@ -477,3 +566,15 @@ def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         electra.prepare(tmp_path / "text.txt", out=tmp_path / "cut", cut_to=200, progress="quiet")
     assert refused.value.key == "tokenizer.cut_to"
+
+
+@pytest.mark.parametrize(
+    "layers", [0, True, 1.5, -1, "-1", "", [], [-1], "2,0", (1, 1), [0, 1.5], [True], {}]
+)
+def test_layers_to_keep_are_checked_before_the_teacher_is_opened(layers: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"is not a list of layers.* in ascending order. .*0,2,5"
+    ) as refused:
+        layer_numbers(layers)
+    assert refused.value.key == "keep_layers" and "\n" not in str(refused.value)
+    assert layer_numbers("0, 2") == layer_numbers([0, 2]) == layer_numbers(np.array([0, 2])) == (0, 2)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from electra.commands.framework.main import main
 from electra.commands.framework.renames import rename_words
 from electra.finetuning.runner.one_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, read_toml
@@ -187,3 +188,28 @@ def test_old_names_of_rtd_mlms_options_still_work() -> None:
     with pytest.warns(Note):
         command, words = rename_words("pretrain", ["--naming-weight", "2", "--objective.naming-first=0.5"])
     assert (command, words) == ("pretrain", ["--mlm-weight", "2", "--objective.mlm-first=0.5"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("objective.mask_fraction", 2, "must be a fraction from 0 to 1, not 2"),
+        ("objective.discriminator_weight", -1, "must be a number of at least 0, not -1"),
+        ("training.batch_size", 0, "must be at least 1, not 0"),
+    ],
+)
+@pytest.mark.parametrize("purpose", ["--recipe=tiny", "--recipe=distil"])
+def test_a_wrong_value_is_said_to_be_where_the_user_wrote_it(
+    wrong: tuple[str, int, str], purpose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting, value, problem = wrong
+    flag, own = f"--{setting.replace('_', '-')}", tmp_path / "mine.toml"
+    section, _, key = setting.partition(".")
+    command = ["distil", "tiny-en", "x"] if "distil" in purpose else ["pretrain", "x", purpose]
+    assert main([*command, "--out", str(tmp_path / "run"), f"{flag}={value}"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {flag}: {problem}") and ".toml" not in line
+    own.write_text(f"[{section}]\n{key} = {value}\n")
+    assert main(["pretrain", "x", "--out", str(tmp_path / "run"), "--recipe", str(own)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {own}: {setting}: {problem}")

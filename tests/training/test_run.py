@@ -31,6 +31,7 @@ from electra.foundation import durable
 from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
+from electra.model.pair import build_pair
 from electra.testing import toy
 from electra.training import checkpoint, disk_space, evaluation, loop, rehearsal
 from electra.training.clock import Costs
@@ -464,6 +465,21 @@ def test_a_checkpoint_without_its_recipe_from_an_older_version_is_resumed(tmp_pa
     rewind()
     with pytest.raises(RunFolderError, match=r"identity\.data was other, now toy"):
         train(tmp_path, training=half)
+
+
+@pytest.mark.parametrize("sharing", ["embeddings", "token", "disentangled", "all"])
+@pytest.mark.parametrize("main", ["electra", "modern", "deberta"])
+@pytest.mark.parametrize("auxiliary", ["electra", "modern", "deberta"])
+def test_encoders_of_two_architectures_share_nothing(main: str, auxiliary: str, sharing: Any) -> None:
+    """A generator that `init_generator` names may have another architecture than the recipe's."""
+    shapes = toy.config(main), toy.config(auxiliary)
+    build_pair(*shapes, sharing="none")
+    if main == auxiliary:
+        build_pair(*shapes, sharing=sharing)
+        return
+    with pytest.raises(ConfigError, match=f"{auxiliary} encoder and the discriminator an? {main} one") as no:
+        build_pair(*shapes, sharing=sharing)
+    assert no.value.key == "model.sharing" and "`model.sharing` to none" in no.value.fix
 
 
 def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:

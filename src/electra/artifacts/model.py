@@ -10,7 +10,7 @@ from typing import Any, Literal
 from safetensors import SafetensorError, safe_open
 from typing_extensions import override
 
-from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder
+from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder, error_message
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
@@ -73,9 +73,13 @@ class ModelFolder(Folder):
 
     @property
     def weights(self) -> Path:
-        """The file with the weights, if they are in a single one."""
-        of_integers = [self.path / name for name in INTEGER_WEIGHTS.values()]
-        return next((path for path in of_integers if path.is_file()), self.path / WEIGHTS)
+        """The file with the weights, if they are in a single one. Raises ModelError if there are several."""
+        names = (*INTEGER_WEIGHTS.values(), WEIGHTS, SHARDS)
+        present = [name for name in names if (self.path / name).is_file()]
+        if present[1:] and present != [WEIGHTS, SHARDS]:  # as transformers, which prefers the single file
+            problem = f"weights in several files, {' and '.join(present)}, which may differ"
+            raise ModelError(problem, where=self.path, fix="Delete all but the one to use")
+        return self.path / (present[0] if present and present[0] != SHARDS else WEIGHTS)
 
     @property
     def holds_integers(self) -> bool:
@@ -130,6 +134,9 @@ class ModelFolder(Folder):
     def check(self) -> Iterator[Finding]:
         """Checks, without torch, that the configuration is readable and the weights are complete."""
         yield from super().check()
+        if problem := error_message(lambda: self.weights):
+            yield Finding(self.path, "weights", problem)
+            return
         if self.holds_graph:
             yield Finding(self.onnx, "graph", self.damage_of_graph() or "")
             return

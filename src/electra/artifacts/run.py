@@ -146,6 +146,14 @@ class RunFolder(PairFolder):
         layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
         return f"{layers} of {main['hidden_size']}", ", ".join([*size_name, vocabulary])
 
+    @staticmethod
+    def trains_detection(record: Mapping[str, Any]) -> bool:
+        """Whether a run with this record trains its discriminator's head, if it has one.
+
+        If not, the discriminator is used and exported as an encoder without a head.
+        """
+        return bool(record.get("objective", {}).get("discriminator_weight", 1) != 0)
+
     @override
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         return self.compare(self.record, record)

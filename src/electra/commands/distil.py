@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
@@ -13,6 +15,7 @@ from electra.commands.framework.command import Sections, function
 from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
+from electra.data.settings import TokenizerConfig
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
@@ -79,6 +82,13 @@ class Distil(
     def recipe_to_train(self) -> Recipe:
         teacher = as_name(self.teacher, "teacher")
         tokenizer = optional_name(self.init, "init") or teacher
+        named = {str(name).replace("-", "_") for name in self.overrides or {}}
+        trained = {f"tokenizer.{each.name}" for each in fields(TokenizerConfig)} - {"tokenizer.sample_mb"}
+        if unused := sorted(named & trained):  # a cut is chosen from a sample
+            problem = f"has no effect: the text is encoded with the tokenizer of {tokenizer}"
+            raise ConfigError(
+                problem, key=unused[0], fix="Omit it, or use a smaller one with `tokenizer.cut_to`"
+            )
         settings = {"objective.teacher": teacher, "tokenizer.source": tokenizer}
         return compose(self.recipe_source, settings | dict(self.overrides or {}), self.budget)
 
@@ -97,14 +107,14 @@ class Distil(
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:
     """Returns the layers in a text such as 0,2,5, or in a sequence. Raises ConfigError for anything else."""
-    if not isinstance(layers, str):
-        numbers: tuple[int, ...] = convert(tuple[int, ...], tuple(layers), "keep_layers")
-        return numbers
-    try:
-        return tuple(int(number) for number in layers.split(","))
-    except ValueError:
-        fix = "Separate the numbers with commas: 0,2,5"
-        raise ConfigError(f"not a list of layers: {layers!r}", key="keep_layers", fix=fix) from None
+    numbers: tuple[int, ...] = ()
+    with suppress(TypeError, ValueError, ConfigError):
+        given = tuple(map(int, layers.split(","))) if isinstance(layers, str) else tuple(layers)
+        numbers = convert(tuple[int, ...], given, "keep_layers")
+    if not numbers or sorted(set(numbers)) != list(numbers) or numbers[0] < 0:
+        problem = f"{shortened(layers)} is not a list of layers, counted from 0, in ascending order"
+        raise ConfigError(problem, key="keep_layers", fix="Separate the numbers with commas: 0,2,5")
+    return numbers
 
 
 distil = function(Distil)

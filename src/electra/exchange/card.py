@@ -105,7 +105,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
 
     Args:
         run: the run folder.
-        kind: discriminator or generator.
+        kind: discriminator, generator or encoder: a discriminator whose head was not trained.
         step: the step of the checkpoint (None: the last).
         averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
             measured on single checkpoints.
@@ -123,7 +123,8 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
         for name, table in (folder.record if folder.exists() else {}).items()
         if name != "environment"
     }
-    started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
+    network = "discriminator" if kind == "encoder" else kind
+    started_from = str(record.get("identity", {}).get(f"initial_{network}", ""))
     scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
     training = {
         "steps": last_row.get("step") if step is None else step,
@@ -140,7 +141,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
         kind=kind,
         objective=(
             record.get("objective", {}).get("name", "")
-            if "generator" in record and "discriminator" not in record
+            if kind == "encoder" or ("generator" in record and "discriminator" not in record)
             else ""
         ),
         summary=(
@@ -218,6 +219,9 @@ def render(card: Card) -> str:
 def _description(card: Card) -> str:
     if card.output != LOG_ODDS:
         return ENERGIES
+    if card.kind == "encoder":
+        origin = f" pre-trained with the objective `{card.objective}`" if card.objective else ""
+        return f"A text encoder{origin}, without a head: to fine-tune, or to turn texts into vectors."
     if card.task:
         origin = f"and fine-tuned for {card.task}, with a head that transformers has no class for."
     elif card.objective:
@@ -234,6 +238,7 @@ def _description(card: Card) -> str:
 def _front_matter(card: Card) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
+    detects = card.kind != "encoder"
     results = [
         EvalResult(
             task_type=FINETUNED_PIPELINES.get(card.kind, "replaced-token-detection"),
@@ -243,12 +248,12 @@ def _front_matter(card: Card) -> str:
             metric_value=round(float(value), 6),
         )
         for metric, value in card.metrics.items()
-        if card.kind in FINETUNED_PIPELINES or metric in HEADLINE_METRICS
+        if card.kind in FINETUNED_PIPELINES or (detects and metric in HEADLINE_METRICS)
     ]
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag=PIPELINES.get(card.kind),
-        tags=["electra", "replaced-token-detection", card.kind],
+        tags=["electra", *["replaced-token-detection"][: int(detects)], card.kind],
         base_model=card.base_model or None,
         model_name=card.name if results else None,
         eval_results=results or None,

@@ -225,6 +225,7 @@ def read_config(folder: Path) -> FolderConfig:
             problem = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
         raise ModelError(problem, where=path, fix=SUPPORTED_FOLDERS)
     try:
+        _refuse_decoder(values)
         encoder = _READERS[architecture](values)
         labels = _labels(values)
         position_offset = first_position(values) if architecture == "electra" else 0
@@ -258,6 +259,16 @@ def read_config(folder: Path) -> FolderConfig:
 
 class UnsupportedConfig(Exception):
     """A setting that no encoder here supports."""
+
+
+def _refuse_decoder(values: Mapping[str, Any]) -> None:
+    """Raises UnsupportedConfig for a decoder, whose tokens do not attend to those after them, or to others.
+
+    The decoder of transformers has the tensors of an encoder, so the weights do not tell.
+    """
+    for name in ("is_decoder", "add_cross_attention"):
+        if values.get(name):
+            raise UnsupportedConfig(f"{name} is {json.dumps(values[name])}; only encoders are supported")
 
 
 def _electra_config(values: dict[str, Any]) -> EncoderConfig:

@@ -44,7 +44,7 @@ from electra.foundation.errors import ModelError
 from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
-from electra.model.pair import Discriminator, Generator
+from electra.model.pair import Discriminator, EncoderAlone, Generator
 from electra.model.token_table import DisentangledTable
 
 if TYPE_CHECKING:
@@ -55,18 +55,19 @@ FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOL
 
 def export_network(
     folder: Path,
-    network: Generator | Discriminator,
+    network: Generator | Discriminator | EncoderAlone,
     tokenizer: Tokenizer,
     card: Card,
     *,
     dtype: Dtype = "float32",
 ) -> None:
     """Writes a pre-trained network as a standard Hugging Face folder. Raises the errors of `write_model`."""
-    kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
+    kinds: dict[type, Kind] = {Generator: "generator", Discriminator: "discriminator"}
+    kind = kinds.get(type(network), "encoder")
     write_model(
         folder,
         network.encoder,
-        network.head,
+        None if isinstance(network, EncoderAlone) else network.head,
         kind=kind,
         labels=(),
         tokenizer=tokenizer,

@@ -43,7 +43,7 @@ from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.visible import plural
 from electra.model.encoder import Encoder
 from electra.model.heads import HEADS, GeneratorHead
-from electra.model.pair import build_encoder
+from electra.model.pair import EncoderAlone, build_encoder
 from electra.model.sizes import EncoderConfig
 
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")  # the forbidden function or class in the unpickler's message
@@ -166,7 +166,8 @@ def load(
     if finished_folder is not None:
         return load_folder(finished_folder, network)
     opened = run_folder.open_checkpoint(path, network, step, average)
-    encoder, head = opened.network.encoder, opened.network.head
+    encoder = opened.network.encoder
+    head = None if isinstance(opened.network, EncoderAlone) else opened.network.head
     for problem in opened.notes:
         warnings.warn(problem, DamagedModel, stacklevel=2)
     steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
@@ -357,7 +358,7 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         if others:
             fix = f"Convert {others[0]} to safetensors with transformers"
         elif ModelFolder(folder).holds_graph:
-            fix = "To run its ONNX graph, use `backend=onnx`"
+            fix = "Pass a folder that contains weights, or use `backend=onnx` to run its ONNX graph"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:
         fix = (

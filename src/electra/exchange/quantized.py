@@ -58,7 +58,8 @@ def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
             continue
         is_packed, scale = values.dtype == torch.uint8, stored.get(name + SCALE)
         shape: tuple[int, ...] = values.shape[:1]
-        if is_packed and (values.ndim < 2 or values.shape[-1] * 2 % GROUP):
+        # A tensor without a value is none that `quantize` writes: it packs no empty matrix.
+        if is_packed and (values.ndim < 2 or not values.numel() or values.shape[-1] * 2 % GROUP):
             problem = f"4-bit tensor {name} has no whole groups of {GROUP} weights"
             raise ModelError(problem, where=path, fix="Download or export it again")
         if is_packed:
@@ -94,10 +95,16 @@ def _to_int4(values: Tensor) -> tuple[Tensor, Tensor] | None:
     limits, largest_scale = torch.finfo(torch.float16), float(largest.max()) / LARGEST_INT4
     if largest_scale and not limits.tiny <= largest_scale <= limits.max:
         return None
+    # What was packed once must be packed again: no share makes a sufficient scale too small, and where a
+    # multiple of 8 would make a smaller one sufficient, -8 is not used.
+    sufficient, nearly = largest / LARGEST_INT4 >= limits.tiny, limits.tiny * LARGEST_INT4 / OFFSET
     best, scale, smallest = (torch.zeros_like(x) for x in (groups, largest, largest))
     for number, share in enumerate(SHARES):
         tried = (largest * share / LARGEST_INT4).half().float()
+        tried = tried.clamp(min=limits.tiny).where(sufficient, tried)
         integers = (groups / tried.where(tried > 0, 1.0)).round().clamp(-OFFSET, LARGEST_INT4)
+        is_near = (tried >= nearly) & (tried < limits.tiny)
+        integers = integers.clamp(min=-LARGEST_INT4).where(is_near, integers)
         error = (integers * tried - groups).square().sum(-1, keepdim=True)
         better = error < smallest if number else torch.ones_like(error, dtype=torch.bool)
         best = torch.where(better, integers, best)

@@ -24,7 +24,15 @@ from electra.exchange.weights import require_finite
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.model.networks import Network, Networks
-from electra.model.pair import Discriminator, Generator, Pair, Sharing, build_networks, merge_token_table
+from electra.model.pair import (
+    Discriminator,
+    EncoderAlone,
+    Generator,
+    Pair,
+    Sharing,
+    build_networks,
+    merge_token_table,
+)
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, ...] = EXPORTED
@@ -35,7 +43,7 @@ PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned he
 class OpenedNetwork:
     """One network of a checkpoint, or of the average of several."""
 
-    network: Discriminator | Generator
+    network: Discriminator | Generator | EncoderAlone
     kind: Kind
     tokenizer: Tokenizer
     checkpoints: tuple[Checkpoint, ...]  # oldest first
@@ -119,11 +127,21 @@ def open_checkpoint(
             where=run,
             fix=f"Pass a run or folder that has a {kind}",
         )
+    is_headless = kind == "discriminator" and not folder.trains_detection(record)
+    if is_headless and network != "encoder":
+        raise AbsentNetwork(
+            "this run's discriminator is an encoder without a head (its discriminator_weight is 0)",
+            where=run,
+            fix="Pass a run or folder whose objective trains detection",
+        )
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present_kinds)
     _fill(pair, tensors, selected[-1].path)
     module = pair.named[kind]
     merge_token_table(module.encoder)
+    if is_headless:
+        encoder = EncoderAlone(module.encoder).eval()
+        return OpenedNetwork(encoder, "encoder", tokenizer, selected, notes, LOG_ODDS)
     identity = record.get("identity", {})
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from electra.artifacts.networks import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
+from electra.foundation.visible import with_article
 from electra.model.deberta import DebertaEncoder
 from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import HEADS, DiscriminatorHead, GeneratorHead
@@ -219,11 +220,20 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
 
     Raises:
-        ConfigError: if `sharing` is "all" and the networks differ in size.
+        ConfigError: if the networks differ in architecture, or `sharing` is "all" and they differ in size.
     """
     auxiliary_encoder, main_encoder = auxiliary.encoder, main.encoder
     if sharing == "none":
         return
+    architectures = [encoder.config.architecture for encoder in (auxiliary_encoder, main_encoder)]
+    if len(set(architectures)) > 1:  # the models that they start from, or one of them and the recipe
+        given, needed = map(with_article, architectures)
+        problem = f"the generator is {given} encoder and the discriminator {needed} one"
+        raise ConfigError(
+            f"{problem}; they cannot share embeddings",
+            key="model.sharing",
+            fix="Set `model.sharing` to none, or start both from the same architecture",
+        )
     if sharing == "all":
         if auxiliary_encoder.config != main_encoder.config:
             raise ConfigError(

@@ -73,7 +73,7 @@ class Objective(noise.NoisyObjective):
             raise ConfigError(
                 "must not be 0 if vectors_weight and relations_weight are 0 too: nothing would be distilled",
                 key="objective.states_weight",
-                fix="Set one of the three above 0, or use `objective.name=rtd`",
+                fix="Set one of the three above 0, or train without a teacher: electra pretrain",
             )
 
     @property
@@ -103,6 +103,23 @@ class Objective(noise.NoisyObjective):
             f"depth_{depth}": nn.Linear(student.hidden_size, teacher.hidden_size)
             for depth, _ in _paired_layers(student, teacher, self.config.states_layers)
         }
+
+    @override
+    def sequence_flops(self, networks: Networks, length: int) -> float:
+        """Adds the projections to the teacher's width, and what the relations compute of both networks."""
+        rows = {row.name: row.config for row in networks.rows}
+        student, teacher, config = networks.main, rows["teacher"], self.config
+        total = super().sequence_flops(networks, length)
+        if student.hidden_size != teacher.hidden_size:
+            # the states of each compared layer, and those of the last one again for the vectors
+            projections = len(_paired_layers(student, teacher, config.states_layers))
+            projections = projections * bool(config.states_weight) + bool(config.vectors_weight)
+            total += 2 * projections * 2 * student.hidden_size * teacher.hidden_size * length
+        if config.relations_weight:
+            for shape, passes in ((student, 2), (teacher, 1)):  # the teacher only runs forward
+                again = 2 * shape.hidden_size**2  # queries, keys and values are computed once more
+                total += passes * 3 * (again + 2 * shape.hidden_size * length) * length
+        return total
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:

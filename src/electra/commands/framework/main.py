@@ -98,7 +98,7 @@ def _main(arguments: list[str]) -> int:
 
             traceback.print_exc()
         else:
-            sys.stderr.write(f"error: {error.line(as_flag)}\n")
+            sys.stderr.write(f"error: {error.line(as_flag, options_known_to(arguments))}\n")
         code = 1 if error is None else error.exit_code
         if is_shared:
             sys.stderr.flush()
@@ -134,6 +134,19 @@ def as_flag(setting: str) -> str:
     """Returns a setting as a flag: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
     name, equals, value = setting.partition("=")
     return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
+
+
+def options_known_to(arguments: Sequence[str]) -> Callable[[str], bool] | None:
+    """Returns whether the command of these arguments has an option, by name; None without such a command."""
+    name, files = (arguments or [""])[0], commands()
+    if name not in files:
+        return None
+    from electra.commands.framework import parser
+    from electra.commands.framework.command import options_of
+
+    options = options_of(class_of(files[name]))
+    flags = {*parser.flags_of(options), *(option.flag for option in options)}
+    return lambda name: as_flag(name) in flags
 
 
 def run_command(name: str, words: list[str]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,16 @@ def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> M
         _peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"), default
     )
     path = find_recipe(str(named_recipe))
-    recipe = make_recipe(read_recipe(path, objective_name), where=str(path))
+    with _values_of(path):
+        recipe = make_recipe(read_recipe(path, objective_name), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
     if objective_name is not None or not in_help:  # its options import torch, which delays --help
         config = _config_of(objective.name)
         kind: Any = make_dataclass(
             "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True
         )
-        objective = build(kind, recipe.objective, where=f"{path}: objective")
+        with _values_of(path):
+            objective = build(kind, recipe.objective, where=f"{path}: objective")
     return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
 
 
@@ -136,7 +139,8 @@ def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | N
     objective = by_section.get("objective", {}).get("name")
     trust(objective or "")
     sections = read_recipe(path, objective)
-    make_recipe(sections, where=str(path))
+    with _values_of(path):
+        make_recipe(sections, where=str(path))
     merged = make_recipe(
         with_budget(merge(sections, by_section), budget, "steps" in by_section.get("training", {}))
     )
@@ -144,10 +148,32 @@ def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | N
 
 
 def _complete(objective: Mapping[str, Any], path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the section of an objective with its defaults filled in."""
+    """Returns the section of an objective with its defaults filled in.
+
+    `path` is the recipe's file and `overrides` the caller's settings by section: an error names the file only
+    if it has the value.
+    """
     name, values = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
-    where = "objective" if values.keys() <= overrides.get("objective", {}).keys() else f"{path}: objective"
-    return {"name": name, **asdict(build(_config_of(name), values, where=where))}
+    config, set_by_caller = _config_of(name), overrides.get("objective", {})
+    in_file = {key: value for key, value in values.items() if key.replace("-", "_") not in set_by_caller}
+    with _values_of(path):
+        build(config, in_file, where=f"{path}: objective")
+    return {"name": name, **asdict(build(config, values, where="objective"))}
+
+
+@contextmanager
+def _values_of(path: Path) -> Iterator[None]:
+    """Says of a wrong setting in the block that it is in the recipe's file.
+
+    `key` would spell it as an option of the command line, which is not where the user has to change it.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not error.key:
+            raise
+        where = error.key if error.key.startswith(str(path)) else f"{path}: {error.key}"
+        raise ConfigError(error.what, where=where, fix=error.fix) from None
 
 
 def _config_of(name: str) -> Any:

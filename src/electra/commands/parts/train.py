@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,14 @@ from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer, require_same_cut
 from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
 from electra.data.settings import CACHE_GB, CorpusConfig
-from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
+from electra.foundation.errors import (
+    AbsentNetwork,
+    ConfigError,
+    ElectraError,
+    Interrupted,
+    RunFolderError,
+    out_of_memory,
+)
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
@@ -136,7 +144,43 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool =
     require_same_store(RunFolder(inputs.folder))
     source = source or split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     section = replace(recipe.tokenizer, source=source)
+    if not StoreFolder(out).exists():
+        require_same_tokenizer(source, recipe, inputs)
     return build(inputs.corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+
+
+def require_same_tokenizer(source: str | None, recipe: Recipe, inputs: Inputs) -> None:
+    """Checks that the run's models can read text that the tokenizer `source` encodes, before it does so.
+
+    It must be theirs, or cut from theirs. Opening the models checks it again, once the text is encoded.
+
+    Raises:
+        ConfigError: a model has another tokenizer.
+        ModelError: a model is missing, or a fine-tuning folder, or is not supported.
+    """
+    from electra.artifacts.model import ModelFolder
+    from electra.data.cut_vocabulary import ids_in_original
+    from electra.data.tokenizer import Tokenizer
+    from electra.exchange.configs import read_config
+    from electra.exchange.pooling import transformer_folder
+    from electra.exchange.run_folder import find_tokenizer, holds_networks
+    from electra.exchange.source import locate
+
+    teacher = str(recipe.objective.get("teacher") or "")
+    models = (teacher, split_layers(inputs.init_discriminator or "")[0], inputs.init_generator or "")
+    for name in filter(None, dict.fromkeys(models)):
+        if holds_networks(path := locate(name)):
+            own = find_tokenizer(path)
+        else:
+            read_config(folder := transformer_folder(path))
+            own = Tokenizer.load(ModelFolder(folder).shares_encoder_with or folder)
+        used = existing_tokenizer(source) if source else own
+        if used.digest != own.digest and ids_in_original(used, own) is None:
+            raise ConfigError(
+                f"{source} has another tokenizer than {name}, which could not read the text",
+                key="tokenizer.source",
+                fix="Use the same tokenizer for all models: omit `tokenizer.source`, or choose other models",
+            )
 
 
 def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
@@ -169,6 +213,7 @@ def finish(run: Training) -> None:
     from electra.exchange.huggingface import export_network
     from electra.foundation import durable
     from electra.inference.examples import example_rows
+    from electra.model.pair import AnyNetwork, EncoderAlone
     from electra.pages.run import write_report
     from electra.pages.svg import missing_figures_note
 
@@ -187,14 +232,20 @@ def finish(run: Training) -> None:
     pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:
         if row.exported:
-            card = card_of_run(folder, row.head)
-            export_network(folder / row.name, pair.named[row.name], run.store.tokenizer, card)
+            network: AnyNetwork = pair.named[row.name]
+            head = row.head
+            if head == "discriminator" and not files.trains_detection(files.record):
+                network, head = EncoderAlone(network.encoder), "encoder"
+            card = card_of_run(folder, head)
+            export_network(folder / row.name, network, run.store.tokenizer, card)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
         card = card_of_language_model(folder, mlm_threshold(run, mlm))
         export_network(files.language_model.path, mlm, run.store.tokenizer, card)
-    networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
-    rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
+    rows = []
+    with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
+        networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
+        rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()
     write_report(folder)
