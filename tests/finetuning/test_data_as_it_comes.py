@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,8 +185,23 @@ def test_predictions_keep_the_input_and_name_it(
     assert file.read_text() == "text,predicted,probability\na film,mine,sure\n"
     assert "the text" in refused(model, "")
     assert "the text: no column" in refused(str(tmp_path / "pair"), "a fine film")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a film\n\xff\xfe\n")))
+
+    def pipe(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    pipe(b"a film\n\xff\xfe\n")
     assert "standard input:2: not UTF-8" in refused(model, "-")
+    pipe(b"Review,Sentiment\na film,1\n")
+    assert "standard input: no column body" in refused(model, "-", "--text-column", "body")
+    for content, options in (
+        ("café\n".encode("cp1252"), ["--encoding", "cp1252"]),
+        ("\ufeffTEXT,x\ncafé,1\n".encode(), []),
+    ):
+        pipe(content)
+        capsys.readouterr()
+        assert main(["predict", model, "-", "--format", "jsonl", *options]) == 0
+        [row] = map(json.loads, capsys.readouterr().out.splitlines())
+        assert "café" in row.values()
     assert main(["predict", model, "text, a fine film"]) == 0  # not a header
 
 

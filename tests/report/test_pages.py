@@ -131,5 +131,5 @@ def test_a_page_without_figures_says_why(
     assert main(["report", str(run)]) == 0 and not capsys.readouterr().err
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     assert main(["report", str(run)]) == 0
-    assert "pip install electra-encoder[report]" in capsys.readouterr().err
+    assert "pip install matplotlib" in capsys.readouterr().err
     assert main(["report", str(run / "store")]) == 0 and not capsys.readouterr().err, "it never has any"

@@ -154,7 +154,7 @@ def test_curves_arrive_once(tracker: str, run: Path, tmp_path: Path, monkeypatch
         ([".", "--to", "tensorboard"], "not a run"),
         (
             ["mine", "--to", "wandb"],
-            'wandb is not installed. Install it: pip install "electra-encoder[wandb]"',
+            "wandb is not installed. Install it, in a clone of electra: pip install '.[wandb]'",
         ),
         (["other", "--to", "tensorboard", "--name", "mine"], "another run named mine"),
     ],

@@ -53,7 +53,8 @@ def _listing(folder: Path) -> dict[str, Any]:
 
 def forget(folder: Path) -> None:
     """Removes the digests of a folder, if there are any."""
-    (folder / DIGESTS).unlink(missing_ok=True)
+    with durable.explain_disk_errors(folder / DIGESTS):
+        (folder / DIGESTS).unlink(missing_ok=True)
 
 
 def compare(folder: Path) -> dict[str, str] | None:

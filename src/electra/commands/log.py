@@ -33,7 +33,7 @@ class Log(
     """
     _: KW_ONLY
     to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
-    """The tracker, which must be installed: pip install "electra-encoder[wandb]"."""
+    """The tracker, which must be installed: pip install wandb."""
     out: Source | None = None
     """The folder for the tracker's files (default: one named after the tracker in the current folder)."""
     project: str = "electra"

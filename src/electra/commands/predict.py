@@ -90,7 +90,8 @@ class Predict(
             as_strings(self.columns, "columns"),
             as_strings(self.text_column, "text_column"),
         )
-        with as_file(as_name(self.file, "file"), predictor.task, text_columns, columns) as path:
+        file, task, encoding = as_name(self.file, "file"), predictor.task, self.encoding
+        with as_file(file, task, text_columns, columns, encoding) as path:
             predictions = predictor(path, text_columns, columns, self.threshold, self.encoding, self.scores)
         if self._target is not None:
             commit_file(self._target, predictions.content(kind))
@@ -129,7 +130,13 @@ def is_same(out: Path, file: Source) -> bool:
 
 
 @contextmanager
-def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
+def as_file(
+    name: str,
+    task: Task,
+    text_column: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    encoding: str | None = None,
+) -> Iterator[Path]:
     """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format.
 
     Raises DataError for a folder, for input without text and for input that is not UTF-8; and names the input
@@ -148,7 +155,12 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
         source, content = "standard input", sys.stdin.buffer.read()
     else:
         source, content = str(path), path.read_bytes()
-    ending, content = _as_table(content, source, is_inline, task, text_column, columns)
+    is_line = is_inline and b"\n" not in content
+    try:
+        ending, content = _as_table(content, is_line, task, text_column, columns, encoding)
+    except DataError as error:
+        where = f"{source}:{error.where}" if error.where else source
+        raise DataError(error.what, where=where, fix=error.fix) from None
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
         temporary_file = Path(folder) / f"standard-input.{ending}"
         temporary_file.write_bytes(content)
@@ -161,19 +173,20 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
 
 def _as_table(  # noqa: PLR0917
     content: bytes,
-    source: str,
-    is_inline: bool,
+    is_line: bool,
     task: Task,
     text_column: Sequence[str],
     columns: Sequence[str],
+    encoding: str | None,
 ) -> tuple[str, bytes]:
     """Returns the ending of a file that the task can read, and the content for it.
 
-    Lines become rows of JSON if the task reads single texts and the first line is no header.
+    Lines become rows of JSON if the task reads single texts, the first line is no header and the user named
+    no column of one. `is_line` says that there is only a line, which is no header.
     """
     if not content.strip():
-        raise DataError("no text", where=source, fix="Pass a text, or a file")
-    first_line = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+        raise DataError("no text", fix="Pass a text, or a file")
+    first_line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", "replace")
     ending = "jsonl" if first_line.startswith("{") else "tsv" if "\t" in first_line else "csv"
     if task.head == "reader":
         is_squad = first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
@@ -182,19 +195,19 @@ def _as_table(  # noqa: PLR0917
         return "txt", content
     if ending == "jsonl" or columns:
         return ending, content
-    cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first_line)}
-    column_choices = (tuple(text_column),) if text_column else (*task.texts, *task.usual_texts)
-    is_table = any(set(names) <= cells for names in column_choices) and not (
-        is_inline and b"\n" not in content
-    )
-    single_column = next((names[0] for names in column_choices if len(names) == 1), None)
-    if is_table or single_column is None:
+    cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
+    choices = (*task.texts, *task.usual_texts)
+    is_table = bool(text_column) or any({name.casefold() for name in names} <= cells for names in choices)
+    single_column = next((names[0] for names in choices if len(names) == 1), None)
+    if (is_table and not is_line) or single_column is None:
         return ending, content
     try:
-        lines = content.removesuffix(b"\n").decode().split("\n")
+        lines = content.removesuffix(b"\n").decode(encoding or "utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        fix = "Convert it to UTF-8"
-        raise DataError(f"not UTF-8 (byte {error.start})", where=f"{source}:{line}", fix=fix) from None
+        problem = f"not {encoding or 'UTF-8'} (byte {error.start})"
+        raise DataError(problem, where=str(line), fix="Set `encoding`") from None
+    except LookupError:
+        raise ConfigError(f"unknown encoding {encoding!r}", key="encoding") from None
     rows = (json.dumps({single_column: line.removesuffix("\r")}) + "\n" for line in lines)
     return "jsonl", "".join(rows).encode()

@@ -133,7 +133,8 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
         if where == STDOUT
         else "Choose another folder or fix its permissions"
     )
-    return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=where, fix=fix)
+    reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return DiskError(f"cannot write here: {reason}", where=where, fix=fix)
 
 
 def _why_full(code: int, path: str | Path) -> tuple[str, str]:

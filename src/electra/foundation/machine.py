@@ -227,9 +227,14 @@ def library(
     return sys.modules[top_module]
 
 
+def install_command(extra: str) -> str:
+    """Returns the command that installs an extra of this package, which is in no package index yet."""
+    return f"pip install '.[{extra}]'"
+
+
 def not_installed(
     name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> ElectraError:
     """Returns the error for a library that is not installed; `what` replaces its first part."""
-    fix = f"Install it: pip install '{DISTRIBUTION}[{extra}]'"
+    fix = f"Install it, in a clone of electra: {install_command(extra)}"
     return error(what or f"{name} is not installed", fix=fix, **location)

@@ -23,7 +23,7 @@ DASHES: tuple[Any, ...] = (
     (0, (3, 1.2, 1, 1.2, 1, 1.2)),
 )
 ROUND = (1, 2, 2.5, 5, 10)  # the steps between ticks, times a power of ten
-INSTALL = "Figures need matplotlib: pip install electra-encoder[report]"
+INSTALL = "Figures need matplotlib: pip install matplotlib"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
     "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own font

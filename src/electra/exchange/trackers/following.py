@@ -24,6 +24,7 @@ from electra.exchange.trackers.interface import VIEW_COMMANDS, Target, Tracker
 from electra.foundation import durable
 from electra.foundation.config import flatten
 from electra.foundation.errors import ConfigError, RunFolderError
+from electra.foundation.machine import not_installed
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 
@@ -55,9 +56,7 @@ def send_curves(
         raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(VIEW_COMMANDS)}")
     spec = importlib.util.find_spec(to)
     if spec is None or spec.origin is None:  # without an origin, it is a local folder of that name
-        raise ConfigError(
-            f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
-        )
+        raise not_installed(to, to, key="to")
     if TuningFolder.is_at(run):
         return _send_seeds(TuningFolder(run), to, out, project, name, follow=follow, stop=stop)
     folder = RunFolder.open(run)
