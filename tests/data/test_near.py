@@ -162,5 +162,5 @@ def test_a_wrong_threshold_is_refused(
     with pytest.raises(ConfigError):
         build_shard([path], tokenizer, tmp_path / "shard", (0, 1), config=config)
     monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(ConfigError, match=r"electra-encoder\[dedup\]"):
+    with pytest.raises(ConfigError, match=r"\.\[dedup\]"):
         build_store([path], tokenizer, tmp_path / "store", config=config, workers=1)

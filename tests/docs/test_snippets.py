@@ -109,9 +109,7 @@ def test_what_else_is_typed_is_there() -> None:
     text = "\n".join(text_of(page) for page in [*PAGES, *EXAMPLES])
     made = set(re.findall(r"(?:^ {4}|`)make ([\w-]+)", text, re.M))
     scripts = set(re.findall(r"\bpython3? ([\w/]+\.py)", text))
-    extras = {
-        one for several in re.findall(r"electra-encoder\[([\w,]+)\]", text) for one in several.split(",")
-    }
+    extras = {one for several in re.findall(r"['\"]\.\[([\w,]+)\]", text) for one in several.split(",")}
     assert {"setup", "quickstart"} <= made <= targets
     assert scripts and all((ROOT / script).is_file() for script in scripts)
     assert extras and extras <= set(project["optional-dependencies"])

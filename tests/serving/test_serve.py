@@ -65,7 +65,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     for name in ("server", "web"):
         monkeypatch.delitem(__import__("sys").modules, f"electra.serving.{name}")
-    with pytest.raises(ConfigError, match=r"uvicorn is not installed.*electra-encoder\[serve\]"):
+    with pytest.raises(ConfigError, match=r"uvicorn is not installed.*\.\[serve\]"):
         verb(["toy"])
 
 

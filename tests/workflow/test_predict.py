@@ -142,6 +142,7 @@ def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
         "day",
         "sentence",
         "label",
+        "predicted (input)",
         "more",
         *COLUMNS[3:],
     ]

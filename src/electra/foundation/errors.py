@@ -86,7 +86,10 @@ def _without_missing(fix: str, has: Callable[[str], bool]) -> str:
         return "." not in name and not has(name)
 
     def shortened(options: re.Match[str]) -> str:
-        kept = [f"`{option}`" for option in _SETTING.findall(options[0]) if not is_missing(option)]
+        listed = _SETTING.findall(options[0])
+        kept = [f"`{option}`" for option in listed if not is_missing(option)]
+        if len(kept) == len(listed):
+            return options[0]
         last = " and " if " and " in options[0] else " or "
         return last.join(filter(None, [", ".join(kept[:-1]), kept[-1]])) if kept else options[0]
 

@@ -118,7 +118,7 @@ class TextTask(Task):
 
     @override
     def read(self, path: Path, labelled: bool = True) -> Split:
-        alternatives = self.texts if labelled else (*self.texts, *self.usual_texts)
+        alternatives = self.texts if labelled else tuple(dict.fromkeys((*self.texts, *self.usual_texts)))
         optional_columns = () if labelled else self.label
         table = open_table(
             path,
@@ -136,7 +136,7 @@ class TextTask(Task):
         if not text_columns:
             sizes = {len(names) for names in self.texts}
             choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
-            names = [" + ".join(names) for names in self.texts]
+            names = [" + ".join(names) for names in alternatives if len(names) in sizes]
             raise table.missing_column(names, "`text_column`", choose)
         label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
