@@ -60,7 +60,7 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
     assert other.returncode == 2 and other.stderr.count("\n") == 1
     assert (
-        "tokenizer.vocab_size (50 in the store, now 51); tokenizer.lowercase (False in the store, now True)"
+        "tokenizer.vocab_size was 50, now 51; tokenizer.lowercase was False, now True"
         in other.stderr
     )
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from electra.artifacts import digests
 from electra.foundation import durable
+from electra.foundation.config import describe_change
 from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import StopRequest
@@ -227,14 +228,10 @@ def raise_if_changed(
     """Raises RunFolderError if there are differences, naming all of them or only the first `limit`."""
     if not changed:
         return
-    listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:limit])
+    listed = "; ".join(describe_change(*change) for change in changed[:limit])
     more = f"; and {len(changed[limit:])} more" if limit is not None and changed[limit:] else ""
     raise RunFolderError(
         f"contains {with_article(kind)} with other settings: {listed}{more}",
         where=folder,
         fix=fix or "Use the same settings, or another `out`",
     )
-
-
-def _short(value: Any) -> str:
-    return "absent" if value is None else "present" if isinstance(value, Mapping) else str(value)[:24]

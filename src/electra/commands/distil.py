@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,6 @@ from electra.commands.framework.command import Sections, function
 from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
-from electra.data.settings import TokenizerConfig
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
@@ -82,13 +81,6 @@ class Distil(
     def recipe_to_train(self) -> Recipe:
         teacher = as_name(self.teacher, "teacher")
         tokenizer = optional_name(self.init, "init") or teacher
-        named = {str(name).replace("-", "_") for name in self.overrides or {}}
-        trained = {f"tokenizer.{each.name}" for each in fields(TokenizerConfig)} - {"tokenizer.sample_mb"}
-        if unused := sorted(named & trained):  # a cut is chosen from a sample
-            problem = f"has no effect: the text is encoded with the tokenizer of {tokenizer}"
-            raise ConfigError(
-                problem, key=unused[0], fix="Omit it, or use a smaller one with `tokenizer.cut_to`"
-            )
         settings = {"objective.teacher": teacher, "tokenizer.source": tokenizer}
         return compose(self.recipe_source, settings | dict(self.overrides or {}), self.budget)
 

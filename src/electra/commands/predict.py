@@ -18,6 +18,8 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
+from electra.data.rows import read_bytes
+from electra.data.table_files import split_name
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument
@@ -44,9 +46,9 @@ class Predict(
     or DeBERTa model.
     """
     file: Source
-    """The texts: a file (csv, tsv, jsonl, parquet or another table; for tagging also CoNLL-U, columns, or
-    .txt with one sentence per line; for questions also SQuAD's JSON); a single text; or - for standard
-    input (a table with a header line, JSON lines, or one text per line).
+    """The texts: a file (csv, tsv, jsonl, parquet or another table; .txt with one text per line; for tagging
+    also CoNLL-U or columns; for questions also SQuAD's JSON); a single text; or - for standard input (a table
+    with a header line, JSON lines, or one text per line).
     """
     _: KW_ONLY
     out: Source | None = None
@@ -137,14 +139,22 @@ def as_file(
     columns: Sequence[str] = (),
     encoding: str | None = None,
 ) -> Iterator[Path]:
-    """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format.
+    """Yields the path of a file.
+
+    Text, piped input, and the lines of a .txt file to classify are written to a temporary file of a suitable
+    format.
 
     Raises DataError for a folder, for input without text and for input that is not UTF-8; and names the input
     instead of the temporary file in those that are raised while the path is in use.
     """
     path = Path("/dev/stdin" if name == STDIN else name)
     is_inline = name != STDIN and (is_text(name) or not name.strip())
-    if not is_inline and name != STDIN and (path.is_file() or not path.exists()):
+    is_lines = task.head == "classifier" and split_name(path)[1] == ".txt" and path.is_file()
+    if not is_inline and not path.suffix and not path.exists():
+        raise DataError(
+            "no such file", where=name, fix="Pipe a text of one word into electra predict MODEL -"
+        )
+    if not is_inline and name != STDIN and not is_lines and (path.is_file() or not path.exists()):
         yield path
         return
     if not is_inline and path.is_dir():
@@ -154,7 +164,7 @@ def as_file(
     elif path == Path("/dev/stdin"):
         source, content = "standard input", sys.stdin.buffer.read()
     else:
-        source, content = str(path), path.read_bytes()
+        source, content = str(path), read_bytes(path)
     is_line = is_inline and b"\n" not in content
     try:
         ending, content = _as_table(content, is_line, task, text_column, columns, encoding)

@@ -60,6 +60,7 @@ from electra.data.tables import (
     Table,
 )
 from electra.foundation.errors import DataError
+from electra.foundation.visible import one_line, plural
 
 MAX_LINE = 1 << 27  # characters of a line
 NUL_FOUND = "contains a NUL character, so it is not text"
@@ -140,6 +141,8 @@ def _open(path: Path, options: ReadOptions) -> Table:
         return _joined(path, [_columnar(file, "arrow", options) for file in files_of(path)])
     extension = split_name(path)[1]
     kind = options.format or FORMATS.get(extension, "zip" if extension == ZIP else "")
+    if not path.exists():
+        raise DataError("no such file", where=path)
     if not kind:
         fix = f"Use {', '.join(TABLES)}, each also {', '.join(COMPRESSIONS)}"
         raise DataError("unrecognised file extension", where=path, fix=fix)
@@ -283,7 +286,9 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
         raise DataError(problem, where=f"{path}:{first_row[0]}", fix=fix)
     notes = [dialect.note(kind)]
     if options.encoding is None and encoding not in (None, "utf-8-sig"):
-        notes.append(f"not UTF-8: read as {encoding} (`encoding` sets another)")
+        words = list(dict.fromkeys(re.findall(r"\w*[^\x00-\x7f]\w*", "".join(head))))[:3]
+        examples = f", such as {', '.join(map(one_line, words))}" if words else ""
+        notes.append(f"not UTF-8: read as {encoding}{examples} (`encoding` sets another)")
     table = Table(path, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
     table.rows = _rows_of_cells(table, rows, options, header)
     return table
@@ -306,7 +311,7 @@ def _rows_of_cells(
         elif options.drop_malformed:
             table.dropped += 1
         else:
-            problem = f"{len(cells)} columns instead of {expected} ({', '.join(table.columns)})"
+            problem = f"{plural(len(cells), 'column')} instead of {expected} ({', '.join(table.columns)})"
             fix = "Fix the line; if the file has no header, pass `columns`"
             options.leave_out(DataError(problem, where=f"{table.path}:{number}", fix=fix))
 

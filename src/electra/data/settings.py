@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
-_RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # setting -> its name in the records of stores
+RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # setting -> its name in the records of stores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class CorpusConfig:
         """Returns the settings as a store of these sources records them."""
         from electra.data.mixture import parse_corpora
 
-        settings = {_RECORDED_NAMES.get(name, name): value for name, value in asdict(self).items()}
+        settings = {RECORDED_NAMES.get(name, name): value for name, value in asdict(self).items()}
         del settings["broken_rows"]  # decides whether a store is made, not what it contains
         if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]

@@ -272,14 +272,17 @@ def _existing_store(
             "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
         )
     existing = TokenStore.open(out)
-    settings = {"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)}
+    settings: dict[str, Any] = {
+        "corpus": config.record(sources),
+        "tokenizer": tokenizer_record(tokenizer),
+    }
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
-    changes = [
-        f"{key} ({old!r} in the store, now {new!r})"
-        for key, old, new in recipes.differences(recorded, settings)
-    ]
+    if ("digest" in recorded["tokenizer"]) != ("digest" in settings["tokenizer"]):
+        for each in (recorded, settings):
+            each["tokenizer"] = "an existing one" if "digest" in each["tokenizer"] else "one to train"
+    changes = [recipes.describe_change(*change) for change in recipes.differences(recorded, settings)]
     if not is_same_text(
         existing.description["sources"], config.plain_sources(sources), config.source_options()
     ):

@@ -27,6 +27,7 @@ RECIPES = Path(__file__).parents[1] / "training" / "recipes"
 T = TypeVar("T")
 _INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
 _MAX_DOTS = 1000  # per line, outside strings: tomllib takes minutes for keys with very many parts
+_DIGEST = re.compile("[0-9a-f]{32,}")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -272,6 +273,18 @@ def differences(
         elif a != b:
             changed.append((name, a, b))
     return changed
+
+
+def describe_change(name: str, old: Any, new: Any) -> str:
+    """Describes an element of `differences` for a message."""
+    if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in (old, new)):
+        return f"{name} has other contents"
+    return f"{name} was {_short(old)}, now {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    is_large = isinstance(value, Mapping) or (isinstance(value, str) and _DIGEST.fullmatch(value))
+    return "absent" if value is None else "present" if is_large else str(value)[:24]
 
 
 def check_at_least(settings: Any, minima: Mapping[str, int], section: str = "") -> None:

@@ -22,7 +22,7 @@ import stat
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -423,25 +423,46 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     """Locks a folder for this process; the kernel releases the lock however the process ends.
 
     On a file system without locks, a file that names the process serves as the lock; if that process has
-    ended, the lock is taken over. A missing folder is made. Raises RunFolderError if another process holds
-    the folder, and DiskError if the lock cannot be written.
+    ended, the lock is taken over. A missing folder is made, and removed again if nothing else is written
+    into it. Raises RunFolderError if another process holds the folder, and DiskError if the lock cannot be
+    written.
     """
+    existed = folder.exists()
     with explain_disk_errors(folder), ExitStack() as stack:
-        make_folder(folder)
-        file = stack.enter_context(open(_follow_link(folder / ".lock"), "a+", encoding="utf-8"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            if problem.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
-                file.seek(0)
-                raise _in_use(folder, file.read().strip()) from None
-            stack.enter_context(_lock_by_name(folder, problem))
+        file = stack.enter_context(_locked_file(folder, stack))
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()
         locks = stack.pop_all()
     with locks:
-        yield file
+        try:
+            yield file
+        finally:
+            with suppress(OSError):
+                if not existed and os.listdir(folder) == [".lock"]:
+                    (folder / ".lock").unlink()
+                    folder.rmdir()
+
+
+def _locked_file(folder: Path, stack: ExitStack) -> IO[str]:
+    """Opens and locks the file `.lock` in a folder; a lock by name is released by `stack`."""
+    while True:
+        make_folder(folder)
+        with ExitStack() as attempt:
+            path = _follow_link(folder / ".lock")
+            file = attempt.enter_context(open(path, "a+", encoding="utf-8"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as problem:
+                if problem.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
+                    file.seek(0)
+                    raise _in_use(folder, file.read().strip()) from None
+                stack.enter_context(_lock_by_name(folder, problem))
+            # The process that held the lock may have removed the file after it was opened here.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    attempt.pop_all()
+                    return file
 
 
 def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:

@@ -74,8 +74,8 @@ class ServedModel:
             "abilities": list(self.abilities),
             "encoder": config.architecture,
         }
-        if self.discriminator is not None:
-            entry["threshold"] = self.discriminator.threshold
+        if (detector := self.detector("auto")) is not None:
+            entry["threshold"] = detector.threshold
         entry |= {
             "layers": config.num_layers,
             "hidden_size": config.hidden_size,

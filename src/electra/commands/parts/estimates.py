@@ -13,11 +13,11 @@ from electra.commands.framework.display import Display
 from electra.commands.parts.stores import (
     character_progress,
     existing_tokenizer,
-    require_same_cut,
+    refuse_preparing,
     tokenizer_config,
 )
-from electra.commands.parts.train import Inputs
-from electra.commands.parts.warm_start import SHARE_OF_RATE, split_layers, warm_start
+from electra.commands.parts.train import Inputs, with_store_settings
+from electra.commands.parts.warm_start import SHARE_OF_RATE, split_layers, warm_start, with_shape
 from electra.foundation import durable
 from electra.foundation.config import write_toml
 from electra.foundation.errors import ConfigError, nearest
@@ -136,8 +136,8 @@ def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> PlanOption
     tokenizer = None
     if inputs.store is not None:
         store = TokenStore.open(inputs.store)
-        require_same_cut(recipe.tokenizer, store)
-        tokenizer = store.tokenizer
+        refuse_preparing(inputs.settings, recipe, store)
+        recipe, tokenizer = with_store_settings(recipe, store), store.tokenizer
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, tokenizer)
     if warm is not None:
         shapes = {
@@ -153,12 +153,7 @@ def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> PlanOption
 
 def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
     """Returns the recipe as a warm start changes it: tokenizer, model size and a lower learning rate."""
-    from electra.objectives import module_of
-    from electra.training.networks import with_shape_of
-
-    shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
-    if shape is not None:
-        recipe = with_shape_of(recipe, shape)
+    recipe = with_shape(recipe, warm, inputs.settings)
     tokenizer_source = split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     rate = recipe.training.learning_rate * (1.0 if inputs.learning_rate_is_set else SHARE_OF_RATE)
     return replace(

@@ -55,7 +55,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
         recipe = self.recipe_to_train()
         with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            return run_training(recipe, self._inputs(sources), display)
+            return run_training(recipe, self._inputs(recipe, sources), display)
 
     @override
     def preview(self) -> None:
@@ -65,7 +65,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
         recipe = self.recipe_to_train()
         with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            option = estimates.estimate_run(recipe, self._inputs(sources), display)
+            option = estimates.estimate_run(recipe, self._inputs(recipe, sources), display)
             display.say(write_toml(estimates.non_empty_sections(option.recipe)))
             for name, value in option.facts():
                 display.say(f"{name:<22}{value}")
@@ -74,13 +74,13 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
     def _sources(self, recipe: Recipe, display: Display) -> AbstractContextManager[list[str]]:
         return source_names(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
 
-    def _inputs(self, sources: list[str]) -> Inputs:
+    def _inputs(self, recipe: Recipe, sources: list[str]) -> Inputs:
         """Returns everything that training needs besides the recipe. `sources` are the names in DATA."""
         from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
         from electra.commands.parts.train import Inputs
-        from electra.commands.parts.warm_start import learning_rate_is_set
+        from electra.commands.parts.warm_start import learning_rate_is_set, refuse_training_tokenizer
 
-        store, recipe = self.store_name, as_name(self.recipe_source, "recipe")
+        store, recipe_name = self.store_name, as_name(self.recipe_source, "recipe")
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
@@ -90,6 +90,10 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
         discriminator, generator = self.initial_models()
+        settings = tuple(str(name).replace("-", "_") for name in self.overrides or ())
+        tokenizer = recipe.tokenizer.source or discriminator or generator
+        if tokenizer and store is None:
+            refuse_training_tokenizer(settings, tokenizer)
         return Inputs(
             out=str(checked_path(self.out, "out")),
             corpus=tuple(sources),
@@ -99,7 +103,8 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
             workers=self.workers,
             store_cache_gb=self.store_cache_gb,
             processes=self.processes,
-            recipe_name=recipe,
-            learning_rate_is_set=learning_rate_is_set(recipe, self.overrides or ()),
+            recipe_name=recipe_name,
+            settings=settings,
+            learning_rate_is_set=learning_rate_is_set(recipe_name, settings),
             command=self.invocation,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,10 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.data.settings import CorpusConfig
+from electra.data.settings import RECORDED_NAMES, CorpusConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import interrupt_on_signal
-from electra.training.recipe import TokenizerSection
+from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
     from electra.commands.results.store import Store
@@ -127,12 +127,28 @@ def holds_weights(name: str | None) -> bool:
     return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 
-def require_same_cut(section: TokenizerSection, store: TokenStore) -> None:
-    """Raises ConfigError if the vocabulary is to be cut although `store` was prepared without that cut."""
-    recorded = store.description.get("settings", {}).get("tokenizer", {}).get("cut_to")
-    if section.cut_to not in (None, recorded):
-        fix = f"Omit it, or prepare the text anew: electra prepare ... --cut-to {section.cut_to}"
-        raise ConfigError("the text is already prepared", key="tokenizer.cut_to", fix=fix)
+def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:
+    """Checks that settings which the user passed, and a cut, are those that a prepared store was made with.
+
+    Args:
+        settings: the names of the settings, with their sections.
+        recipe: has their values.
+        store: the prepared store.
+
+    Raises:
+        ConfigError: a setting has another value, which would have no effect.
+    """
+    recorded, sections = store.description.get("settings", {}), {"data": "corpus", "tokenizer": "tokenizer"}
+    for name in dict.fromkeys((*settings, "tokenizer.cut_to")):
+        section, _, key = name.partition(".")
+        if section in sections and key != "source":  # the store is opened with the tokenizer `source`
+            config = getattr(recipe, section)
+            value = getattr(config, key)
+            default = next(field.default for field in fields(config) if field.name == key)
+            prepared = recorded.get(sections[section], {}).get(RECORDED_NAMES.get(key, key), default)
+            if value not in (None, prepared):
+                fix = "Omit it, or prepare the text anew with electra prepare"
+                raise ConfigError("has no effect: the text is already prepared", key=name, fix=fix)
 
 
 def existing_tokenizer(name: Source) -> Tokenizer:

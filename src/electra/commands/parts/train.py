@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
-from electra.commands.parts.stores import build, existing_tokenizer, require_same_cut
-from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
+from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
+from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate, with_shape
 from electra.data.settings import CACHE_GB, CorpusConfig
 from electra.foundation.errors import (
     AbsentNetwork,
@@ -57,6 +57,8 @@ class Inputs:
     processes: int = 1
     store_cache_gb: float = CACHE_GB
     recipe_name: str = ""
+    settings: tuple[str, ...] = ()
+    """The settings that the user passed besides the recipe, such as "training.length"."""
     learning_rate_is_set: bool = False
     """Whether the user set the learning rate, rather than a recipe for random initialization."""
     command: str = ""
@@ -93,12 +95,15 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> No
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
+    refuse_early(recipe, inputs)
     store = open_store(inputs, recipe, display, is_main)
     check, recipe = store.check(), with_store_settings(recipe, store)
     world = join_world()
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
-    if warm is not None and not inputs.learning_rate_is_set:
-        recipe, warm = with_reduced_rate(recipe, warm, inputs.folder)
+    if warm is not None:
+        recipe = with_shape(recipe, warm, inputs.settings)
+        if not inputs.learning_rate_is_set:
+            recipe, warm = with_reduced_rate(recipe, warm, inputs.folder)
     started = start(
         recipe,
         inputs.folder,
@@ -122,10 +127,28 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> No
             finish(training)
 
 
+def refuse_early(recipe: Recipe, inputs: Inputs) -> None:
+    """Checks what would otherwise be found only after the text is encoded.
+
+    Raises:
+        ConfigError: there is no such device or size, or the model to start from has another shape.
+        ModelError: the model to start from cannot be loaded.
+    """
+    from electra.model.precision import pick_device
+    from electra.model.sizes import resolve_size
+
+    pick_device(recipe.training.device, key="training.device")
+    resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
+    if any(name.startswith("model.") for name in inputs.settings):
+        warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
+        if warm is not None:
+            with_shape(recipe, warm, inputs.settings)
+
+
 def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool = True) -> TokenStore:
     """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait.
 
-    Raises the errors of `build` and `require_same_cut`, also RunFolderError if the run was trained on a store
+    Raises the errors of `build` and `refuse_preparing`, also RunFolderError if the run was trained on a store
     elsewhere.
     """
     from electra.data.store import TokenStore
@@ -134,7 +157,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool =
     if inputs.store is not None:
         tokenizer = existing_tokenizer(source) if source else None
         store = TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
-        require_same_cut(recipe.tokenizer, store)
+        refuse_preparing(inputs.settings, recipe, store)
         return store
     out = RunFolder(inputs.folder).store.path
     if not is_main:
@@ -214,7 +237,8 @@ def finish(run: Training) -> None:
     from electra.foundation import durable
     from electra.inference.examples import example_rows
     from electra.model.pair import AnyNetwork, EncoderAlone
-    from electra.pages.run import write_report
+    from electra.pages.read import read_run
+    from electra.pages.run import verdict, write_report
     from electra.pages.svg import missing_figures_note
 
     files = RunFolder(run.folder)
@@ -249,6 +273,7 @@ def finish(run: Training) -> None:
     durable.commit_json(examples, rows)
     files.record_digests()
     write_report(folder)
+    run.telemetry.say(verdict(read_run(folder)))
     run.telemetry.say(f"models saved to {folder}, report in {page}")
     if note := missing_figures_note(page):
         run.telemetry.say(f"the report was {note}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electra.artifacts.networks import EXPORTED
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
+from electra.data.settings import TokenizerConfig
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import optional_name
@@ -106,6 +107,48 @@ def warm_start(
             pair, discriminator=source, generator=auxiliary, tokenizer=tokenizer, layers=layers
         ),
     )
+
+
+def refuse_training_tokenizer(settings: Iterable[str], tokenizer: str) -> None:
+    """Raises ConfigError if a setting is for training a tokenizer, although the existing `tokenizer` is used.
+
+    `settings` are the names of the settings that the user passed.
+    """
+    trained = {f"tokenizer.{field.name}" for field in fields(TokenizerConfig)}
+    trained -= {"tokenizer.sample_mb"}  # a cut is chosen from a sample
+    if unused := sorted(trained & set(settings)):
+        problem = f"has no effect: the text is encoded with the tokenizer of {split_layers(tokenizer)[0]}"
+        fix = "Omit it, or use a smaller one with `tokenizer.cut_to`"
+        raise ConfigError(problem, key=unused[0], fix=fix)
+
+
+def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Recipe:
+    """Returns the recipe with the shape of the model that the main network starts from, if there is one.
+
+    Raises:
+        ConfigError: one of `settings`, the names of those that the user passed, asks for another shape.
+    """
+    from electra.model.sizes import resolve_size
+    from electra.objectives import module_of
+    from electra.training.networks import with_shape_of
+
+    main = module_of(str(recipe.objective.get("name", "rtd"))).Objective.main
+    if (shape := warm.shapes.get(main)) is None:
+        return recipe
+    model = recipe.model
+    size = resolve_size(model.size, model.layers, model.hidden_size)
+    differs = {
+        "model.layers": size.num_layers != shape.num_layers,
+        "model.hidden_size": size.hidden_size != shape.hidden_size,
+        "model.size": (size.num_layers, size.hidden_size) != (shape.num_layers, shape.hidden_size),
+        "model.encoder": model.encoder != shape.architecture,
+    }
+    for name in settings:
+        if differs.get(name):
+            found = f"{shape.architecture}, {shape.num_layers} layers of {shape.hidden_size}"
+            fix = "Omit it, or start from random weights"
+            raise ConfigError(f"has no effect: the run starts from a model ({found})", key=name, fix=fix)
+    return with_shape_of(recipe, shape)
 
 
 def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:

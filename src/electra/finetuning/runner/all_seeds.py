@@ -34,6 +34,7 @@ from electra.finetuning.runner.dataset import (
     choose_task,
     count_labels,
     describe_labels,
+    note_leaks,
     read_dataset,
 )
 from electra.finetuning.runner.defaults import (
@@ -137,6 +138,9 @@ def _finetune(
         )
     tuning, notes = prepare(resolved, dataset, loaded)
     teacher, unlabelled = open_teacher(tuning, len(dataset.splits["train"][0].texts))
+    for split, examples in dataset.splits.items():
+        if split != "train":
+            notes += note_leaks(split, examples, unlabelled, "texts without labels")
     baseline_tuning = tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop, shared=True) as session:

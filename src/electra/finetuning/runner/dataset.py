@@ -13,8 +13,9 @@ from typing import Any
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import data_digest, is_saved_dataset, parts_of, split_name
 from electra.finetuning.heads import load_head
-from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
+from electra.finetuning.labelled.examples import TEXT_COUNTS, Example, Examples
 from electra.finetuning.labelled.splits import (
+    DEV_SHARE,
     SPLIT_NAMES,
     find_named,
     find_split,
@@ -86,6 +87,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
             notes.append(f"{split}: {plural(count, 'empty text')}, kept")
+        notes += note_swallowed_rows(split, examples)
     for split, examples in splits.items():
         if examples:
             load_head(settings.head).check_supports(task.head, len(examples[0].texts))
@@ -95,7 +97,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
                 fix = "Name the same columns with `text_column`, or pass another file"
                 raise DataError(f"{found}, but {expected} in train", where=paths[split], fix=fix)
     if "dev" not in splits:
-        train, dev = split_by_hash(splits["train"], task.hashed_texts, paths["train"])
+        train, dev = hold_out_dev(splits["train"], task, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
         held_out = plural(len(dev), "training example")
         notes.append(f"no dev file: {held_out} held out as the dev set (chosen by text hash)")
@@ -127,8 +129,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         if split != "train":
             notes += note_unseen_labels(split, splits[split], task)
             notes += note_leaks(split, examples, splits["train"])
-    if len(splits["dev"]) < MIN_RELIABLE_DEV:
-        notes.append(f"dev: {plural(len(splits['dev']), 'example')}: too few for a reliable score")
+    notes += note_small_dev(splits["dev"])
     files = {split: data_digest(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes), text_columns)
 
@@ -152,6 +153,60 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
             f"{split}: {num_unanswered} of {len(examples)} examples have no answer: predicted, not scored"
         )
     return examples
+
+
+def hold_out_dev(examples: Examples, task: Task, where: Path) -> tuple[Examples, Examples]:
+    """Splits the training examples into train and dev by a hash of their texts.
+
+    If dev would lack a label that it should have about once or more, each label's examples are split.
+    Raises DataError if no training example would be left.
+    """
+    train, dev = split_by_hash(examples, task.hashed_texts, where)
+    dev_counts = count_labels(task, dev) if task.has_classes else {}
+    expected = [label for label, n in count_labels(task, examples).items() if n * DEV_SHARE >= 1]
+    if task.head == "classifier" and dev_counts and not all(dev_counts.get(label) for label in expected):
+        groups: dict[str, list[Example]] = {}
+        for example in examples:
+            groups.setdefault(task.shown_gold(example), []).append(example)
+        held_out = {
+            task.hashed_texts(example)
+            for group in groups.values()
+            if len(group) * DEV_SHARE >= 1 and len({task.hashed_texts(example) for example in group}) > 1
+            for example in split_by_hash(group, task.hashed_texts, where)[1]
+        }
+        dev = tuple(example for example in examples if task.hashed_texts(example) in held_out)
+        train = tuple(example for example in examples if task.hashed_texts(example) not in held_out)
+    return train, dev
+
+
+def note_small_dev(dev: Examples) -> Iterator[str]:
+    """Yields a note if the dev set has too few examples, or different texts, for a reliable score."""
+    num_texts = len({example.texts for example in dev})
+    if num_texts < MIN_RELIABLE_DEV:
+        texts = f" with {plural(num_texts, 'different text')}" if num_texts < len(dev) else ""
+        yield f"dev: {plural(len(dev), 'example')}{texts}: too few for a reliable score"
+
+
+def note_swallowed_rows(split: str, examples: Examples) -> Iterator[str]:
+    """Yields a note on texts of which a line looks like a row: it begins or ends with an answer.
+
+    A stray quote in a csv makes the following rows part of its cell.
+    """
+    answers = {example.gold for example in examples if isinstance(example.gold, str)}
+    suspects = [
+        example
+        for example in examples
+        for text in example.texts
+        for line in text.splitlines()
+        if len(cells := [cell.strip(' "') for cell in re.split("[,;\t|]", line)]) > 1
+        and text != line
+        and answers & {cells[0], cells[-1]}
+    ]
+    if suspects:
+        found = "a text has a line that looks like a row of its own"
+        if (count := len({example.where for example in suspects})) > 1:
+            found = f"{count} texts have lines that look like rows of their own; the first"
+        yield f"{split}: {suspects[0].where}: {found}. Is there a stray quote?"
 
 
 def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[str]:
@@ -178,12 +233,14 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
     yield f"{split}: {found} a label that the training data lacks ({listed}{ellipsis}): scored as wrong"
 
 
-def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
-    """Yields a note if examples inflate the score because their texts are also in the training data."""
+def note_leaks(
+    split: str, examples: Examples, train: Examples, source: str = "training data"
+) -> Iterator[str]:
+    """Yields a note if examples inflate the score because their texts are also in `train`, the `source`."""
     train_texts = {normalise(example.texts) for example in train}
     if count := sum(normalise(example.texts) in train_texts for example in examples):
         found = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
-        yield f"{split}: {found} also in the training data (ignoring case and spacing): scores are too high"
+        yield f"{split}: {found} also in the {source} (ignoring case and spacing): scores are too high"
 
 
 def note_contradictions(train: Examples, task: Task) -> Iterator[str]:

@@ -9,7 +9,7 @@ from electra.foundation.progress import Progress, Say, time_left
 from electra.laboratory.ablation.runner import JobStatus
 
 QUIET_SECONDS = 30.0  # between two progress lines
-FINISHED = ("done", "failed", "stopped")
+FINISHED = ("done", "failed")
 
 
 class Overview:

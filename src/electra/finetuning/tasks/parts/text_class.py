@@ -32,6 +32,8 @@ from electra.finetuning.tasks.parts.text_task import (
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import DataError, nearest
 
+MAX_NUMBERED_CLASSES = 20  # more different numbers are probably quantities
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassification(LabelledText):
@@ -69,7 +71,12 @@ class TextClassification(LabelledText):
         if mark_counts:
             counts_shown = ", ".join(f"{name!r} ({count})" for name, count in mark_counts.items())
             notes += (f"read as labels, not as missing answers: {counts_shown}",)
-        if self._accepts_numbers() and all(isinstance(label_key(gold), Decimal) for gold in golds):
+        numbers = {label_key(gold) for gold in golds}
+        are_numbers = all(isinstance(number, Decimal) for number in numbers)
+        if are_numbers and not self.labels and len(numbers) > MAX_NUMBERED_CLASSES:
+            found = f"{len(numbers)} different numbers are read as classes"
+            notes += (f"{found}; the task regression would predict a number",)
+        if self._accepts_numbers() and are_numbers:
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
         return [spelling_of[gold] for gold in golds], notes

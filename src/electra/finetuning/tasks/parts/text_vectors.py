@@ -8,7 +8,7 @@ with different dropout (SimCSE: Gao, Yao, Chen 2021).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.data.table_files import TABLES, split_name
+from electra.data.tables import Table
 from electra.finetuning.labelled.examples import Example, Split, read_texts
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.tasks.parts.task import HeadKind, Outputs
@@ -112,6 +113,12 @@ class ContrastedTexts(TextVectors):
         if split_name(path)[1] != TEXT_ENDING:
             return super().read(path, labelled=False)
         return Split(read_texts(path))
+
+    @override
+    def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+        """As in the base class; a table of single texts has no scores, whatever its other columns are."""
+        names = next((names for names in self.texts if None not in map(table.find_column, names)), ())
+        return ("", lambda row: None) if len(names) == 1 else super().answer_getter(table, labelled)
 
     @override
     def fit(self, examples: Sequence[Example]) -> ContrastedTexts:
