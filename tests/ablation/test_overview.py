@@ -41,3 +41,10 @@ def test_running_jobs_and_the_share_done_are_reported(
     assert reported[0] == (running, 0.3) and reported[1][1] == pytest.approx(0.3625)
     assert said.pop() == "rtd, seed 1 failed: no luck  (2 of 8 runs)"
     assert len(said) == (0 if live else 2) and (live or (said[0] == running and " left" in said[1]))
+
+
+def test_a_stopped_job_is_not_counted_as_finished(jobs: list[JobStatus]) -> None:
+    said = list[str]()
+    jobs[1].state = "stopped"
+    overview.Overview(jobs, said.append, lambda *now: None, live=True).report_end(jobs[1])
+    assert said[0].endswith("stopped  (2 of 8 runs)")

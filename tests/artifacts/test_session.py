@@ -174,3 +174,10 @@ def test_a_missing_or_unrecorded_folder_is_refused(tmp_path: Path) -> None:
         Notes.open(tmp_path)
     (tmp_path / "note.json").write_text("[]")
     assert [finding.problem for finding in Notes.open(tmp_path).verify()] == ["not the record of a note"]
+
+
+def test_digests_that_differ_are_not_shown(tmp_path: Path) -> None:
+    changed = [("data", "a" * 64, "b" * 64), ("teacher", None, "c" * 64), ("rate", 0.1, 0.2)]
+    listed = "data has other contents; teacher was absent, now present; rate was 0.1, now 0.2"
+    with pytest.raises(RunFolderError, match=listed):
+        raise_if_changed(tmp_path, "note", changed)

@@ -265,3 +265,10 @@ def test_the_overview_says_what_the_commands_declare(command: str) -> None:
     file = commands()[command]
     declared = class_of(file)
     assert summary(file) == (declared.GROUP, (inspect.getdoc(declared) or "").splitlines()[0])
+
+
+def test_help_of_a_command_has_two_spellings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "finetune"]) == 0
+    words = capsys.readouterr().out
+    assert main(["finetune", "--help"]) == 0 and words == capsys.readouterr().out
+    assert main(["help", "finetun"]) == 2 and "unknown command 'finetun'" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,16 @@ def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table.csv").write_text("a,b\n1,2\n")
     Path("bytes.txt").write_bytes(b"\xff\xfa")
     return tmp_path
+
+
+def test_input_without_text_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.txt").touch()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    for source, where in (
+        ("-", "standard input"),
+        (str(tmp_path / "empty.txt"), str(tmp_path / "empty.txt")),
+    ):
+        assert main(["embed", "tiny-en", source]) == 2
+        assert capsys.readouterr().err == f"error: {where}: no text\n"

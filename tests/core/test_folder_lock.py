@@ -74,3 +74,27 @@ def test_a_lock_on_a_full_disk_names_its_folder(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(FullDisk) as error, durable.lock(tmp_path / "run"):
         pass
     assert error.value.where == str(tmp_path / "run")
+
+
+def test_a_folder_that_got_only_a_lock_is_removed(tmp_path: Path) -> None:
+    new, empty, used = (tmp_path / name for name in ("new", "empty", "used"))
+    empty.mkdir()
+    with durable.lock(new), durable.lock(empty), durable.lock(used):
+        (used / "file").touch()
+    assert not new.exists() and empty.is_dir() and (used / "file").exists()
+
+
+def test_a_lock_that_another_process_removed_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder may end between the opening of the file and the locking."""
+    removals = [True]
+
+    def flock(file: object, operation: int) -> None:
+        if removals.pop() if removals else False:
+            (tmp_path / "a" / ".lock").unlink()
+            (tmp_path / "a").rmdir()
+
+    monkeypatch.setattr(durable.fcntl, "flock", flock)
+    with durable.lock(tmp_path / "a") as file:
+        assert (tmp_path / "a" / ".lock").samefile(file.name) and not removals

@@ -59,10 +59,7 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     assert again.returncode == 0 and "already complete" in again.stdout and "documents" in again.stdout
     other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
     assert other.returncode == 2 and other.stderr.count("\n") == 1
-    assert (
-        "tokenizer.vocab_size was 50, now 51; tokenizer.lowercase was False, now True"
-        in other.stderr
-    )
+    assert "tokenizer.vocab_size was 50, now 51; tokenizer.lowercase was False, now True" in other.stderr
 
 
 @pytest.mark.parametrize(

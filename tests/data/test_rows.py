@@ -249,3 +249,10 @@ def test_a_compressed_batch_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.
             writer.write_table(table)
         with pytest.raises(DataError, match="16 MiB"):
             read(path)
+
+
+def test_a_first_line_that_names_the_delimiter_for_excel_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("\ufeffsep=;\r\ntext;n\r\none, two;1\r\n;\r\n".encode())
+    [first, second] = open_table(tmp_path / "a.csv").rows
+    assert first == (f"{tmp_path / 'a.csv'}:3", {"text": "one, two", "n": "1"})
+    assert second[0].endswith(":4")

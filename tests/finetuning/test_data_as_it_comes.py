@@ -40,7 +40,9 @@ def test_what_a_spreadsheet_exports_is_read(encoding: str, tmp_path: Path) -> No
     assert "schön" in dataset.splits["train"][0].texts[0]
     encoding_notes = [note for note in dataset.notes if "not UTF-8" in note]
     assert encoding_notes == (
-        [] if encoding == "utf-8-sig" else [f"train: not UTF-8: read as {encoding} (`encoding` sets another)"]
+        []
+        if encoding == "utf-8-sig"
+        else [f"train: not UTF-8: read as {encoding}, such as schön, Küche, Straße (`encoding` sets another)"]
     )
 
 
@@ -256,3 +258,44 @@ def test_leaked_examples_are_reported(tmp_path: Path) -> None:
     dataset = read(chosen(tmp_path, table, dev=tmp_path / "dev.csv"))
     assert any(note.startswith("dev: 1 of 2 examples is also") for note in dataset.notes)
     assert list(describe_labels(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]
+
+
+def test_rows_that_a_stray_quote_swallows_are_noted(tmp_path: Path) -> None:
+    lines = [f"film {number} is fine,{('good', 'bad')[number % 2]}" for number in range(40)]
+    lines[5], lines[9] = f'"{lines[5]}', lines[9].replace(",", '",')
+    [note] = [
+        each for each in read(chosen(tmp_path, "\n".join(["text,label", *lines]))).notes if "stray" in each
+    ]
+    assert note.startswith(f"train: {tmp_path / 'train.csv'}:7: a text has a line that looks like a row")
+    letters = [
+        f'"Dear all,\nfilm {number}, a good one\nBob",{("good", "bad")[number % 2]}' for number in range(40)
+    ]
+    dataset = read(chosen(tmp_path, "\n".join(["text,label", *letters])))
+    assert not [note for note in dataset.notes if "stray" in note], "a cell may have several lines"
+
+
+def test_many_numbers_as_classes_are_noted(tmp_path: Path) -> None:
+    rows = [f"film {number},{number % 25 / 2}" for number in range(100)]
+    notes = read(chosen(tmp_path, "\n".join(["text,label", *rows]))).notes
+    assert (
+        "train: 25 different numbers are read as classes; the task regression would predict a number" in notes
+    )
+    rows = [f"film {number},{number % 5}" for number in range(100)]
+    notes = read(chosen(tmp_path, "\n".join(["text,label", *rows]))).notes
+    assert not [note for note in notes if "numbers" in note]
+
+
+def test_a_held_out_dev_set_has_every_label_that_ten_examples_have(tmp_path: Path) -> None:
+    """Whichever texts have the smallest hashes."""
+    for start in range(0, 2000, 100):
+        rows = [f"text {start + n},{'rare' if n < 10 else 'usual'}" for n in range(60)]
+        splits = read(chosen(tmp_path, "\n".join(["text,label", *rows, "single,once"]))).splits
+        assert {"rare", "usual"} <= {example.gold for example in splits["dev"]}
+        assert not {e.texts for e in splits["dev"]} & {e.texts for e in splits["train"]}
+        assert len(splits["dev"]) + len(splits["train"]) == 61
+
+
+def test_few_different_texts_in_dev_are_noted(tmp_path: Path) -> None:
+    rows = "\n".join(f"text {number % 7},{('a', 'b')[number % 2]}" for number in range(700))
+    notes = read(chosen(tmp_path, f"text,label\n{rows}")).notes
+    assert [note for note in notes if "1 different text: too few for a reliable score" in note]

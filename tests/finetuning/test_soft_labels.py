@@ -151,3 +151,14 @@ def test_a_teachers_values_are_those_of_predict(sst2_folder: Path, teacher: Path
     predictor = open_predictor(str(teacher))
     through_file = predictor(sst2_folder / "dev.tsv")
     assert np.array_equal(np.stack(predictor.values(through_file.examples)), np.stack(through_file.values))
+
+
+def test_unlabelled_texts_that_are_also_in_dev_are_noted(
+    teacher: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    said, texts = list[str](), tmp_path / "texts.txt"
+    dev = [line.split("\t")[0] for line in (sst2_folder / "dev.tsv").read_text().splitlines()[1:]]
+    texts.write_text(f"{dev[0].upper()}\nnever seen before\n")
+    given = settings(tmp_path / "out", sst2_folder, teacher=str(teacher), unlabelled=texts)
+    finetune(str(electra_folder), given, said.append)
+    assert [line for line in said if "also in the texts without labels" in line]

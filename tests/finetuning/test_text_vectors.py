@@ -137,3 +137,11 @@ def test_options_that_do_not_apply_are_refused(
         finetune(str(modern_folder), settings)
     assert caught.value.key in changes
     assert not (tmp_path / "out").exists()
+
+
+def test_contrastive_training_reads_texts_beside_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nthe cat,good\nthe dog,bad\n")
+    (tmp_path / "b.csv").write_text("sentence1,sentence2,score\na,b,0.5\nc,d,1\n")
+    task = load_task("contrastive")
+    assert [example.gold for example in task.read(tmp_path / "a.csv").examples] == [None, None]
+    assert [example.gold for example in task.read(tmp_path / "b.csv").examples] == ["0.5", "1"]

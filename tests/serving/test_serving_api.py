@@ -15,7 +15,7 @@ from electra.inference.embedding import embed
 from electra.serving.answers import ErrorResponse
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
-from electra.serving.models import ServedModel
+from electra.serving.models import ServedModel, open_models
 from electra.serving.operations import OPERATIONS, Request
 
 TEXTS = ["the chef cooked the meal .", "", "<b>cats</b> \x1b[31m \u202e ate"]
@@ -169,3 +169,9 @@ def test_a_thousand_texts_of_a_million_characters(client: Any, monkeypatch: pyte
     texts = (b'"' + b"a" * 1_000_000 + b'",' for _ in range(1000))
     answer = client.post("/detect", content=texts, headers={"content-type": "application/json"})
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("name", ["tiny-en", "small-en"])
+def test_the_threshold_of_a_model_is_the_one_that_detection_uses(name: str) -> None:
+    [model] = open_models([name], "cpu")
+    assert model.describe()["threshold"] == model.detect(["a cat"], None, "auto")[0]["threshold"]

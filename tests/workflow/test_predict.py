@@ -265,3 +265,15 @@ def test_a_sentence_without_words_is_named(given: list[Any], tmp_path: Path) -> 
     with pytest.raises(electra.ElectraError, match="row 2"):
         tagger.predict(given)
     assert [row["word"] for row in tagger.predict([["en:a"], ["en:b"]])] == ["en:a", "en:b"]
+
+
+def test_the_lines_of_a_text_file_are_classified(
+    tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "new.txt"
+    texts.write_text("a fine film\nmy grim town\n")
+    assert main(["predict", tuned, str(texts), "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["sentence"] for row in rows] == ["a fine film", "my grim town"]
+    assert main(["predict", tuned, "grim"]) == 2
+    assert "error: grim: no such file. Pipe a text of one word" in capsys.readouterr().err

@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.run import RunFolder
+from electra.commands.framework.main import main
 from electra.commands.parts.recipes import compose
-from electra.commands.parts.warm_start import SHARE_OF_RATE, learning_rate_is_set, with_reduced_rate
+from electra.commands.parts.warm_start import (
+    SHARE_OF_RATE,
+    learning_rate_is_set,
+    with_reduced_rate,
+    with_shape,
+)
+from electra.commands.prepare import prepare
+from electra.commands.pretrain import pretrain
+from electra.foundation.errors import ConfigError
+from electra.model.sizes import SIZES as SHAPES
+from electra.model.sizes import discriminator_config
 from electra.training.networks import WarmStart
 
 WARM = WarmStart({"discriminator": "there"}, {})
@@ -39,3 +50,53 @@ def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
     assert not learning_rate_is_set(str(mine), [])
     mine.write_text("[training]\nlearning_rate = 1e-3\n")
     assert learning_rate_is_set(str(mine), [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--init", "tiny-en", "--layers", "3"],
+            "--model.layers: has no effect: the run starts from a model",
+        ),
+        (["--init", "tiny-en", "--model.size", "small"], "--model.size: has no effect"),
+        (["--init", "tiny-en", "--encoder", "electra"], "--model.encoder: has no effect"),
+        (["--init", "tiny-en", "--vocab-size", "300"], "encoded with the tokenizer of tiny-en"),
+        (["--tokenizer.source", "tiny-en", "--no-lowercase"], "--tokenizer.lowercase: has no effect"),
+        (["--hidden-size", "77"], "77 cannot be divided into attention heads"),
+        (["--model.size", "huge"], "no size named 'huge'"),
+    ],
+)
+def test_settings_without_effect_are_refused_before_anything_is_written(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("some words\n" * 50)
+    out = tmp_path / "out"
+    assert main(["pretrain", str(tmp_path / "text.txt"), "--out", str(out), "--steps", "2", *words]) == 2
+    assert message in capsys.readouterr().err and not out.exists()
+
+
+def test_the_shape_of_the_model_may_be_repeated() -> None:
+    shape = SHAPES["tiny"]
+    config = discriminator_config(
+        shape, "electra", vocab_size=50, dropout=0.0, attention_dropout=0.0, pad_id=0
+    )
+    warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
+    settings = {"model.layers": shape.num_layers, "model.hidden_size": shape.hidden_size}
+    given = compose("tiny", settings, "5steps")
+    assert with_shape(given, warm, list(settings)).model.size == "tiny"
+    with pytest.raises(ConfigError, match="has no effect"):
+        with_shape(compose("tiny", {"model.layers": 1}, "5steps"), warm, ["model.layers"])
+    assert with_shape(compose("tiny", {"model.layers": 1}, "5steps"), warm, []).model.layers is None
+
+
+def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path) -> None:
+    texts = [f"text {number} of several words" for number in range(60)]
+    store = tmp_path / "store"
+    prepare(texts, out=store, vocab_size=60)
+    for name, value in {"tokenizer.vocab_size": 61, "data.heldout": 0.2, "tokenizer.cut_to": 20}.items():
+        with pytest.raises(ConfigError, match="has no effect: the text is already prepared"):
+            pretrain(store, out=tmp_path / "run", overrides={name: value, "training.steps": 1})
+    assert not (tmp_path / "run").exists()
+    same = {"tokenizer.vocab_size": 60, "tokenizer.kind": "wordpiece", "training.steps": 1}
+    pretrain(store, out=tmp_path / "run", overrides=same)

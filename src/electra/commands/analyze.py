@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from electra.artifacts.evaluation import AnalysisFolder
+from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import (
     Command,
     RepeatedNames,
@@ -57,7 +58,9 @@ class Analyze(
     probe: RepeatedNames = ()
     """The name of a probe, or the path of your own; may be repeated (default: all that can run)."""
     data: RepeatedSources = ()
-    """A data file or folder, in which each probe looks for its files by name; may be repeated."""
+    """A data file or folder, in which each probe looks for its files by name; may be repeated (default: the
+    store of a single run).
+    """
     out: Source | None = None
     """The folder for JSON files, figures and the page, which also shows earlier probes of this folder."""
     probe_option: RepeatedNames = ()
@@ -87,8 +90,9 @@ class Analyze(
         if self.over_training and sources[1:]:
             problem = "takes a single run, not several"
             raise ConfigError(problem, key="over_training", fix="Run the command once for each run")
-        for source in sources:
-            locate(source)  # so that a wrong name is one error, not one for each probe
+        folders = [locate(source) for source in sources]  # a wrong name is one error, not one for each probe
+        if not roots and len(folders) == 1 and RunFolder(folders[0]).store.exists():
+            roots = [RunFolder(folders[0]).store.path]
         models = named_models(sources, pick_device(self.device))
         ready, left_out = _runnable(configured, [] if self.over_training else models, roots, all_probes)
         with display_for(self.progress) as display:

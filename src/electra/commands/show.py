@@ -10,7 +10,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.visible import decode_argument
 
 
@@ -50,6 +50,8 @@ class Show(
             raise ConfigError(
                 "is a folder, not a text", where=self.text, fix="Pass a generator as `generator`"
             )
+        if self.text is not None and not self.text.strip():
+            raise DataError("no text", fix="Pass a sentence, or omit it")
         model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
         rows = model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
         return model, rows

@@ -88,7 +88,7 @@ def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
     If the file has further lines (not `is_complete`), the last row of `head` may be incomplete. If no dialect
     fits, the usual one is returned.
     """
-    first_line = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
+    first_line = re.sub(r'"[^"]*"?', "", next(filter(str.strip, head), ""))
     if kind == "tsv":
         default = Dialect("\t", quoted=False)
         candidates = [Dialect("\t")] if _is_quoted_throughout(head) else [default, Dialect("\t")]

@@ -64,6 +64,7 @@ from electra.foundation.visible import one_line, plural
 
 MAX_LINE = 1 << 27  # characters of a line
 NUL_FOUND = "contains a NUL character, so it is not text"
+EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
 HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # members of a zip file that are not read
 
 
@@ -260,6 +261,8 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
         size += len(line)
         if size >= HEAD:
             break
+    if head and EXCEL_SEPARATOR.fullmatch(head[0].strip("\ufeff\r\n")):
+        head[0] = "\n"  # keeps the numbers of the lines
     dialect = delimited.dialect_of(head, kind, is_complete=size < HEAD)
     rows = delimited.cells(chain(head, decoded_lines), dialect, str(path))
     first_row = next(rows, None)

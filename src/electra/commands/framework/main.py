@@ -108,6 +108,8 @@ def _main(arguments: list[str]) -> int:
 
 def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
     name, *words = arguments or ["--help"]
+    if name == "help" and words:
+        return words[0], ["--help"]
     return ("--help" if name in ("-h", "help") else name), words
 
 

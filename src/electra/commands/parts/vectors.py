@@ -38,7 +38,7 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
     the lines of standard input, or a text itself; in Python, also several texts.
 
     Raises:
-        DataError: there is no such file or column, or a text is not text.
+        DataError: there is no such file or column, a file has no text, or a text is not text.
         CorpusError: standard input is not UTF-8.
     """
     path = _file(texts)
@@ -46,6 +46,8 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
         rows = list(open_table(path).rows)
         return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
     all_texts = list(each_text_of(texts, column))
+    if not all_texts and (path is not None or texts == STDIN):
+        raise DataError("no text", where="standard input" if path is None else path)
     return all_texts, [{"text": text} for text in all_texts]
 
 
