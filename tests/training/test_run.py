@@ -273,6 +273,23 @@ def test_a_time_budget_includes_evaluations_and_checkpoints(tmp_path: Path) -> N
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(0.1, 10), (2.0, 6), (20.0, 1), (500.0, 1)])
+def test_a_short_time_budget_has_fewer_evaluations(seconds: float, expected: int, tmp_path: Path) -> None:
+    """They take at most a fifth of a minute, apart from those at the first and at the last step."""
+    given = toy.recipe(training={"steps": None, "budget": "1m"})
+    run = build_run(given, tmp_path, toy.store(), World())
+    run.step_estimates = [(0, 600)]
+    assert run.num_intervals == 10
+    run.last_costs["evaluation"] = seconds
+    assert run.num_intervals == expected
+    run.evaluated_steps, due = {0}, []
+    for run.step in range(601):
+        due += [run.step] * run.evaluation_due()
+    assert len(due) == expected and due[-1] == 600
+    run.schedule = toy.recipe(training={"steps": 600}).training
+    assert run.num_intervals == 10, "the number does not depend on the time"
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path / "run", toy.store(), World())
     loop.update(run)

@@ -42,8 +42,11 @@ class Costs:
             + (self.evaluation / evaluate_every if evaluate_every else 0)
             + (self.checkpoint / checkpoint_every if checkpoint_every else 0)
         )
-        # by default there are 11 evaluations and 20 checkpoints, however long the run is
-        evaluations, checkpoints = 1 if evaluate_every else 11, 0 if checkpoint_every else 20
+        # the first evaluation is at step 0; by default there are 20 checkpoints, however long the run is
+        evaluations, checkpoints = (
+            1 if evaluate_every else run.num_intervals + 1,
+            0 if checkpoint_every else 20,
+        )
         fixed_seconds = evaluations * self.evaluation + checkpoints * self.checkpoint
         remaining_seconds = seconds - elapsed - fixed_seconds * max(0.0, 1 - elapsed / seconds)
         return max(remaining_seconds, seconds / 2 - update_seconds, 0.0) / seconds_per_step

@@ -150,7 +150,7 @@ class UpkeepSection:
     keep: int = 2
     """Number of newest checkpoints to keep; at least 1."""
     evaluate_every: int | None = None
-    """Steps between held-out evaluations (default: a tenth of the run)."""
+    """Steps between held-out evaluations (default: a tenth of the run, or more in a short time budget)."""
     log_every: int = 10
     """Steps between rows of metrics.jsonl."""
     on_collapse: Literal["warn", "stop"] = "warn"

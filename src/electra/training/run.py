@@ -20,6 +20,7 @@ from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import TimeBudget
+from electra.training.budget import parse as parse_budget
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
     WarmStart,
@@ -48,6 +49,8 @@ from electra.training.spikes import RecentLosses
 from electra.training.stragglers import Stragglers
 from electra.training.telemetry import Telemetry
 from electra.training.threads import Pace
+
+EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
 
 
 @dataclass
@@ -160,9 +163,21 @@ class Run:
             "seconds": round(self.seconds, 3),
         }
 
+    @property
+    def num_intervals(self) -> int:
+        """How many intervals evaluations divide the run into by default: 10, or fewer within a short time.
+
+        The evaluations at their ends then take at most EVALUATION_SHARE of a time budget.
+        """
+        if (seconds := self.last_costs.get("evaluation")) and self.schedule.budget:
+            amount, unit = parse_budget(self.schedule.budget)
+            if unit == "seconds":
+                return max(1, min(10, int(EVALUATION_SHARE * amount / seconds)))
+        return 10
+
     def evaluation_due(self) -> bool:
         """Whether to evaluate before the next update."""
-        every = self.upkeep.evaluate_every or max(1, self.total_steps // 10)
+        every = self.upkeep.evaluate_every or max(1, self.total_steps // self.num_intervals)
         return self.step not in self.evaluated_steps and (
             self.step % every == 0 or self.step == self.total_steps
         )
