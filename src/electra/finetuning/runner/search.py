@@ -109,8 +109,10 @@ def search(  # noqa: PLR0917
     tuning.say(f"search, {budget}: {list_names(setting_names)}, scored on {dev_note}")
 
     def complete_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
-        stoppable_tuning = replace(trial_tuning, stopping=stop)
-        timed_tuning = with_budget_check(stoppable_tuning, budget) if is_first else stoppable_tuning
+        timed_tuning = replace(trial_tuning, stopping=stop)
+        if is_first:  # the others report only their results
+            timed_tuning = replace(timed_tuning, say=lambda line: say(f"first trial, {line}"))
+            timed_tuning = with_budget_check(timed_tuning, budget)
         checkpoints = folder.trial(trial_name(values))
         try:
             result_record = train_and_score(timed_tuning.with_settings(**values), values, checkpoints)
