@@ -197,17 +197,30 @@ def test_a_few_broken_rows_are_noted_and_many_are_an_error(tmp_path: Path) -> No
 
 
 def test_files_that_cannot_be_decoded_are_named_with_the_option(tmp_path: Path) -> None:
-    folder = tmp_path / "old"
+    folder, text = tmp_path / "old", "plain words " * 6 + "мой дом"
     folder.mkdir()
     for number in range(40):
-        (folder / f"{number:02d}.txt").write_text("ein schönes, großes Haus " * 4, encoding="cp1252")
+        (folder / f"{number:02d}.txt").write_text(text, encoding="cp1251")
     documents = read(folder)
-    assert sum(d.replaced for d in documents) == 40 * 8
+    assert sum(d.replaced for d in documents) == 40 * 6
     [note] = documents.notes()
-    assert "320 bytes in 40 files" in note and "00.txt (8)" in note and "--data.encoding" in note
-    assert "cp1252" in note
+    assert "240 bytes in 40 files" in note and "00.txt (6)" in note and "--data.encoding" in note
+    documents = read(folder, encoding="cp1251")
+    assert {d.text for d in documents} == {text} and not documents.notes()
+
+
+def test_files_of_windows_are_read_with_a_note(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    text = "ein schönes, großes Haus " * 4
+    for number in range(40):
+        (folder / f"{number:02d}.txt").write_text(text, encoding="cp1252")
+    documents = read(folder)
+    assert {d.text for d in documents} == {text} and not sum(d.replaced for d in documents)
+    [note] = documents.notes()
+    assert "00.txt (and 39 more files): not UTF-8: read as cp1252, such as schönes, großes;" in note
     documents = read(folder, encoding="cp1252")
-    assert {d.text for d in documents} == {"ein schönes, großes Haus " * 4} and not documents.notes()
+    assert {d.text for d in documents} == {text} and not documents.notes()
 
 
 def test_a_large_file_of_many_parts_is_one_document_with_a_note(tmp_path: Path) -> None:

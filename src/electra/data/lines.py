@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.foundation.machine import library
+from electra.foundation.visible import one_line
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
@@ -230,8 +231,10 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
     return "utf-8-sig"
 
 
-def guess_encoding(content: bytes) -> str:
+def guess_encoding(content: bytes, is_complete: bool = True) -> str:
     """Returns the probable codec of a file's content: that of `encoding_of`, or cp1252.
+
+    If the file has further bytes (not `is_complete`), the last character may be incomplete.
 
     cp1252, which Windows writes in Western Europe, is chosen if the text is not UTF-8 and letters beyond
     ASCII are rarely adjacent, unlike in other alphabets. A file that is UTF-8 except for a few bytes counts
@@ -240,7 +243,7 @@ def guess_encoding(content: bytes) -> str:
     codec = encoding_of(content[:HEAD])
     if codec == "utf-8-sig":
         try:
-            content.decode()
+            codecs.getincrementaldecoder("utf-8")().decode(content, final=is_complete)
         except UnicodeDecodeError:
             runs = re.findall(rb"[\x80-\xff]+", content)
             is_decodable = "\ufffd" not in content.decode("cp1252", "replace")
@@ -251,6 +254,13 @@ def guess_encoding(content: bytes) -> str:
             )
             codec = "cp1252" if is_decodable and num_western > 0.9 * len(runs) else codec
     return codec
+
+
+def note_guess(codec: str, head: str) -> str:
+    """Returns a note on a guessed codec, with words by which the user can judge it."""
+    words = list(dict.fromkeys(re.findall(r"\w*[^\x00-\x7f]\w*", head)))[:3]
+    examples = f", such as {', '.join(map(one_line, words))}" if words else ""
+    return f"not UTF-8: read as {codec}{examples}"
 
 
 def decode_head(content: bytes, encoding: str) -> str:

@@ -1,10 +1,11 @@
 """Reads documents from files: plain text, or the text field of tables.
 
-Imperfect text is repaired: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`.
-Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted; NUL characters are dropped and
-counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer
-than `MAX_DOCUMENT` characters continues as the next document, cut at a space if there is one, so that memory
-stays bounded whatever the size of a file or line.
+Imperfect text is repaired: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`;
+text and csv may also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become
+U+FFFD and are counted; NUL characters are dropped and counted; CRLF and CR become LF. A file that is
+mostly not text is refused. Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as
+the next document, cut at a space if there is one, so that memory stays bounded whatever the size of a
+file or line.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from electra.data.lines import (
     decode_head,
     encoding_of,
     guess_encoding,
+    note_guess,
     open_bytes,
     open_text,
 )
@@ -68,7 +70,7 @@ class Faults:
     nulls: int = 0  # rows whose text is null: empty documents
     first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
-    num_like_cp1252: int = 0  # how many of these files look like cp1252
+    guessed: dict[str, str] = field(default_factory=dict)  # file -> a note on its guessed encoding
     wiki_files: list[str] = field(default_factory=list)  # files that WikiExtractor wrote
     # large documents: name, a better unit, how many parts that gives
     large_files: list[tuple[str, str, int]] = field(default_factory=list)
@@ -106,11 +108,14 @@ class Faults:
         if self.undecoded:
             num_bytes, count = sum(self.undecoded.values()), len(self.undecoded)
             files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
-            guess = " (cp1252 would fit)" if 2 * self.num_like_cp1252 > count else ""
             notes.append(
                 f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded and were"
-                f" replaced: {files}. If they have another encoding{guess}, set it with --data.encoding"
+                f" replaced: {files}. If they have another encoding, set it with --data.encoding"
             )
+        if self.guessed:
+            name, note = next(iter(self.guessed.items()))
+            others = f" (and {plural(len(self.guessed) - 1, 'more file')})" if len(self.guessed) > 1 else ""
+            notes.append(f"{name}{others}: {note}; --data.encoding sets another encoding")
         if self.wiki_files:
             notes.append(
                 f"files from WikiExtractor, read without their tags: {_first_names(self.wiki_files)}"
@@ -165,8 +170,12 @@ def read_source(
             path, source.compression, source.name, max_size=max_size, error=CorpusError
         ) as stream:
             head = stream.peek(HEAD)[:HEAD]
-            codec = encoding_of(head, encoding)
+            is_guessed = encoding is None and source.format not in ("json", "jsonl")  # JSON is UTF-8
+            guess = guess_encoding(head, is_complete=len(head) < HEAD) if is_guessed else ""
+            codec = guess or encoding_of(head, encoding)
             beginning = decode_head(head, codec)
+            if codec == "cp1252" == guess:
+                faults.guessed[source.name] = note_guess(codec, beginning)
             _refuse_binary(beginning, codec, source.name)
             if not head and source.named:
                 raise CorpusError("empty file", where=source.name)
@@ -196,7 +205,6 @@ def _with_faults(
         yield document
     if replaced:
         faults.undecoded[source.name] = replaced
-        faults.num_like_cp1252 += guess_encoding(head) == "cp1252"
     if is_wiki:
         faults.wiki_files.append(source.name)
     if characters >= LARGE_FILE and max(blocks, lines // 10) >= 100:

@@ -38,6 +38,7 @@ from electra.data.lines import (
     encoding_of,
     guess_encoding,
     line_end,
+    note_guess,
     open_text,
 )
 from electra.data.table_files import (
@@ -60,7 +61,7 @@ from electra.data.tables import (
     Table,
 )
 from electra.foundation.errors import DataError
-from electra.foundation.visible import one_line, plural
+from electra.foundation.visible import plural
 
 MAX_LINE = 1 << 27  # characters of a line
 NUL_FOUND = "contains a NUL character, so it is not text"
@@ -289,9 +290,7 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
         raise DataError(problem, where=f"{path}:{first_row[0]}", fix=fix)
     notes = [dialect.note(kind)]
     if options.encoding is None and encoding not in (None, "utf-8-sig"):
-        words = list(dict.fromkeys(re.findall(r"\w*[^\x00-\x7f]\w*", "".join(head))))[:3]
-        examples = f", such as {', '.join(map(one_line, words))}" if words else ""
-        notes.append(f"not UTF-8: read as {encoding}{examples} (`encoding` sets another)")
+        notes.append(f"{note_guess(str(encoding), ''.join(head))} (`encoding` sets another)")
     table = Table(path, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
     table.rows = _rows_of_cells(table, rows, options, header)
     return table

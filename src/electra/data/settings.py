@@ -41,7 +41,8 @@ class CorpusConfig:
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
     """Format of the sources. auto: by the file extension; stdin is txt."""
     encoding: str | None = None
-    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 or UTF-32 if detected)."""
+    """Encoding of text, csv and JSON, such as cp1250 (default: UTF-8, or UTF-16, UTF-32 or cp1252 if
+    detected; JSON is not guessed to be cp1252)."""
     broken_rows: float = 0.01
     """Maximum fraction of table rows to leave out because they are unreadable or have no text; if there are
     more, nothing is prepared.
