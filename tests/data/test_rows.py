@@ -256,3 +256,29 @@ def test_a_first_line_that_names_the_delimiter_for_excel_is_skipped(tmp_path: Pa
     [first, second] = open_table(tmp_path / "a.csv").rows
     assert first == (f"{tmp_path / 'a.csv'}:3", {"text": "one, two", "n": "1"})
     assert second[0].endswith(":4")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "\n<!DOCTYPE html><html>404</html>", "a.csv: is a web page, not a table"),
+        ("a.jsonl", "<html lang=en>", "a.jsonl: is a web page"),
+        (
+            "a.tsv",
+            "version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "a.tsv: is a pointer of Git LFS",
+        ),
+        (
+            "a.csv",
+            '[{"text": "a, b", "label": 1}]',
+            "a.csv: is JSON, not csv. End its name in .json or .jsonl",
+        ),
+        ("a.csv", '{"text": "a, b", "label": 1}\n', "is JSON, not csv"),
+    ],
+)
+def test_other_content_than_the_name_says_is_refused(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(open_table(tmp_path / name).rows)

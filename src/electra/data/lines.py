@@ -256,6 +256,18 @@ def guess_encoding(content: bytes, is_complete: bool = True) -> str:
     return codec
 
 
+def refuse_other_content(head: str, kind: str, name: str, error: type[ElectraError] = DataError) -> None:
+    """Raises `error` if a file begins like something that is often saved in place of a file of this kind."""
+    beginning = head[:200].lstrip("\ufeff \t\r\n").lower()
+    if beginning.startswith("version https://git-lfs"):
+        fix = "Fetch the file itself with git lfs pull"
+        raise error("is a pointer of Git LFS, not the file", where=name, fix=fix)
+    if kind != "txt" and beginning.startswith(("<!doctype html", "<html")):
+        raise error("is a web page, not a table", where=name, fix="Download the file itself")
+    if kind in ("csv", "tsv") and re.match(r"\[?\s*\{\s*\"", beginning):
+        raise error(f"is JSON, not {kind}", where=name, fix="End its name in .json or .jsonl")
+
+
 def note_guess(codec: str, head: str) -> str:
     """Returns a note on a guessed codec, with words by which the user can judge it."""
     words = list(dict.fromkeys(re.findall(r"\w*[^\x00-\x7f]\w*", head)))[:3]

@@ -27,6 +27,7 @@ from electra.data.lines import (
     note_guess,
     open_bytes,
     open_text,
+    refuse_other_content,
 )
 from electra.data.rows import stream_table
 from electra.data.settings import Unit
@@ -177,6 +178,8 @@ def read_source(
             if codec == "cp1252" == guess:
                 faults.guessed[source.name] = note_guess(codec, beginning)
             _refuse_binary(beginning, codec, source.name)
+            if source.format == "txt":  # tables are checked as they are opened
+                refuse_other_content(beginning, "txt", source.name, CorpusError)
             if not head and source.named:
                 raise CorpusError("empty file", where=source.name)
             if source.format == "txt":

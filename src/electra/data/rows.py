@@ -59,6 +59,7 @@ from electra.data.tables import (
     Row,
     Rows,
     Table,
+    short_name,
 )
 from electra.foundation.errors import DataError
 from electra.foundation.visible import plural
@@ -229,6 +230,8 @@ def _decoded(path: Path, encoding: str | None, options: ReadOptions) -> Iterator
     with open_bytes(path, options.ratio) as stream:
         head = stream.peek(HEAD)[:HEAD]
         codec = encoding_of(head, encoding)
+        kind = options.format or FORMATS.get(split_name(path)[1], "")
+        lines.refuse_other_content(decode_head(head, codec), kind, str(path))
         with open_text(stream, codec, newline=line_end(decode_head(head, codec))) as text:
             for number, line in enumerate(lines.lines(text, MAX_LINE, str(path)), 1):
                 if not options.lenient and not line.isascii() and SURROGATES.search(line):
@@ -285,7 +288,7 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
                 default_header[index] if len(default_header) == len(names) else f"column {index + 1}"
             )
     if len(set(names)) < len(names):
-        problem = f"two columns have the same name ({', '.join(names)})"
+        problem = f"two columns have the same name ({', '.join(map(short_name, names))})"
         fix = "Rename one; without a header, pass `columns`"
         raise DataError(problem, where=f"{path}:{first_row[0]}", fix=fix)
     notes = [dialect.note(kind)]
@@ -313,7 +316,8 @@ def _rows_of_cells(
         elif options.drop_malformed:
             table.dropped += 1
         else:
-            problem = f"{plural(len(cells), 'column')} instead of {expected} ({', '.join(table.columns)})"
+            names = ", ".join(map(short_name, table.columns))
+            problem = f"{plural(len(cells), 'column')} instead of {expected} ({names})"
             fix = "Fix the line; if the file has no header, pass `columns`"
             options.leave_out(DataError(problem, where=f"{table.path}:{number}", fix=fix))
 

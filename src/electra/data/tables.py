@@ -53,7 +53,7 @@ class Table:
             choose: how many columns the user has to choose.
         """
         names = names if len(names) <= MAX_NAMES else [*names[: MAX_NAMES - 1], "other common names"]
-        fix = f"It has {', '.join(map(_short, self.columns))}: choose {choose} with {option}"
+        fix = f"It has {', '.join(map(short_name, self.columns))}: choose {choose} with {option}"
         if self.headed:
             fix += "; if that is not a header line, name all columns with `columns`"
         return DataError(f"no column {' or '.join(names)}", where=self.path, fix=fix)
@@ -128,5 +128,6 @@ def row_id(row: Mapping[str, Any], column: str | None, index: int) -> str:
     return str(index) if value in (None, "") else str(value)
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Returns a column's name for a message, without its end if it is long."""
     return name if len(name) <= 30 else f"{name[:27]}..."
