@@ -207,7 +207,7 @@ TEXT = [
     Case(
         "blank file",
         CorpusError,
-        r"no text in any of the 1 documents",
+        r"no text in 1 document read",
         lambda p: p.prepare(p.file("blank.txt", "\n \n")),
     ),
     Case(

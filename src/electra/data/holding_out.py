@@ -12,6 +12,7 @@ from electra.artifacts.store import ShardFolder
 from electra.data.audit import Audit
 from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
+from electra.foundation.visible import plural
 
 MIN_HELDOUT_TOKENS = 10_000  # if the corpus has at least ten times as many
 # The record of each document in SPLIT.docs. Its digest decides whether the document is held out.
@@ -56,7 +57,7 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         start = max(stop - size, start + 1)
     if start >= stop:
         raise CorpusError(
-            f"too little text ({num_tokens} tokens)",
+            f"too little text ({plural(num_tokens, 'token')})",
             fix="Add text, because part of it is held out",
         )
     ends[index:] -= np.uint64(stop - start)
@@ -122,7 +123,7 @@ def no_text(audit: Audit) -> CorpusError:
     """Returns the error for a corpus without text; the audit counts its documents and names its sources."""
     where = ", ".join(source["name"] for source in audit.sources)
     return CorpusError(
-        f"no text in any of the {audit.documents_read} documents read",
+        f"no text in {plural(audit.documents_read, 'document')} read",
         where=where,
         fix="Pass files that contain text",
     )
