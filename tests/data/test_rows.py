@@ -282,3 +282,11 @@ def test_other_content_than_the_name_says_is_refused(
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
         list(open_table(tmp_path / name).rows)
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "A.XLS", "a.ods"])
+def test_a_spreadsheet_is_to_be_saved_as_csv(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError) as refused:
+        open_table(tmp_path / name)
+    assert refused.value.fix == "Save it as csv"

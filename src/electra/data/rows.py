@@ -50,6 +50,7 @@ from electra.data.table_files import (
     parts_pattern,
     saved_splits,
     split_name,
+    unknown_extension,
 )
 from electra.data.tables import (
     DEFAULT_OPTIONS,
@@ -147,8 +148,7 @@ def _open(path: Path, options: ReadOptions) -> Table:
     if not path.exists():
         raise DataError("no such file", where=path)
     if not kind:
-        fix = f"Use {', '.join(TABLES)}, each also {', '.join(COMPRESSIONS)}"
-        raise DataError("unrecognised file extension", where=path, fix=fix)
+        raise unknown_extension(path, TABLES)
     if path.suffix.lower() == ZIP:
         return _zipped(path, options)
     if kind in columnar.READERS:

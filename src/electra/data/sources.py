@@ -29,7 +29,14 @@ from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, expansion_error, open_bytes
 from electra.data.rows import HIDDEN, stream_table
 from electra.data.table_files import FORMATS as TABLE_FORMATS
-from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_splits
+from electra.data.table_files import (
+    SAVE_AS_CSV,
+    SPREADSHEETS,
+    ZIP,
+    files_of,
+    is_saved_dataset,
+    saved_splits,
+)
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
@@ -49,7 +56,7 @@ UNPACK = "Unpack it, and pass the folder"
 _UNSUPPORTED = {  # advice -> common extensions of files that are not read
     "Extract its text into .txt or .jsonl files first": ".htm .html .xml .pdf .doc .docx .odt .epub .warc",
     UNPACK: ".tar .tgz .7z .rar",
-    "Save it as csv": ".xls .xlsx .ods",
+    SAVE_AS_CSV: SPREADSHEETS,
 }
 WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # the first line of a document from WikiExtractor
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")

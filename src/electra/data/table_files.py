@@ -25,6 +25,7 @@ FORMATS = {
 }
 ZIP = ".zip"
 TABLES = (*FORMATS, ZIP)
+SPREADSHEETS, SAVE_AS_CSV = ".xls .xlsx .ods", "Save it as csv"
 SAVED, SAVED_SPLITS = "state.json", "dataset_dict.json"  # mark the folders that `datasets` saves
 _PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)?")
 
@@ -123,6 +124,13 @@ def known_extension(path: Path, formats: Sequence[str]) -> str:
     """Returns the file's extension. Raises DataError if it is not one of `formats`."""
     extension = split_name(path)[1]
     if extension not in formats:
-        fix = f"Use one of {', '.join(formats)}, compressed or not"
-        raise DataError("unrecognised file extension", where=path, fix=fix)
+        raise unknown_extension(path, formats)
     return extension
+
+
+def unknown_extension(path: Path, formats: Sequence[str]) -> DataError:
+    """Returns the error for a file whose extension is none of `formats`."""
+    fix = f"Use {', '.join(formats)}, each also {', '.join(COMPRESSIONS)}"
+    if path.suffix.lower() in SPREADSHEETS.split():
+        fix = SAVE_AS_CSV
+    return DataError("unrecognised file extension", where=path, fix=fix)
