@@ -480,3 +480,10 @@ def test_default_learning_rates_follow_the_width(
         settings = toy_task.settings(tmp_path, write(tmp_path / task), task, learning_rate=None)
         dataset = read_dataset(settings, choose_task(settings))
         assert resolve(settings, dataset, config).learning_rate == rate
+
+
+def test_pairs_with_one_empty_text_are_noted(tmp_path: Path) -> None:
+    rows = [f"a {number},{'' if number < 3 else 'b'},{number % 2}" for number in range(40)]
+    (tmp_path / "train.csv").write_text("\n".join(["sentence1,sentence2,label", *rows]))
+    chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.csv", "pair")
+    assert "train: 3 pairs with an empty text, kept" in read_dataset(chosen, choose_task(chosen)).notes

@@ -85,8 +85,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     ]
     notes += [f"{split}: {note}" for split, content in contents.items() for note in content.notes]
     for split, examples in splits.items():
-        if count := sum(not "".join(example.texts).strip() for example in examples):
-            notes.append(f"{split}: {plural(count, 'empty text')}, kept")
+        notes += note_empty_texts(split, examples, task)
         notes += note_swallowed_rows(split, examples)
     for split, examples in splits.items():
         if examples:
@@ -185,6 +184,17 @@ def note_small_dev(dev: Examples) -> Iterator[str]:
     if num_texts < MIN_RELIABLE_DEV:
         texts = f" with {plural(num_texts, 'different text')}" if num_texts < len(dev) else ""
         yield f"dev: {plural(len(dev), 'example')}{texts}: too few for a reliable score"
+
+
+def note_empty_texts(split: str, examples: Examples, task: Task) -> Iterator[str]:
+    """Yields a note on empty texts; of words, or of a question and a context, only one must not be empty."""
+    holds_text = all if task.head in ("classifier", "vectors") else any
+    empty = [example for example in examples if not holds_text(map(str.strip, example.texts))]
+    if empty:
+        count = len(empty)
+        is_pair = len(empty[0].texts) == 2
+        found = f"{plural(count, 'pair')} with an empty text" if is_pair else plural(count, "empty text")
+        yield f"{split}: {found}, kept"
 
 
 def note_swallowed_rows(split: str, examples: Examples) -> Iterator[str]:

@@ -86,7 +86,7 @@ class TextRegression(TextTask):
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):
-            fix = "Check `label_column`"
+            fix = "Write only a number, or check `label_column`"
             if "," in str(example.gold):
                 fix = "Write 1234.5, with a decimal point and without thousands separators"
             raise DataError(f"{example.gold!r} is not a finite number", where=example.where, fix=fix)
