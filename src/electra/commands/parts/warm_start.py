@@ -165,6 +165,6 @@ def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Re
     reduced_training = replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
     note = (
         f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
-        " trained weights (set `training.learning_rate` to change it)"
+        " trained weights (change it with --training.learning-rate)"
     )
     return replace(recipe, training=reduced_training), replace(warm, notes=(*warm.notes, note))
