@@ -16,6 +16,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 TAKEN = [
     "*.md",
+    "CITATION.cff",
     "LICENSE",
     "docs/*.md",
     "tests/*.md",

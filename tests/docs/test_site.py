@@ -46,7 +46,6 @@ def test_it_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -
         "mkdocs",
         "build",
         "--strict",
-        "--quiet",
         "--site-dir",
         str(tmp_path / "site"),
     ]
