@@ -370,3 +370,9 @@ def test_remote_files_that_differ_from_their_listed_size_are_refused(
     monkeypatch.setattr(sources, "listed_size", lambda stream: 4)
     with pytest.raises(CorpusError, match=r"a\.txt"):
         Documents(["memory://sizes/a.txt"], CorpusConfig(), scratch)
+
+
+def test_a_pointer_of_git_lfs_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(CorpusError, match=r"a\.txt: is a pointer of Git LFS"):
+        texts(tmp_path / "a.txt")
