@@ -140,7 +140,7 @@ def test_errors_are_one_line_whatever_they_are_made_of() -> None:
 def test_invalid_utf8_is_counted_not_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         driven.write_corpus(place.folder / "latin.txt").read_bytes()
-        + b"the caf\xe9 likes the sea .\n" * 30
+        + b"the caf\x81 likes the sea .\n" * 30  # not a letter in any Western encoding
         + b"\xff\xfe the cat .\n"
     )
     assert main(place.prepare(place.file("latin.txt", text), "--unit", "line")) == 0
@@ -257,7 +257,7 @@ def test_a_run_folder_of_another_run_lists_every_difference(
         == 0
     )
     line = refused(place.pretrain(out=run, store=other_text), RunFolderError, "identity.data")
-    assert re.search(r"identity\.data was \w+, now \w+\. Use", line) and "identity.tokenizer" not in line
+    assert "identity.data has other contents. Use" in line and "identity.tokenizer" not in line
 
     other_tokenizer = place.folder / "other tokenizer"
     assert (
@@ -278,7 +278,7 @@ def test_a_run_folder_of_another_run_lists_every_difference(
         == 0
     )
     line = refused(place.pretrain(out=run, store=other_tokenizer), RunFolderError, "identity.data")
-    assert re.search(r"identity\.data was \w+, now \w+; identity\.tokenizer was \w+, now \w+\. Use", line)
+    assert "identity.data has other contents; identity.tokenizer has other contents. Use" in line
 
     assert main(place.pretrain("--training.log-every", "2", "--training.keep", "3", out=run)) == 0, (
         "what changes nothing learned may change"
