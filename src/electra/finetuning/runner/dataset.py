@@ -215,7 +215,7 @@ def note_swallowed_rows(split: str, examples: Examples) -> Iterator[str]:
     if suspects:
         found = "a text has a line that looks like a row of its own"
         if (count := len({example.where for example in suspects})) > 1:
-            found = f"{count} texts have lines that look like rows of their own; the first"
+            found += f" (and {plural(count - 1, 'more text')})"
         yield f"{split}: {suspects[0].where}: {found}. Is there a stray quote?"
 
 
