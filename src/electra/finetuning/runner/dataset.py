@@ -86,7 +86,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     notes += [f"{split}: {note}" for split, content in contents.items() for note in content.notes]
     for split, examples in splits.items():
         notes += note_empty_texts(split, examples, task)
-        notes += note_swallowed_rows(split, examples)
+        if split_name(paths[split])[1] in (".csv", ".tsv", ".tab"):
+            notes += note_swallowed_rows(split, examples)
     for split, examples in splits.items():
         if examples:
             load_head(settings.head).check_supports(task.head, len(examples[0].texts))
