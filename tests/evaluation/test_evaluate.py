@@ -527,7 +527,7 @@ def test_options_of_probes_are_recorded_and_mark_scores_as_not_comparable(
         "".join(json.dumps({**pair, "UID": "p5"}) + "\n" for pair in pairs[:2])
     )
     assert main([*command, "--out", str(tmp_path / "whole")]) == 2
-    assert "minimal_pairs.files.blimp/p5.jsonl was" in capsys.readouterr().err
+    assert "minimal_pairs.files.blimp/p5.jsonl has other contents" in capsys.readouterr().err
     assert main([*command, "--out", str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
     assert "'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
