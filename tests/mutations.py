@@ -1,4 +1,6 @@
-"""Do the tests notice? Plants the faults of mutations.toml one at a time, and runs the tests that must fail.
+"""Do the tests notice? Plants the faults of mutations/ one at a time, and runs the tests that must fail.
+
+`old` stands exactly once in the file; a fault that no test notices wants a better test.
 
     python tests/mutations.py [words of the names]         make test-mutations
 
@@ -21,7 +23,7 @@ from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).parents[1]
-FAULTS = ROOT / "tests" / "mutations.toml"
+FAULTS = ROOT / "tests" / "mutations"  # a file for each package
 CAUGHT, PASSED = 1, 0  # pytest's exit codes; any other means that the tests did not run
 
 
@@ -43,7 +45,10 @@ class Fault:
 
 
 def faults() -> list[Fault]:
-    return [Fault(**fault) for fault in tomllib.loads(FAULTS.read_text(encoding="utf-8"))["fault"]]
+    files = sorted(FAULTS.glob("*.toml"))
+    return [
+        Fault(**each) for file in files for each in tomllib.loads(file.read_text(encoding="utf-8"))["fault"]
+    ]
 
 
 def run(root: Path, tests: list[str]) -> tuple[int, str]:

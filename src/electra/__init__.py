@@ -24,7 +24,7 @@ _HOMES = {  # the modules of names that are not commands; a command's module has
     "Analysis": "commands.results.analysis",
     "ElectraError": "foundation.errors",
     "Evaluation": "commands.results.evaluation",
-    "FineTuned": "commands.results.tuned",
+    "FineTuned": "commands.results.finetuned",
     "Interrupted": "foundation.errors",
     "Model": "commands.results.model",
     "Plan": "commands.parts.estimates",

@@ -23,13 +23,13 @@ from electra.commands.push import push as push
 from electra.commands.report import report as report
 from electra.commands.results.analysis import Analysis as Analysis
 from electra.commands.results.evaluation import Evaluation as Evaluation
+from electra.commands.results.finetuned import FineTuned as FineTuned
 from electra.commands.results.model import Model as Model
 from electra.commands.results.model import load as load
 from electra.commands.results.open import open as open
 from electra.commands.results.run import Run as Run
 from electra.commands.results.store import Store as Store
 from electra.commands.results.study import Study as Study
-from electra.commands.results.tuned import FineTuned as FineTuned
 from electra.commands.serve import serve as serve
 from electra.commands.show import show as show
 from electra.commands.verify import verify as verify

@@ -27,7 +27,7 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
             "tokenizer/tokenizer.json": {},
             "arms/a/seed-1/score.json": {"scores": {}},
         },
-        artifacts.TuningFolder: {
+        artifacts.FinetuningFolder: {
             "finetune.json": {"task": "a"},
             "all_results.json": {"seeds": 1},
             "dev.jsonl": [1],
@@ -53,7 +53,7 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
         artifacts.EvaluationFolder,
         artifacts.AnalysisFolder,
         artifacts.StudyFolder,
-        artifacts.TuningFolder,
+        artifacts.FinetuningFolder,
     ],
 )
 def test_a_flipped_bit_is_detected_in_every_file(kind: type[artifacts.Folder], tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
         artifacts.StoreFolder: run / "store",
         artifacts.ModelFolder: run / "generator",
         artifacts.Checkpoint: run / "checkpoints/step-00000003",
-        artifacts.TuningFolder: tuning,
+        artifacts.FinetuningFolder: tuning,
         artifacts.SeedFolder: tuning / "seeds/seed-0",
         artifacts.EnsembleFolder: tuning / "ensemble",
         artifacts.StudyFolder: study,
@@ -72,7 +72,7 @@ def test_facts_describe_each_kind(kinds: dict[type[artifacts.Folder], Path]) -> 
     assert run["size"] == "1 layer of 8, vocabulary 90" and run["auc"] == pytest.approx(0.4804, abs=1e-4)
     store = said(artifacts.StoreFolder)
     assert (store["tokens"], store["documents"], store["held-out tokens"]) == ("2,599", "55", "284")
-    tuning = said(artifacts.TuningFolder)
+    tuning = said(artifacts.FinetuningFolder)
     assert (tuning["seeds"], tuning["accuracy"]) == (2, 0.75)
     assert said(artifacts.StudyFolder)["runs"] == 2 and "cola" in said(artifacts.EvaluationFolder)["tasks"]
     assert said(artifacts.PairFolder)["discriminator"].endswith("layers 1 of 8, vocabulary 90")
@@ -85,8 +85,8 @@ def test_facts_describe_each_kind(kinds: dict[type[artifacts.Folder], Path]) -> 
         (artifacts.RunFolder, "store/heldout.ds"),
         (artifacts.RunFolder, "generator/model.safetensors"),
         (artifacts.ModelFolder, "config.json"),
-        (artifacts.TuningFolder, "seeds/seed-1/dev.tsv"),
-        (artifacts.TuningFolder, "all_results.json"),
+        (artifacts.FinetuningFolder, "seeds/seed-1/dev.tsv"),
+        (artifacts.FinetuningFolder, "all_results.json"),
         (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
         (artifacts.EvaluationFolder, "tasks/M/cola/ensemble/dev.tsv"),
         (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
@@ -177,7 +177,7 @@ def renamed(record: Any, which: int) -> Any:
         artifacts.StudyFolder,
         artifacts.EvaluationFolder,
         artifacts.AnalysisFolder,
-        artifacts.TuningFolder,
+        artifacts.FinetuningFolder,
         artifacts.StoreFolder,
         artifacts.RunFolder,
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.foundation import durable
 from electra.testing import small
@@ -43,7 +43,7 @@ def test_wrong_input_is_one_line(  # noqa: PLR0917
     shutil.copytree(model, "toy")
     for folder in ("busy", "tuned"):
         Path(folder).mkdir()
-    for name in ("busy/notes.txt", "file", f"tuned/{TuningFolder.RECORD}"):
+    for name in ("busy/notes.txt", "file", f"tuned/{FinetuningFolder.RECORD}"):
         Path(name).write_text("mine")
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert main(["export", source, *([] if "--out" in options else ["--out", "out"]), *options]) == 2

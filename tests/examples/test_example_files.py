@@ -20,7 +20,7 @@ from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.runner.tuned_model import FinetunedModel
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
@@ -224,7 +224,7 @@ def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: 
     windows = task.featurize(examples, Tokens(loaded.tokenizer), 40)
     head = HEADS.load(str(path)).HEAD.build(HeadShape("candidates", loaded.config, 2, pretrained=loaded.head))
     outputs, _ = run_model(
-        TunedModel(loaded.encoder, head), replace(windows), task, pad=0, device=torch.device("cpu")
+        FinetunedModel(loaded.encoder, head), replace(windows), task, pad=0, device=torch.device("cpu")
     )
     expected = []
     for text in texts:

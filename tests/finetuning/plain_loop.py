@@ -15,8 +15,8 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.finetuning.runner.saved_model import config_values
-from electra.finetuning.runner.tuned_model import TunedModel
-from electra.finetuning.runner.tuning import Tuning
+from electra.finetuning.runner.tuned_model import FinetunedModel
+from electra.finetuning.runner.tuning import Finetuning
 
 RATE, STEPS, WARMUP = 2e-3, 20, 2
 
@@ -57,7 +57,7 @@ def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, An
     return groups
 
 
-def write_start(folder: Path, start: TunedModel, tuning: Tuning, tokenizer: Tokenizer) -> Path:
+def write_start(folder: Path, start: FinetunedModel, tuning: Finetuning, tokenizer: Tokenizer) -> Path:
     """Fresh heads as a folder, for transformers to begin from the same weights."""
     kind, labels, values = tuning.task.head, tuning.task.label_names, config_values(tuning, {})
     write_model(

@@ -20,8 +20,8 @@ from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.one_seed import build_model, parameter_groups, train_seed
-from electra.finetuning.runner.tuned_model import TunedModel
-from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, run_model
+from electra.finetuning.runner.tuned_model import FinetunedModel
+from electra.finetuning.runner.tuning import Finetuning, evaluate, prepare, run_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.windows.features import Tokens, collate, epoch_order, join
 from electra.foundation.errors import RunFailed
@@ -32,7 +32,7 @@ def silent(line: str) -> None:
     pass
 
 
-def tuning_for(model: Path, settings: Settings) -> Tuning:
+def tuning_for(model: Path, settings: Settings) -> Finetuning:
     loaded, dataset = load(model, "encoder"), read_dataset(settings, choose_task(settings))
     return prepare(resolve(settings, dataset, loaded.config), dataset, loaded)[0]
 
@@ -409,6 +409,6 @@ def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, t
             toy_task.settings(tmp_path, sst2_folder, precision=precision, dropout=0.0, epochs=1),
         )
         model, _ = train_seed(tuning, 0, tmp_path / precision)
-        assert isinstance(model, TunedModel)
+        assert isinstance(model, FinetunedModel)
         losses[precision] = evaluate(tuning, model, tuning.splits["dev"]).loss
     assert losses["bf16"] == pytest.approx(losses["fp32"], abs=0.05)

@@ -32,7 +32,7 @@ from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.one_seed import build_model, train_seed
-from electra.finetuning.runner.tuning import Tuning, prepare, run_model
+from electra.finetuning.runner.tuning import Finetuning, prepare, run_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
@@ -58,7 +58,7 @@ def squad2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_questions.write_squad(tmp_path_factory.mktemp("data") / "squad2", unanswerable=True)
 
 
-def tuning_for(model: Path, chosen: Settings) -> tuple[Tuning, list[str]]:
+def tuning_for(model: Path, chosen: Settings) -> tuple[Finetuning, list[str]]:
     loaded, dataset = load(model, "encoder"), read_dataset(chosen, choose_task(chosen))
     return prepare(resolve(chosen, dataset, loaded.config), dataset, loaded)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.compared import compare_with_baselines
 from electra.foundation.errors import ConfigError, DataError
-from electra.pages import tuning as page
+from electra.pages import finetuning as page
 from electra.testing import toy_task
 
 
@@ -50,7 +50,7 @@ def test_baselines_are_scored_and_reported(
     assert page.verdict(results) in html
     assert not [
         baseline_scores.problem
-        for baseline_scores in TuningFolder(tmp_path / "out").verify()
+        for baseline_scores in FinetuningFolder(tmp_path / "out").verify()
         if baseline_scores.problem
     ]
 

@@ -17,7 +17,7 @@ from electra.commands.framework.main import main
 from electra.commands.results.model import Model
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.onnx_model import TunedGraph
+from electra.finetuning.runner.onnx_model import FinetunedGraph
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
@@ -74,7 +74,7 @@ def test_the_traced_module_equals_the_model(task: str, head: str, tmp_path: Path
     """Without the exporter, which takes seconds."""
     write = toy_task.write_tagging if task == "ner" else toy_task.write_classification
     predictor = open_predictor(str(tuned(tmp_path, task, "electra", write, head=head)))
-    traced = TunedGraph(predictor.tuned, types=True).eval()
+    traced = FinetunedGraph(predictor.tuned, types=True).eval()
     ids = torch.randint(5, 20, (3, 8))
     document_ids = torch.zeros_like(ids)
     document_ids[1, 5:] = -1
@@ -131,11 +131,11 @@ def test_a_damaged_task_is_one_line(written: tuple[Path, Path], tmp_path: Path, 
 def test_the_joint_head_cannot_be_exported(tmp_path: Path) -> None:
     from electra.finetuning.heads.joint import JointHead
     from electra.finetuning.runner.onnx_model import write_tuned
-    from electra.finetuning.runner.tuned_model import TunedModel
+    from electra.finetuning.runner.tuned_model import FinetunedModel
     from electra.finetuning.tasks import load_task
 
     loaded = Model(toy_task.save_encoder(tmp_path / "model")).encoder
-    model = TunedModel(loaded.encoder, JointHead(loaded.config))
+    model = FinetunedModel(loaded.encoder, JointHead(loaded.config))
     with pytest.raises(ModelError):
         write_tuned(loaded, load_task("squad"), model, None, tmp_path / "out")
     assert not (tmp_path / "out").exists()

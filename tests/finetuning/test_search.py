@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.runner import search as module
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
@@ -39,7 +39,7 @@ def test_the_best_trial_is_trained_and_all_are_recorded(
 ) -> None:
     said: list[str] = []
     results = finetune(str(modern_folder), wanted(tmp_path / "out", data), said.append)
-    folder = TuningFolder(tmp_path / "out")
+    folder = FinetuningFolder(tmp_path / "out")
     found = folder.read_search()
     assert results["search"] == found and found["settings"] == ["learning_rate"]
     assert (found["trained_on"], found["scored_on"]) == (48, 12)
@@ -100,7 +100,7 @@ def test_a_search_can_be_extended_until_a_seed_is_trained(
         patched.setattr("electra.finetuning.runner.all_seeds.run_seed", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             finetune(str(modern_folder), wanted(out, data, "2"))
-    assert len(TuningFolder(out).read_search()["trainings"]) == 2
+    assert len(FinetuningFolder(out).read_search()["trainings"]) == 2
     made: list[dict[str, float]] = []
     train = module.train_and_score
     monkeypatch.setattr(module, "train_and_score", lambda *given: made.append(given[1]) or train(*given))

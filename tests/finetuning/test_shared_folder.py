@@ -12,7 +12,7 @@ from typing import Any
 import driven
 import pytest
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner import all_seeds
 from electra.finetuning.runner import search as search_module
@@ -62,7 +62,7 @@ def contents(out: Path) -> dict[str, Any]:
 
 
 def held(out: Path, name: str) -> Lease:
-    lease = Leases(TuningFolder(out).leases).take(name)
+    lease = Leases(FinetuningFolder(out).leases).take(name)
     assert lease is not None
     return lease
 
@@ -84,13 +84,13 @@ def test_seeds_that_another_process_trains_are_left_to_it(
     monkeypatch.setattr(all_seeds, "train_seed", lambda *given: made.append(given[1]) or train(*given))
     lease = held(out, "seed 1")
     help_finetune(str(modern_folder), settings(out, data), quiet, lambda: False)
-    assert made == [0, 2] and not TuningFolder(out).results.exists()
+    assert made == [0, 2] and not FinetuningFolder(out).results.exists()
     [line] = remaining_work(settings(out, data))
     assert line.startswith("seed 1 ") and str(os.getpid()) in line
     lease.release()
     finetune(str(modern_folder), settings(out, data))
     assert made == [0, 2, 1]
-    assert contents(out) == alone and not TuningFolder(out).leases.exists()
+    assert contents(out) == alone and not FinetuningFolder(out).leases.exists()
 
 
 def test_trials_that_follow_are_trained_while_another_process_trains_the_next(
@@ -99,7 +99,7 @@ def test_trials_that_follow_are_trained_while_another_process_trains_the_next(
     wanted = {"search": "4", "learning_rate": None, "seeds": 1}
     one, two = tmp_path / "one", tmp_path / "two"
     finetune(str(modern_folder), settings(one, data, **wanted))
-    trials = TuningFolder(one).read_search()["trainings"]
+    trials = FinetuningFolder(one).read_search()["trainings"]
     made: list[dict[str, float]] = []
     train = search_module.train_and_score
     monkeypatch.setattr(

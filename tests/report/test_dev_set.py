@@ -6,11 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.pages.dev_set import sections
+from electra.pages.finetuning import interval
 from electra.pages.page import Page, render
-from electra.pages.tuning import interval
 from electra.testing import toy_task
 
 ROWS = [("a", "a", 0.95), ("a", "b", 0.91), ("b", "b", 0.55), ("c", "b", 0.65)]
@@ -60,7 +60,7 @@ def test_finetune_writes_the_page(tmp_path: Path) -> None:
     data, out = toy_task.write_classification(tmp_path / "data", train=40, dev=12), tmp_path / "out"
     words = ["finetune", str(model), "--task", "classification", "--data", str(data), "--out", str(out)]
     assert main([*words, "--epochs", "1", "--device", "cpu"]) == 0
-    records = TuningFolder(out).read_dev()
+    records = FinetuningFolder(out).read_dev()
     assert len(records) == 12 and list(records[0]) == [
         *("id", "text", "gold", "predicted", "probability", "p(0)", "p(1)"),
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import electra
-from electra.artifacts import TuningFolder
+from electra.artifacts import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner.all_seeds import finetune
 from electra.testing import toy_task
@@ -173,7 +173,7 @@ def test_a_text_and_a_label_may_hold_any_end_of_a_line(tmp_path: Path) -> None:
             file.read_bytes().replace(b" ", "\u2028".encode()).replace(b"\t1", "\tgo\x85od".encode())
         )
     finetune(str(model), toy_task.settings(tmp_path / "out", data, "classification", epochs=1))
-    dev = TuningFolder(tmp_path / "out").read_dev()
+    dev = FinetuningFolder(tmp_path / "out").read_dev()
     assert len(dev) == 10 and {row["gold"] for row in dev} == {"0", "go\x85od"}
     assert any("\u2028" in row["text"] for row in dev)
     assert len(electra.FineTuned(tmp_path / "out").mistakes()) <= 10

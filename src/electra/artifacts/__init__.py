@@ -13,6 +13,7 @@ from pathlib import Path
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.data_set import DataFolder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
+from electra.artifacts.finetuning import EnsembleFolder, FinetuningFolder, SeedFolder
 from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
@@ -20,7 +21,6 @@ from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.artifacts.study import StudyFolder
-from electra.artifacts.tuning import EnsembleFolder, SeedFolder, TuningFolder
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import expand_path
 from electra.foundation.visible import with_article
@@ -32,6 +32,7 @@ __all__ = [
     "EnsembleFolder",
     "EvaluationFolder",
     "Finding",
+    "FinetuningFolder",
     "Folder",
     "Ledger",
     "ModelFolder",
@@ -41,7 +42,6 @@ __all__ = [
     "ShardFolder",
     "StoreFolder",
     "StudyFolder",
-    "TuningFolder",
     "kind_of",
     "open_folder",
 ]
@@ -51,7 +51,7 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matche
     PairFolder,
     StoreFolder,
     ShardFolder,
-    TuningFolder,
+    FinetuningFolder,
     StudyFolder,
     EvaluationFolder,
     AnalysisFolder,

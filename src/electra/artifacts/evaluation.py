@@ -9,9 +9,9 @@ from typing import Any
 
 from typing_extensions import override
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.folder import FIGURES, ChildPath, Finding, Folder, error_message
 from electra.artifacts.session import LOG
-from electra.artifacts.tuning import TuningFolder
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
 from electra.foundation.errors import RunFolderError
@@ -125,7 +125,7 @@ class EvaluationFolder(Folder):
 
     @override
     def final_files(self) -> list[Path]:
-        tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
+        tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
         # A baseline's folder has no record; its results are its only file.
         baseline_results = [folder.results for folder in tunings if not folder.exists()]
         return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baseline_results]
@@ -135,13 +135,13 @@ class EvaluationFolder(Folder):
         yield from super().check()
         yield from self.check_digests()
         for path in sorted((self.path / "tasks").glob("*/*")):
-            tuning = TuningFolder(path)
+            tuning = FinetuningFolder(path)
             if not tuning.exists() and (tuning.model.path.is_dir() or tuning.seeds()):
                 yield Finding(path / tuning.RECORD, f"record of a {tuning.KIND}", "is missing")
 
-    def task(self, model: str, task: str) -> TuningFolder:
+    def task(self, model: str, task: str) -> FinetuningFolder:
         """Returns the fine-tuning of a model on a task."""
-        return TuningFolder(self.path / "tasks" / model / task)
+        return FinetuningFolder(self.path / "tasks" / model / task)
 
     def probes(self, model: str) -> AnalysisFolder:
         """Returns the analysis of a model."""
@@ -149,7 +149,7 @@ class EvaluationFolder(Folder):
 
     @override
     def parts(self) -> Iterator[Folder]:
-        tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
+        tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
         analyses = (AnalysisFolder(path) for path in sorted((self.path / "probes").glob("*")))
         yield from (part for part in (*tunings, *analyses) if part.exists())
 

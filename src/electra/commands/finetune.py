@@ -14,13 +14,13 @@ from typing import Annotated, Any
 
 from typing_extensions import override
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.session import require_no_other_contents
-from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts.copies import Copies, print_missing
+from electra.commands.results.finetuned import FineTuned
 from electra.commands.results.rows import records
-from electra.commands.results.tuned import FineTuned
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
@@ -74,7 +74,7 @@ class Finetune(
     def run(self) -> FineTuned:
         from electra.finetuning.runner.all_seeds import finetune as train
         from electra.finetuning.runner.all_seeds import remaining_work
-        from electra.pages.tuning import write_page
+        from electra.pages.finetuning import write_page
 
         model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
         if isinstance(self.data, str | os.PathLike):
@@ -87,10 +87,10 @@ class Finetune(
             with StopRequest() as stop:
                 self.run_copies(folder, display.say, stop, lambda: remaining_work(settings))
             train(model_name, settings, display.say)
-            with TuningFolder(folder).locked():
+            with FinetuningFolder(folder).locked():
                 page = write_page(folder)
             display.say(f"report: {page}")
-            display.say(f"results: {TuningFolder(folder).results}")
+            display.say(f"results: {FinetuningFolder(folder).results}")
         return FineTuned(folder)
 
     @override
@@ -144,7 +144,7 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
     Raises:
         RunFolderError: the folder contains other rows, or something other than a fine-tuning.
     """
-    tuning = TuningFolder(out)
+    tuning = FinetuningFolder(out)
     if tables:
         allowed = (*tuning.ALLOWED_EARLY, TABLES)
         require_no_other_contents(out, tuning.RECORD, with_article(tuning.KIND), allowed)

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
+from electra.artifacts import FinetuningFolder, Folder, RunFolder, StoreFolder, kind_of
 from electra.data import python_docs
 from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, expansion_error, open_bytes
@@ -392,7 +392,7 @@ def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path
 def _electra_kind(folder: Path) -> type[Folder] | None:
     """Returns the class of a run, store or fine-tuning folder; None for any other folder."""
     kind = kind_of(folder)
-    return kind if kind in (RunFolder, StoreFolder, TuningFolder) else None
+    return kind if kind in (RunFolder, StoreFolder, FinetuningFolder) else None
 
 
 def _has_known_extension(name: str) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, Pooling
-from electra.artifacts.tuning import TuningFolder
 from electra.exchange.names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
@@ -211,7 +211,7 @@ def read_config(folder: Path) -> FolderConfig:
         ModelError: the file is missing or damaged, or describes a model that is not supported.
     """
     path = folder / CONFIG
-    if not path.exists() and TuningFolder.is_at(folder):
+    if not path.exists() and FinetuningFolder.is_at(folder):
         raise ModelError(
             "this is a fine-tuning folder, not a model folder", where=folder, fix="Pass its subfolder model/"
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts import open_folder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.folder import numbered_folders
 from electra.artifacts.model import (
     CARD,
@@ -31,7 +32,6 @@ from electra.artifacts.model import (
 )
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.tuning import TuningFolder
 from electra.exchange.pooling import SENTENCE_FILES
 from electra.exchange.verify import require_undamaged
 from electra.foundation import durable
@@ -93,7 +93,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
         TokenizerError: a network's tokenizer is missing or damaged.
     """
     folder = open_folder(source)
-    if isinstance(folder, TuningFolder):
+    if isinstance(folder, FinetuningFolder):
         folder = folder.model
     if isinstance(folder, ModelFolder):
         return list(_model_files(folder, revision, ""))

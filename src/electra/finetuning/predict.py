@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
-from electra.artifacts.tuning import TuningFolder
 from electra.exchange.configs import read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
@@ -28,7 +28,7 @@ from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
 from electra.finetuning.runner.task_file import REPAIR_ADVICE, check_task, read_task
-from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_class
+from electra.finetuning.runner.tuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
@@ -95,7 +95,7 @@ class Predictor:
     loaded: Loaded
     task: Task
     max_length: int
-    tuned: TunedModel
+    tuned: FinetunedModel
 
     def __call__(  # noqa: PLR0917
         self,
@@ -315,7 +315,7 @@ def is_tuned(model: str) -> bool:
     Raises ModelError if there is no such model.
     """
     folder = locate(model)
-    if TuningFolder(folder).exists():
+    if FinetuningFolder(folder).exists():
         return True
     if holds_networks(folder):
         return False
@@ -327,7 +327,7 @@ def is_tuned(model: str) -> bool:
 def require_pretrained(model: str) -> None:
     """Raises ModelError for a fine-tuned model, which needs no export."""
     if is_tuned(model):
-        tuning = TuningFolder(locate(model))
+        tuning = FinetuningFolder(locate(model))
         problem = "a fine-tuned model is already a Hugging Face folder"
         fix = "Copy or push it, or export it with `format=onnx`"
         raise ModelError(problem, where=tuning.model if tuning.exists() else model, fix=fix)
@@ -341,13 +341,13 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     Raises:
         ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
     """
-    folder = TuningFolder(Path(model))
+    folder = FinetuningFolder(Path(model))
     if folder.exists():
         if not folder.model.path.is_dir():
             fix = "Rerun electra finetune to finish it"
             raise ModelError("an unfinished fine-tuning, without a model", where=folder, fix=fix)
         return load(folder.model.path, "encoder"), _checked_record(folder)
-    parent, loaded = TuningFolder(Path(model).parent), load(model, "encoder")
+    parent, loaded = FinetuningFolder(Path(model).parent), load(model, "encoder")
     if parent.exists():
         return loaded, _checked_record(parent)
     model_folder = ModelFolder(Path(loaded.folder))
@@ -360,7 +360,7 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     return loaded, None
 
 
-def _checked_record(folder: TuningFolder) -> Mapping[str, Any]:
+def _checked_record(folder: FinetuningFolder) -> Mapping[str, Any]:
     record: Mapping[str, Any] = folder.record
     check_task(record, folder.path / folder.RECORD)
     return record
@@ -405,7 +405,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
     return default_task.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
-def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> TunedModel:
+def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> FinetunedModel:
     """Returns the saved encoder with its head, whose weights may be in a separate file.
 
     Raises:
@@ -414,7 +414,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     """
     settings = record["settings"] if record else {}
     if record and task.head == "vectors":
-        return TunedModel(loaded.encoder, VectorHead(settings["pooling"]))
+        return FinetunedModel(loaded.encoder, VectorHead(settings["pooling"]))
     file = ModelFolder(Path(loaded.folder)).head
     head_name, pooling = "transformers", loaded.pooling
     if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):
@@ -441,4 +441,4 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         head.load_state_dict(weights)
     except (RuntimeError, ValueError):  # names, shapes or types differ
         raise ModelError("not the head of this model", where=file, fix="Rerun electra finetune") from None
-    return TunedModel(loaded.encoder, head)
+    return FinetunedModel(loaded.encoder, head)

@@ -11,10 +11,10 @@ from pathlib import Path
 from electra.artifacts import (
     AnalysisFolder,
     EvaluationFolder,
+    FinetuningFolder,
     Folder,
     RunFolder,
     StudyFolder,
-    TuningFolder,
     digests,
     kind_of,
     open_folder,
@@ -24,13 +24,13 @@ from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import with_article
-from electra.pages import facts, probes, run, study, suite, tuning
+from electra.pages import facts, finetuning, probes, run, study, suite
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     StudyFolder: study.write_report,
     EvaluationFolder: suite.write_page,
     AnalysisFolder: probes.write_page,
-    TuningFolder: tuning.write_page,
+    FinetuningFolder: finetuning.write_page,
 }
 REDRAW_SECONDS = 20  # minimum seconds between two pages of a followed run
 POLL_SECONDS = 0.5  # seconds between two checks of its metrics

@@ -19,7 +19,7 @@ CLASSES = {  # class of a folder -> class of its result, in electra.commands
     "RunFolder": "results.run.Run",
     "PairFolder": "results.model.Model",
     "ModelFolder": "results.model.Model",
-    "TuningFolder": "results.tuned.FineTuned",
+    "FinetuningFolder": "results.finetuned.FineTuned",
     "EvaluationFolder": "results.evaluation.Evaluation",
     "AnalysisFolder": "results.analysis.Analysis",
     "StudyFolder": "results.study.Study",

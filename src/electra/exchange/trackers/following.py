@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.ledger import Follower, Ledger, Row, point_of
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import RunFolder
-from electra.artifacts.tuning import TuningFolder
 from electra.exchange.trackers.interface import VIEW_COMMANDS, Target, Tracker
 from electra.foundation import durable
 from electra.foundation.config import flatten
@@ -57,8 +57,8 @@ def send_curves(
     spec = importlib.util.find_spec(to)
     if spec is None or spec.origin is None:  # without an origin, it is a local folder of that name
         raise not_installed(to, to, key="to")
-    if TuningFolder.is_at(run):
-        return _send_seeds(TuningFolder(run), to, out, project, name, follow=follow, stop=stop)
+    if FinetuningFolder.is_at(run):
+        return _send_seeds(FinetuningFolder(run), to, out, project, name, follow=follow, stop=stop)
     folder = RunFolder.open(run)
     record = folder.record
     follower = Follower(folder.metrics)
@@ -100,7 +100,7 @@ def send_curves(
 
 
 def _send_seeds(
-    folder: TuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
+    folder: FinetuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
 ) -> int:
     """Sends a fine-tuning's curves, each finished seed as its own run. Returns the number of rows sent."""
     settings = dict(flatten(without_paths(folder.record["settings"])))

@@ -1,8 +1,8 @@
 """Runs a fine-tuning: trains all seeds, summarises their scores and saves a model.
 
-artifacts/tuning.py lists the files. Nothing is written before the data, model and settings have been read and
-checked. A finished seed is not trained again. Several processes may fine-tune in one folder: they divide the
-seeds and the trials of a search, and the last one writes the results.
+artifacts/finetuning.py lists the files. Nothing is written before the data, model and settings have been
+read and checked. A finished seed is not trained again. Several processes may fine-tune in one folder: they
+divide the seeds and the trials of a search, and the last one writes the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts import digests
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
@@ -62,7 +62,7 @@ from electra.finetuning.runner.soft_labels import (
     with_soft_labels,
 )
 from electra.finetuning.runner.task_file import task_source
-from electra.finetuning.runner.tuning import Tuning, describe_scores, evaluate, prepare, source_of
+from electra.finetuning.runner.tuning import Finetuning, describe_scores, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted
@@ -117,7 +117,7 @@ def help_finetune(model: str, settings: Settings, say: Say, stop: Callable[[], b
 def _finetune(
     model: str, settings: Settings, say: Say, stop: Callable[[], bool] | None, wait: bool
 ) -> dict[str, Any]:
-    folder = TuningFolder(as_path(settings.out))
+    folder = FinetuningFolder(as_path(settings.out))
     settings = with_recorded_defaults(settings, folder)
     previous_threads = recorded_threads(folder) if folder.exists() else None
     thread_note, may_use_cpu = "", settings.device in ("auto", "cpu")
@@ -195,7 +195,7 @@ def _finetune(
         return results
 
 
-def recorded_threads(folder: TuningFolder) -> int | None:
+def recorded_threads(folder: FinetuningFolder) -> int | None:
     """Returns the number of threads that a fine-tuning started with; None if it is not recorded.
 
     Raises RunFolderError if finetune.json is missing or damaged.
@@ -205,8 +205,8 @@ def recorded_threads(folder: TuningFolder) -> int | None:
 
 
 def train_all(
-    tuning: Tuning,
-    folder: TuningFolder,
+    tuning: Finetuning,
+    folder: FinetuningFolder,
     numbers: Sequence[int],
     shared: SharedWork,
     measure_baselines: Callable[[Say], None],
@@ -255,7 +255,7 @@ def train_all(
 
 
 def _run_seed(
-    tuning: Tuning, folder: TuningFolder, number: int, prefix: str, *, say: Say, stop: Stop
+    tuning: Finetuning, folder: FinetuningFolder, number: int, prefix: str, *, say: Say, stop: Stop
 ) -> None:
     """Trains a seed; `prefix` is put before each line of progress.
 
@@ -269,8 +269,8 @@ def _run_seed(
 
 
 def seed_folders(
-    folder: TuningFolder, numbers: Sequence[int], untrained: bool
-) -> dict[str, tuple[TuningFolder, int]]:
+    folder: FinetuningFolder, numbers: Sequence[int], untrained: bool
+) -> dict[str, tuple[FinetuningFolder, int]]:
     """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece.
 
     With `untrained`, each seed is also trained from random initialization, in a folder of its own.
@@ -288,7 +288,7 @@ def remaining_work(settings: Settings) -> list[str]:
 
     Raises RunFolderError if search.json is damaged.
     """
-    folder = TuningFolder(as_path(settings.out))
+    folder = FinetuningFolder(as_path(settings.out))
     leases = Leases(folder.leases)
     seed_numbers = seeds_to_run(settings, folder)
     remaining: list[str] = []
@@ -305,9 +305,9 @@ def remaining_work(settings: Settings) -> list[str]:
 
 def finish(  # noqa: PLR0917
     model: str,
-    tuning: Tuning,
+    tuning: Finetuning,
     dataset: Dataset,
-    folder: TuningFolder,
+    folder: FinetuningFolder,
     notes: Sequence[str],
     search_record: dict[str, Any],
     numbers: Sequence[int],
@@ -359,7 +359,7 @@ def finish(  # noqa: PLR0917
 
 
 def make_record(
-    model: str, tuning: Tuning, dataset: Dataset, teacher: Predictor | None = None
+    model: str, tuning: Finetuning, dataset: Dataset, teacher: Predictor | None = None
 ) -> dict[str, Any]:
     """Returns the contents of finetune.json; a resumed run must agree in `settings` and `identity`."""
     start, task = tuning.start, tuning.task
@@ -403,7 +403,7 @@ def data_paths(settings: Settings) -> dict[str, Any]:
     return {name: absolute(value) for name in PATH_SETTINGS if (value := getattr(settings, name))}
 
 
-def describe_start(model: str, tuning: Tuning) -> str:
+def describe_start(model: str, tuning: Finetuning) -> str:
     """Returns the line that a run reports first: task, data, model, steps and hardware."""
     settings, threads = tuning.settings, torch.get_num_threads()
     start = model if settings.init == "pretrained" else f"random initialization in the shape of {model}"
@@ -417,23 +417,23 @@ def describe_start(model: str, tuning: Tuning) -> str:
     return f"{tuning.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
 
 
-def seeds_to_run(settings: Settings, folder: TuningFolder) -> list[int]:
+def seeds_to_run(settings: Settings, folder: FinetuningFolder) -> list[int]:
     """Returns the requested seeds and those that the folder already has; the summary includes both."""
     requested = range(settings.seed, settings.seed + settings.seeds)
     return sorted({*requested, *(number for number, _ in folder.seeds())})
 
 
-def untrained_seeds(settings: Settings, folder: TuningFolder, numbers: Sequence[int]) -> Sequence[int]:
+def untrained_seeds(settings: Settings, folder: FinetuningFolder, numbers: Sequence[int]) -> Sequence[int]:
     """Returns the seeds to train from random initialization as well, if that was ever requested."""
     return numbers if settings.untrained_baseline or folder.untrained.seeds() else ()
 
 
-def finished_seeds(folder: TuningFolder, numbers: Sequence[int]) -> list[FinishedSeed]:
+def finished_seeds(folder: FinetuningFolder, numbers: Sequence[int]) -> list[FinishedSeed]:
     """Returns the results of these seeds, all of which must be finished."""
     return [FinishedSeed(number, seed := folder.seed(number), seed.record) for number in numbers]
 
 
-def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
+def run_seed(tuning: Finetuning, folder: FinetuningFolder, seed: int) -> None:
     """Trains a seed from its last checkpoint or from the start, unless it already has intact results.
 
     Raises:
@@ -489,7 +489,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
 
 
 def summarise(
-    model: str, tuning: Tuning, dataset: Dataset, finished: Sequence[FinishedSeed], notes: Sequence[str]
+    model: str, tuning: Finetuning, dataset: Dataset, finished: Sequence[FinishedSeed], notes: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the contents of all_results.json except baselines, search, untrained seeds and ensemble."""
     settings, task = tuning.settings, tuning.task
@@ -521,7 +521,9 @@ def label_counts(dataset: Dataset) -> dict[str, dict[str, int]]:
     return {name: split_counts for name, split_counts in counts.items() if split_counts}
 
 
-def run_ensemble(tuning: Tuning, folder: TuningFolder, finished: Sequence[FinishedSeed]) -> dict[str, Any]:
+def run_ensemble(
+    tuning: Finetuning, folder: FinetuningFolder, finished: Sequence[FinishedSeed]
+) -> dict[str, Any]:
     """Writes the averaged predictions of all seeds, and returns their scores by `ensemble_SPLIT_METRIC`."""
     predictions_by_split: dict[str, list[list[Any]]] = {name: [] for name in tuning.splits}
     for seed in finished:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from electra.finetuning.heads.parts.contract import HeadModule
-from electra.finetuning.runner.tuned_model import TunedModel
-from electra.finetuning.runner.tuning import Tuning, run_model
+from electra.finetuning.runner.tuned_model import FinetunedModel
+from electra.finetuning.runner.tuning import Finetuning, run_model
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
@@ -39,7 +39,7 @@ class Calibration:
 
 
 @torch.no_grad()
-def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
+def calibrate(tuning: Finetuning, model: FinetunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
     The logits of a multi-label classifier are also shifted, so that one half is the threshold with the best

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from electra.artifacts.tuning import baseline_results, chance_note
-from electra.finetuning.runner.tuning import Tuning
+from electra.artifacts.finetuning import baseline_results, chance_note
+from electra.finetuning.runner.tuning import Finetuning
 
 FROZEN = "frozen encoder"  # the baseline that fits the head `frozen` to the pre-trained encoder
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts in an example
 
 
-def hybrid_head(tuning: Tuning) -> str:
+def hybrid_head(tuning: Finetuning) -> str:
     """Returns the name of the hybrid head for the task; "" if there is none or the user chose one."""
     if tuning.task.head != "classifier" or tuning.settings.head in HYBRID_HEADS.values():
         return ""

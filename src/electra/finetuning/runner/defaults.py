@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import fields, replace
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import Pooling
-from electra.artifacts.tuning import TuningFolder
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.runner.dataset import Dataset
@@ -94,7 +94,7 @@ def separates_texts(head: str, task: Task, num_texts: int) -> bool:
     return load_head(head).separates_pairs and task.head == "classifier" and num_texts == 2
 
 
-def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
+def with_recorded_defaults(settings: Settings, folder: FinetuningFolder) -> Settings:
     """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run.
 
     Returns them unchanged if the folder does not exist. Settings to search stay unset.

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from electra.artifacts.tuning import FORMER_NAMES, TuningFolder
+from electra.artifacts.finetuning import FORMER_NAMES, FinetuningFolder
 from electra.exchange.load import Loaded, load
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData
@@ -41,7 +41,7 @@ from electra.finetuning.runner.defaults import encoder_pooling, resolve, separat
 from electra.finetuning.runner.one_seed import build_model
 from electra.finetuning.runner.over_seeds import result_name
 from electra.finetuning.runner.tuned_model import choose_pooling
-from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, source_of
+from electra.finetuning.runner.tuning import Finetuning, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
@@ -56,7 +56,7 @@ MANY_EXAMPLES = 5_000  # from which the baselines can take minutes
 SMOOTHING = 1e-3  # the a in the token weights a / (a + frequency); model2vec's value
 
 
-def baselines_needed(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
+def baselines_needed(tuning: Finetuning, dataset: Dataset, folder: FinetuningFolder) -> bool:
     """Whether baselines are requested, apply to the task and are not all saved yet.
 
     There are none for question answering, for texts without answers, and for your own tasks, whose
@@ -73,7 +73,7 @@ def baselines_needed(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> 
     return not (has_unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
 
 
-def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
+def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Finetuning | None:
     """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
 
     Raises:
@@ -88,7 +88,11 @@ def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
 
 
 def measure_all(
-    tuning: Tuning, dataset: Dataset, folder: TuningFolder, baseline_tuning: Tuning | None, say: Say
+    tuning: Finetuning,
+    dataset: Dataset,
+    folder: FinetuningFolder,
+    baseline_tuning: Finetuning | None,
+    say: Say,
 ) -> None:
     """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`.
 
@@ -127,7 +131,7 @@ def _of(baseline_model: str) -> str:
     return f" of {Path(baseline_model).name}"
 
 
-def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Score]]:
+def _encoder_scores(tuning: Finetuning, dataset: Dataset) -> dict[str, dict[str, Score]]:
     """Returns the scores of the baselines that use an encoder's states."""
     by_name: dict[str, dict[str, Score]] = {}
     if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
@@ -138,7 +142,7 @@ def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Sco
     return by_name
 
 
-def _score_frozen(tuning: Tuning) -> dict[str, Score]:
+def _score_frozen(tuning: Finetuning) -> dict[str, Score]:
     """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
     head = load_head("frozen")
     start, task = tuning.start, tuning.task

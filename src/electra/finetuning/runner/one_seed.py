@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from electra.artifacts import checkpoints
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
-from electra.finetuning.runner.tuned_model import TunedModel, build_head
-from electra.finetuning.runner.tuning import Tuning, describe_scores, evaluate
+from electra.finetuning.runner.tuned_model import FinetunedModel, build_head
+from electra.finetuning.runner.tuning import Finetuning, describe_scores, evaluate
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import RunFailed
@@ -57,7 +57,7 @@ class SeedState:
     best_score: float | None = None  # dev score of the best epoch so far, if its weights are to be kept
 
 
-def build_model(tuning: Tuning, seed: int) -> TunedModel:
+def build_model(tuning: Finetuning, seed: int) -> FinetunedModel:
     """Returns a new head on the pre-trained encoder; if `init` is "random", on one with random weights."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
@@ -71,11 +71,11 @@ def build_model(tuning: Tuning, seed: int) -> TunedModel:
     )
     head = build_head(settings.head, shape, key(seed, "init/head"))
     load_head(settings.head).configure(head, settings)
-    return TunedModel(encoder, head).to(tuning.device)
+    return FinetunedModel(encoder, head).to(tuning.device)
 
 
 def parameter_groups(
-    model: TunedModel,
+    model: FinetunedModel,
     learning_rate: float,
     layer_decay: float,
     weight_decay: float,
@@ -108,7 +108,7 @@ def log_interval(total: int) -> int:
     return max(10, total // LOG_LINES)
 
 
-def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, SeedState]:
+def train_seed(tuning: Finetuning, seed: int, folder: Path) -> tuple[FinetunedModel, SeedState]:
     """Trains one seed, starting from its newest checkpoint in `folder` if there is one.
 
     Returns:
@@ -175,7 +175,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 
 
 def update(  # noqa: PLR0917
-    tuning: Tuning, model: TunedModel, optimizer: GroupedOptimizer, windows: Ids, seed: int, step: int
+    tuning: Finetuning, model: FinetunedModel, optimizer: GroupedOptimizer, windows: Ids, seed: int, step: int
 ) -> Tensor:
     """Runs one optimizer step on a batch of windows, given by their indices, and returns the mean loss."""
     batch = collate(tuning.train, windows, tuning.pad, tuning.device)
@@ -192,7 +192,7 @@ def update(  # noqa: PLR0917
     return loss.detach()
 
 
-def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
+def _log(tuning: Finetuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
     """Records and reports the mean loss since the last entry."""
     values = _finite(losses, seed, state.step)
     mean = sum(values) / len(values)
@@ -213,7 +213,7 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
 
 
 def _evaluate_epoch(
-    tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int
+    tuning: Finetuning, seed: int, model: FinetunedModel, state: SeedState, epoch: int
 ) -> float | None:
     """Scores dev after an epoch, and returns the primary metric; None if it is undefined."""
     scores = evaluate(tuning, model, tuning.splits["dev"]).scores
@@ -224,7 +224,7 @@ def _evaluate_epoch(
 
 
 def save_checkpoint(
-    folder: Path, model: TunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
+    folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
 ) -> None:
     """Writes a checkpoint, and removes older ones once it is complete.
 
@@ -244,7 +244,7 @@ def save_checkpoint(
 
 def restore(
     folder: Path,
-    model: TunedModel,
+    model: FinetunedModel,
     optimizer: GroupedOptimizer,
     best: Weights,
     say: Callable[[str], None],

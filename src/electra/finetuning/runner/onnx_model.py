@@ -20,7 +20,7 @@ from electra.exchange.load import Loaded
 from electra.exchange.onnx_graph import ExportReport, Graph, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.task_file import task_file
-from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.runner.tuned_model import FinetunedModel
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
@@ -33,10 +33,10 @@ A text encoder fine-tuned for {task}, as an ONNX graph. `electra predict` runs i
 """
 
 
-class TunedGraph(Graph):
+class FinetunedGraph(Graph):
     """A fine-tuned model with the inputs of the graph, for tracing."""
 
-    def __init__(self, model: TunedModel, *, types: bool) -> None:
+    def __init__(self, model: FinetunedModel, *, types: bool) -> None:
         super().__init__(model.encoder, model.head, types=types)
         self.per_token = model.per_token
 
@@ -49,7 +49,7 @@ class TunedGraph(Graph):
         return torch.as_tensor(self.head(hidden_BTD, batch))
 
 
-class GraphModel(TunedModel):
+class GraphModel(FinetunedModel):
     """A fine-tuned model whose encoder and head run as an ONNX graph."""
 
     def __init__(self, encoder: OnnxEncoder, per_token: bool) -> None:
@@ -76,7 +76,7 @@ class GraphModel(TunedModel):
 def write_tuned(  # noqa: PLR0917
     loaded: Loaded,
     task: Task,
-    model: TunedModel,
+    model: FinetunedModel,
     record: Mapping[str, Any] | None,
     out: Path,
     int8: bool = False,
@@ -103,7 +103,7 @@ def write_tuned(  # noqa: PLR0917
             model.head.not_in_graphs, where=loaded.folder, fix="Fine-tune with `head` transformers"
         )
     config = ModelFolder(loaded.folder).record
-    graph = TunedGraph(model, types=loaded.config.reads_token_types)
+    graph = FinetunedGraph(model, types=loaded.config.reads_token_types)
     inputs = ", ".join(f"`{name}`" for name in graph.inputs)
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json({**config, "dtype": "float32"}),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.tuning import SeedFolder
+from electra.artifacts.finetuning import SeedFolder
 from electra.finetuning.metrics.scores import summary
 
 

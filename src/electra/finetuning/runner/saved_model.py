@@ -20,15 +20,17 @@ from electra.exchange.names import Kind
 from electra.finetuning.runner.one_seed import build_model
 from electra.finetuning.runner.over_seeds import FinishedSeed
 from electra.finetuning.runner.task_file import task_file, task_source
-from electra.finetuning.runner.tuned_model import TunedModel, has_class
-from electra.finetuning.runner.tuning import Tuning
+from electra.finetuning.runner.tuned_model import FinetunedModel, has_class
+from electra.finetuning.runner.tuning import Finetuning
 from electra.foundation import durable
 from electra.foundation.extensions import HEADS
 from electra.foundation.visible import plural
 from electra.training.checkpoint import on_host
 
 
-def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
+def save_model(
+    tuning: Finetuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]
+) -> None:
     """Writes the model of the chosen seed, with its model card and task.json.
 
     Args:
@@ -83,14 +85,14 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         )
 
 
-def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
+def load_seed(tuning: Finetuning, finished: FinishedSeed) -> FinetunedModel:
     """Returns the model of a finished seed."""
     model = build_model(tuning, finished.seed)
     model.load_state_dict(load_file(finished.folder.weights))
     return model
 
 
-def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
+def config_values(tuning: Finetuning, scores: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the task and the pooling add to config.json; `scores` are the model's scores on dev."""
     records_pooling = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
     pooling = {"classifier_pooling": tuning.settings.pooling} if records_pooling else {}
@@ -98,7 +100,7 @@ def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def scale_outputs(model: TunedModel, tuning: Tuning) -> None:
+def scale_outputs(model: FinetunedModel, tuning: Finetuning) -> None:
     """Applies the scale of a regression to the last layer, so that it predicts in the data's unit."""
     factor, offset = tuning.task.output_scale()
     if (factor, offset) != (1.0, 0.0):

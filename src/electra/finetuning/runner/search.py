@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.labelled.splits import split_by_hash
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.one_seed import Stopped, train_seed
-from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.finetuning.runner.tuning import Finetuning, evaluate
 from electra.finetuning.settings import Settings, search_budget, settings_to_search
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
@@ -47,14 +47,14 @@ LAYER_DECAY_RANGE = 0.5, 1.0
 TRIALS = "trainings"  # the key of the trials in search.json; older folders have it too
 
 Values = dict[str, float]  # the values of the searched settings, by name
-Prepare = Callable[[Dataset], Tuning]  # tokenises other examples for the same settings
+Prepare = Callable[[Dataset], Finetuning]  # tokenises other examples for the same settings
 
 
 def search(  # noqa: PLR0917
     settings: Settings,
-    tuning: Tuning,
+    tuning: Finetuning,
     dataset: Dataset,
-    folder: TuningFolder,
+    folder: FinetuningFolder,
     prepare: Prepare,
     shared: SharedWork,
     lock_search: Callable[[], AbstractContextManager[None]],
@@ -174,7 +174,7 @@ def split_for_search(dataset: Dataset) -> Dataset:
 
 
 def next_values(
-    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
+    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Finetuning
 ) -> Values | None:
     """Returns the values of the next trial; None if the budget is spent or every neighbour was tried.
 
@@ -197,7 +197,7 @@ def next_values(
 
 
 def upcoming(
-    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
+    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Finetuning
 ) -> Iterator[Values]:
     """Yields the values of the next trial, then of those that would follow if none becomes the best."""
     trials = list(trials)
@@ -219,7 +219,7 @@ def result_of(checkpoints: Path) -> Path:
     return checkpoints.with_name(f"{checkpoints.name}.json")
 
 
-def require_same_budget(folder: TuningFolder, old: str, new: str, leases: Leases) -> None:
+def require_same_budget(folder: FinetuningFolder, old: str, new: str, leases: Leases) -> None:
     """Raises RunFolderError if other processes are searching with another budget."""
     for name, holder in leases.held().items():
         problem = f"{holder} is working here ({name}) with search {old}, not {new}"
@@ -227,7 +227,7 @@ def require_same_budget(folder: TuningFolder, old: str, new: str, leases: Leases
         raise RunFolderError(problem, where=folder.path, fix=fix)
 
 
-def remove_trials(folder: TuningFolder, leases: Leases) -> None:
+def remove_trials(folder: FinetuningFolder, leases: Leases) -> None:
     """Removes the files of trials that are not part of the search, unless a process is running them."""
     held = leases.held()
     for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
@@ -265,7 +265,7 @@ def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(trials, key=rank)
 
 
-def train_and_score(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
+def train_and_score(tuning: Finetuning, values: Values, checkpoints: Path) -> dict[str, Any]:
     """Trains with these values and the first seed, and returns a record of the trial.
 
     If the training fails, the score and the loss are None, and `failed` says why.
@@ -288,7 +288,7 @@ def train_and_score(tuning: Tuning, values: Values, checkpoints: Path) -> dict[s
     return {"values": values, "steps": tuning.total_steps, "seconds": seconds, **outcome}
 
 
-def with_budget_check(trial: Tuning, budget: str) -> Tuning:
+def with_budget_check(trial: Finetuning, budget: str) -> Finetuning:
     """Returns the trial; after `TIMING_STEPS`, its `stopping` raises ConfigError unless `MIN_TRIALS` fit.
 
     A budget that is a number of trials is not checked.

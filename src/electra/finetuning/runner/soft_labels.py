@@ -22,7 +22,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples, read_texts
 from electra.finetuning.predict import Predictor, open_predictor
-from electra.finetuning.runner.tuning import Tuning, count_steps
+from electra.finetuning.runner.tuning import Finetuning, count_steps
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens
@@ -76,8 +76,8 @@ def read_unlabelled(path: Path, task: Task, num_texts: int) -> Examples:
 
 
 def with_soft_labels(
-    tuning: Tuning, train: Examples, unlabelled: Examples, predictor: Predictor
-) -> tuple[Tuning, str]:
+    tuning: Finetuning, train: Examples, unlabelled: Examples, predictor: Predictor
+) -> tuple[Finetuning, str]:
     """Returns the fine-tuning with the teacher's answers in its targets, and a note on the teacher's score.
 
     Args:
@@ -124,7 +124,7 @@ def reorder_labels(
     return [np.asarray(answer)[indices] for answer in answers]
 
 
-def open_teacher(tuning: Tuning, num_texts: int) -> tuple[Predictor | None, Examples]:
+def open_teacher(tuning: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:
     """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
     Args:

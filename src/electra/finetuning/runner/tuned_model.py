@@ -19,7 +19,7 @@ from electra.model.pair import initialise
 from electra.model.sizes import Architecture
 
 
-class TunedModel(nn.Module):
+class FinetunedModel(nn.Module):
     """An encoder with a head; maps a batch to logits."""
 
     def __init__(self, encoder: Encoder, head: HeadModule) -> None:

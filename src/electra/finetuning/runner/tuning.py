@@ -13,12 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.runner.tuned_model import FinetunedModel
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens, Windows, batch_of
@@ -44,7 +44,7 @@ def count_steps(settings: ResolvedSettings, train: Windows) -> int:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Finetuning:
     """Everything that the seeds of a fine-tuning share: settings, task, data, initial model and hardware."""
 
     settings: ResolvedSettings
@@ -76,11 +76,11 @@ class Tuning:
 
 def source_of(model: str) -> str | Path:
     """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
-    folder = TuningFolder(Path(model))
+    folder = FinetuningFolder(Path(model))
     return folder.model.path if folder.exists() else model
 
 
-def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
+def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Finetuning, list[str]]:
     """Tokenises the data once for all seeds; also returns notes on the data for the user.
 
     Raises:
@@ -97,7 +97,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
         splits[split] = FeaturizedSplit(windows, examples)
     train = splits.pop("train").windows
     device = pick_device(settings.device)
-    tuning = Tuning(
+    tuning = Finetuning(
         settings=settings,
         task=task,
         start=loaded,
@@ -128,7 +128,7 @@ class Evaluation:
         return {"loss": self.loss, **values, "reasons": reasons}
 
 
-def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evaluation:
+def evaluate(tuning: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
     """Predicts a split, and scores it if it has answers.
 
     Raises:
@@ -143,7 +143,7 @@ def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evalu
 
 
 def run_model(
-    model: TunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
+    model: FinetunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
     """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.all_seeds import finetune, help_finetune, seed_folders
 from electra.finetuning.settings import Settings
@@ -154,7 +154,7 @@ class Step:
         settings = build(Settings, {**job.settings, **fixed}, where=f"{job.entry.name}.settings")
         if self.model.init == NO_NETWORK:
             durable.commit_json(
-                TuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
+                FinetuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
             )
         elif self.helper:
             help_finetune(self.model.source, settings, say, stop)

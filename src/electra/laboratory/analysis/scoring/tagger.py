@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.load import load
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ModelError
@@ -25,7 +25,7 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 def model_folder(source: str) -> Path:
     """Returns the folder with the model's files: `source`/model if there is one, otherwise `source`."""
-    subfolder = TuningFolder(Path(source)).model.path
+    subfolder = FinetuningFolder(Path(source)).model.path
     return subfolder if subfolder.is_dir() else Path(source)
 
 

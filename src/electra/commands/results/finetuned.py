@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.command import Source
 from electra.commands.results.artifact import Artifact
 from electra.commands.results.rows import Rows, records
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 OUTPUT_NAMES = (("score",), ("start", "end"))  # the id2label of tasks without labels
 
 
-class FineTuned(Artifact[TuningFolder]):
+class FineTuned(Artifact[FinetuningFolder]):
     """A folder written by `finetune`."""
 
-    FOLDER = TuningFolder
+    FOLDER = FinetuningFolder
 
     @property
     def task(self) -> str:

@@ -55,7 +55,7 @@ class EnsembleFolder(SealedFolder):
     RECORD = durable.MANIFEST
 
 
-class TuningFolder(Folder):
+class FinetuningFolder(Folder):
     """The folder that `electra finetune` writes.
 
     OUT/  finetune.json      settings, identity of the run, environment
@@ -119,9 +119,9 @@ class TuningFolder(Folder):
         return _read_if_present(self.baselines)
 
     @property
-    def untrained(self) -> TuningFolder:
+    def untrained(self) -> FinetuningFolder:
         """The folder of the same fine-tuning from random weights; it only has seeds."""
-        return TuningFolder(self.path / "untrained")
+        return FinetuningFolder(self.path / "untrained")
 
     def read_dev(self) -> list[dict[str, Any]]:
         """Returns the chosen seed's dev rows, predictions and gold answers.

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.tuning import TuningFolder, baseline_results, chance_note
+from electra.artifacts.finetuning import FinetuningFolder, baseline_results, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages import dev_set
@@ -25,7 +25,7 @@ def write_page(path: Path) -> Path:
 
     Raises RunFolderError if the folder is not one, or a file in it is damaged.
     """
-    folder = TuningFolder.open(path)
+    folder = FinetuningFolder.open(path)
     record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
     seeds = {i: read_seed(seed.results) for i, seed in folder.seeds()}
