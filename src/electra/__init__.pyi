@@ -2,7 +2,6 @@
 from electra.commands.ablate import ablate as ablate
 from electra.commands.analyze import analyze as analyze
 from electra.commands.bench import bench as bench
-from electra.commands.data_ import fetch_data as fetch_data
 from electra.commands.deepen import deepen as deepen
 from electra.commands.detect import detect as detect
 from electra.commands.distil import distil as distil

@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.data_set import DataFolder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.finetuning import EnsembleFolder, FinetuningFolder, SeedFolder
 from electra.artifacts.folder import Finding, Folder
@@ -28,7 +27,6 @@ from electra.foundation.visible import with_article
 __all__ = [
     "AnalysisFolder",
     "Checkpoint",
-    "DataFolder",
     "EnsembleFolder",
     "EvaluationFolder",
     "Finding",
@@ -58,7 +56,6 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matche
     ModelFolder,
     Checkpoint,
     SeedFolder,
-    DataFolder,
     EnsembleFolder,
 )
 OLD_PROMPTING = ("prompting.json", "prompt.json")

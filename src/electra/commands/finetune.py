@@ -21,6 +21,7 @@ from electra.commands.framework.display import display_for
 from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.results.finetuned import FineTuned
 from electra.commands.results.rows import records
+from electra.data.hub_files import DATA_SET, load_data_set
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
@@ -61,9 +62,9 @@ class Finetune(
     _: KW_ONLY
     data: Data  # type: ignore[assignment]
     """A folder with train, dev (or val, valid, validation) and test files, or a single training file: csv,
-    tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, M2, SQuAD's JSON), compressed or not. In
-    Python, also rows (dicts or a DataFrame), a tenth of which becomes the dev set, or rows by split:
-    {"train": ..., "dev": ..., "test": ...}.
+    tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, M2, SQuAD's JSON), compressed or not; or
+    hub:NAME:CONFIG for a data set of the Hugging Face hub. In Python, also rows (dicts or a DataFrame), a
+    tenth of which becomes the dev set, or rows by split: {"train": ..., "dev": ..., "test": ...}.
     """
 
     def __post_init__(self) -> None:
@@ -77,7 +78,10 @@ class Finetune(
         from electra.pages.finetuning import write_page
 
         model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
-        if isinstance(self.data, str | os.PathLike):
+        if str(self.data).startswith(DATA_SET):
+            rows = tables(hub_splits(str(self.data)))
+            files = {split: table_path(folder, split) for split in rows}
+        elif isinstance(self.data, str | os.PathLike):
             rows, files = {}, {"train": checked_path(self.data, "data")}
         else:
             rows = tables(self.data)
@@ -115,6 +119,19 @@ class Finetune(
 
 
 finetune = function(Finetune)
+
+
+def hub_splits(name: str) -> dict[str, Table]:
+    """Returns the train, dev and test splits of a data set on the hub, such as its validation_matched."""
+    from electra.finetuning.labelled.splits import SPLIT_NAMES
+
+    data = load_data_set(name, DataError)
+    split_of = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+    splits: dict[str, Table] = {}
+    for each, rows in data.items() if isinstance(data, Mapping) else [("train", data)]:
+        if (split := split_of.get(each.partition("_")[0])) is not None:
+            splits.setdefault(split, rows)
+    return splits
 
 
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Names on the Hugging Face hub, and downloads from it.
+"""Names on the Hugging Face hub, downloads from it, and its data sets.
 
 The environment variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
 """
@@ -9,10 +9,13 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from electra.artifacts.included import included_names
-from electra.foundation.errors import ElectraError
+from electra.foundation.errors import ElectraError, reason_of
+from electra.foundation.machine import library
 
+DATA_SET = "hub:"  # what the names of data sets begin with
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
 
 
@@ -63,6 +66,26 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         problem, fix = f"download from the hub failed ({reason})", "Check the name, then try again"
     raise error(problem, where=name, fix=fix)
+
+
+def load_data_set(name: str, error: type[ElectraError], split: str | None = None) -> Any:
+    """Returns a data set `hub:NAME[:CONFIG[:SPLIT]]`, loaded with the `datasets` library.
+
+    Args:
+        name: the data set.
+        error: the class of every error.
+        split: the split to load if the name has none (None: all splits, as a mapping).
+
+    Raises:
+        ElectraError: there is no such data set, or the library is missing.
+    """
+    datasets = library("datasets", "hub", "hub data sets", error, where=name)
+    path, config, named_split = (name.removeprefix(DATA_SET).split(":") + ["", ""])[:3]
+    try:
+        return datasets.load_dataset(path, config or None, split=named_split or split)
+    except Exception as problem:  # network, names, formats: the library raises dozens of kinds
+        fix = "Use the form hub:NAME:CONFIG:SPLIT"
+        raise error(f"cannot be loaded ({reason_of(problem)})", where=name, fix=fix) from problem
 
 
 def _suggest(name: str) -> str:

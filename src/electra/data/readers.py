@@ -18,6 +18,7 @@ from reprlib import repr as shortened
 from typing import IO, Any, NamedTuple
 
 from electra.data import columnar, python_docs
+from electra.data.hub_files import load_data_set
 from electra.data.lines import (
     HEAD,
     SURROGATES,
@@ -32,7 +33,6 @@ from electra.data.lines import (
 from electra.data.rows import stream_table
 from electra.data.settings import Unit
 from electra.data.sources import (
-    HUB,
     TEXT_EXPANSION_RATIO,
     WIKI,
     Source,
@@ -40,8 +40,7 @@ from electra.data.sources import (
     count_control_characters,
 )
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
-from electra.foundation.errors import CorpusError, DataError, reason_of
-from electra.foundation.machine import library
+from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.visible import plural
 
 MAX_DOCUMENT = 1 << 20  # characters
@@ -338,16 +337,7 @@ def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: F
 
 def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
     """Yields the texts of `hub:NAME[:CONFIG][:SPLIT]`, read with the `datasets` library."""
-    datasets = library("datasets", "hub", "hub data sets", CorpusError, where=name)
-    path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
-    try:
-        records = datasets.load_dataset(path, config or None, split=split or "train")
-    except Exception as error:  # network, names, formats: the library raises dozens of kinds
-        raise CorpusError(
-            f"cannot be loaded ({reason_of(error)})",
-            where=name,
-            fix="Use the form hub:NAME:CONFIG:SPLIT",
-        ) from error
+    records = load_data_set(name, CorpusError, "train")
     column = field if field in records.column_names else field.partition(".")[0]
     if column not in records.column_names:
         problem = f"no column {field!r} (it has: {', '.join(records.column_names)})"

@@ -26,6 +26,7 @@ from typing import IO, Any
 from electra.artifacts import FinetuningFolder, Folder, RunFolder, StoreFolder, kind_of
 from electra.data import python_docs
 from electra.data.folders import walk_folders
+from electra.data.hub_files import DATA_SET
 from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, expansion_error, open_bytes
 from electra.data.rows import HIDDEN, stream_table
 from electra.data.table_files import FORMATS as TABLE_FORMATS
@@ -48,7 +49,6 @@ FORMATS = {".txt": "txt", **TABLE_FORMATS}
 TEXT_EXPANSION_RATIO = (
     1000  # a file may expand to EXPANSION_BYTES bytes plus TEXT_EXPANSION_RATIO times its size
 )
-HUB = "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
@@ -128,7 +128,7 @@ def is_remote(name: str) -> bool:
 
 def must_be_source(argument: str) -> bool:
     """Whether a string must name a source: a special name, a URL, or a file with a known extension."""
-    is_special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
+    is_special = argument in {STDIN, python_docs.NAME} or argument.startswith(DATA_SET) or is_remote(argument)
     return is_special or ("\n" not in argument and _has_known_extension(argument))
 
 
@@ -190,7 +190,7 @@ def _is_read_once(argument: str) -> bool:
     path = Path(argument)
     return (
         argument == STDIN
-        or argument.startswith(HUB)
+        or argument.startswith(DATA_SET)
         or is_remote(argument)
         or (path.exists() and not path.is_file() and not path.is_dir())
     )
@@ -200,7 +200,7 @@ def _expand(argument: str, scratch: Path, options: SourceOptions) -> Iterator[So
     path = Path(argument).expanduser()
     if argument == python_docs.NAME:
         yield Source(argument, "python-docs")
-    elif argument.startswith(HUB):
+    elif argument.startswith(DATA_SET):
         yield Source(argument, "hub")
     elif argument == STDIN:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
