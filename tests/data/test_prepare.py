@@ -165,7 +165,7 @@ def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
     [
         ({"unit": "lines"}, "unit: 'lines' is not one of 'file', 'blank-line', 'line'. Did you mean 'line'?"),
         ({"format": "text"}, "format: 'text' is not one of 'auto', 'txt', "),
-        ({"kind": "word-piece"}, "kind: 'word-piece' is not one of 'wordpiece', 'bpe', 'unigram'"),
+        ({"kind": "word-piece"}, "kind: 'word-piece' is not one of 'wordpiece', 'bpe'"),
         ({"vocab_size": 99.5}, "vocab_size: 99.5 is not a whole number"),
         ({"heldout": "much"}, "heldout: 'much' is not a number"),
         ({"near_duplicates": "yes"}, "near_duplicates: 'yes' is not a number"),
@@ -199,7 +199,7 @@ SCRIPTS = {  # two words that removing the marks of Unicode's decomposition make
 }
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path) -> None:
     """By default, in every script; in English they are removed, as BERT does."""
     options: dict[str, Any] = {

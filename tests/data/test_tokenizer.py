@@ -305,7 +305,7 @@ def test_special_tokens_in_a_text_are_plain_text(uncased: Tokenizer) -> None:
         uncased.id_to_token(999)
 
 
-@pytest.mark.parametrize("kind", ["cased", "uncased", "byte level", "bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["cased", "uncased", "byte level", "bpe"])
 def test_transformers_gives_the_same_ids_for_a_saved_folder(
     kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
 ) -> None:

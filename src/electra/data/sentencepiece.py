@@ -14,8 +14,8 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
-from electra.data import hostile
-from electra.data.space_marked import SPACE
+from electra.data import tokenizer_limits
+from electra.data.byte_bpe import SPACE
 from electra.foundation.errors import TokenizerError
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5  # wire types of protocol buffers
@@ -72,9 +72,9 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
             "the SentencePiece model has no pieces" if not pieces else "not a Unigram SentencePiece model"
         )
         raise TokenizerError(problem, where=path)
-    if len(pieces) > hostile.MAX_ENTRIES:
+    if len(pieces) > tokenizer_limits.MAX_ENTRIES:
         raise TokenizerError(f"its vocabulary has {len(pieces):,} entries", where=path)
-    with hostile.explain_panics(path):
+    with tokenizer_limits.explain_panics(path):
         tokenizer = tokenizers.Tokenizer(
             models.Unigram(
                 pieces,

@@ -124,9 +124,9 @@ class TokenizerConfig:
 
     HEADING: ClassVar[str] = "Training a tokenizer"
 
-    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
-    """Kind of tokenizer to train: WordPiece, as in the paper; byte-level BPE, which encodes every character;
-    or Unigram.
+    kind: Literal["wordpiece", "bpe"] = "wordpiece"
+    """Kind of tokenizer to train: WordPiece, as in the paper; or byte-level BPE, which encodes every
+    character.
     """
     vocab_size: int = 8192
     """Number of entries of the vocabulary to train."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.model import SENTENCE_PIECES, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
-from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
+from electra.data import byte_bpe, tokenizer_folder, tokenizer_limits, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.hub_files import could_be_hub_name, download
 from electra.data.settings import TokenizerConfig
@@ -30,7 +30,7 @@ from electra.foundation.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 
-_SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # prefixes of tokens that begin a word
+_SPACES = (byte_bpe.SPACE, *byte_bpe.BYTE_SPACES)  # prefixes of tokens that begin a word
 _PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -84,7 +84,7 @@ class Tokenizer:
         if (plain := self.with_plain_roles()) != content:
             self._raw = tokenizer_folder.build(plain, origin)
         self._raw.encode_special_tokens = True
-        with hostile.explain_panics(origin):
+        with tokenizer_limits.explain_panics(origin):
             added = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
         if added and max(added) >= self.vocab_size:
             problem = f"its post-processor adds the id {max(added)}; the ids end at {self.vocab_size - 1}"
@@ -107,12 +107,8 @@ class Tokenizer:
 
         Raises TokenizerError if there is no text, or `vocab_size` is too small for byte-level BPE.
         """
-        trained = {
-            "wordpiece": wordpiece.train,
-            "bpe": space_marked.train_bpe,
-            "unigram": space_marked.train_unigram,
-        }[config.kind](texts, config)
-        return cls(trained.to_str(), wordpiece.SPECIAL_TOKENS)
+        train = byte_bpe.train if config.kind == "bpe" else wordpiece.train
+        return cls(train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
@@ -148,8 +144,8 @@ class Tokenizer:
     def continues(self) -> Bools:
         """[V] whether each token continues a word; all False if the tokenizer does not mark words.
 
-        WordPiece marks continuations. Byte-level BPE and Unigram mark tokens after a space instead, so that a
-        word extends to the next white space and includes its punctuation.
+        WordPiece marks continuations. Byte-level BPE and SentencePiece mark tokens after a space instead, so
+        that a word extends to the next white space and includes its punctuation.
         """
         content = json.loads(self.definition)
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
@@ -169,7 +165,7 @@ class Tokenizer:
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """Returns the ids of each text, without special tokens or offsets; faster than `encode`."""
-        with hostile.explain_panics(self.origin):
+        with tokenizer_limits.explain_panics(self.origin):
             return self._corpus_encoder(texts)
 
     def removed_accents(self, characters: Characters) -> Accents | None:
@@ -189,7 +185,7 @@ class Tokenizer:
         Raises:
             TokenizerError: `max_length` leaves no room for text.
         """
-        with hostile.explain_panics(self.origin):
+        with tokenizer_limits.explain_panics(self.origin):
             parts = [
                 self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
                 for part in (text, pair)
@@ -238,7 +234,7 @@ class Tokenizer:
         if self._is_byte_level:  # part of a character becomes U+FFFD
             text = self._raw.decode([token_id], skip_special_tokens=False)
         mark = wordpiece.PREFIX if self.continues[token_id] else ""
-        return mark + (text.replace(space_marked.SPACE, " ").strip() or token)
+        return mark + (text.replace(byte_bpe.SPACE, " ").strip() or token)
 
     @cached_property
     def _is_byte_level(self) -> bool:

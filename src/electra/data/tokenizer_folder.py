@@ -1,20 +1,20 @@
-"""Reads published tokenizer folders, in every form that transformers writes, as one definition.
+"""Reads tokenizer folders as one definition: those written here directly, all others through transformers.
 
-The ids depend on tokenizer.json or vocab.txt, on the class in tokenizer_config.json or config.json and its
-options, and on the tokens added later (added_tokens.json, special_tokens_map.json, tokenizer_config.json).
-The ids equal those of transformers. A class or option that is not implemented is an error that names it.
+A tokenizer.json is used as it is, with the options of tokenizer_config.json and tokens that other files list.
+Folders without one (vocab.txt, or vocab.json and merges.txt) are converted by transformers, so that their ids
+are its ids. DeBERTa's spm.model is read here (`sentencepiece.py`). Code in a folder is never run.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Collection, Iterator, Mapping
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, processors
 
 from electra.artifacts.model import (
     ADDED_TOKENS,
@@ -28,36 +28,32 @@ from electra.artifacts.model import (
     VOCABULARY,
     VOCABULARY_JSON,
 )
-from electra.data import hostile, sentencepiece, wordpiece
+from electra.data import sentencepiece, tokenizer_limits, wordpiece
 from electra.foundation import durable
-from electra.foundation.errors import TokenizerError
+from electra.foundation.errors import TokenizerError, reason_of
 
 FILES = (*TOKENIZER_FILES, CONFIG)
 VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES, SENTENCE_PIECES)
-# Classes (in lower case, without "Tokenizer" and "Fast") that equal BERT's or RoBERTa's; most are also model
-# types in config.json.
-_BERT = {
-    *("bert", "electra", "distilbert", "convbert", "mobilebert", "squeezebert", "retribert", "layoutlm"),
-    *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert", "modernbert"),
-}
-_ROBERTA = {"roberta", "longformer"}
-_DEBERTA = {"deberta-v2", "debertav2"}
-_WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never use a tokenizer.json
-_GENERIC = ("", "pretrained", "tokenizersbackend")  # classes that use tokenizer.json unchanged
 STYLES = (  # the usual tokens of the roles in BERT and RoBERTa
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 )
-_NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_EXTRA = ("extra_special_tokens", "additional_special_tokens")
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+_OWN = {  # what `Tokenizer.files` and exports write: a folder with nothing else needs no transformers
+    *("tokenizer_class", "model_input_names", "clean_up_tokenization_spaces", "model_max_length"),
+    *("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+}
+# Classes that use tokenizer.json unchanged, and classes that never use it
+_GENERIC = ("", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
+_WITHOUT_JSON = ("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer")
+_DEBERTA = ("DebertaV2Tokenizer", "DebertaV2TokenizerFast", "deberta-v2")
+_ENDS = (("cls", "bos_token", ("[CLS]", "<s>")), ("sep", "eos_token", ("[SEP]", "</s>")))
 _SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
     "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
     "strip_accents": ("normalizer", "BertNormalizer", "strip_accents"),
     "tokenize_chinese_chars": ("normalizer", "BertNormalizer", "handle_chinese_chars"),
     "add_prefix_space": ("pre_tokenizer", "ByteLevel", "add_prefix_space"),
 }
-_UNSUPPORTED = {  # options that are not implemented -> the value that has no effect
+_IGNORED = {  # options that transformers 5 no longer follows -> the value that has no effect
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
     "do_word_tokenize": True,
@@ -91,50 +87,57 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         origin: where the files are from, for messages.
 
     Raises:
-        TokenizerError: a file is missing or damaged, or the class or an option is not supported.
+        TokenizerError: a file is missing or damaged, or transformers cannot read the folder without running
+            code or with a fast tokenizer.
     """
-    settings = _settings(files)
-    kind = _class_of(settings, files, origin)
-    roles = {role: name for role in Specials._fields if (name := _content(settings.get(f"{role}_token")))}
+    settings = _object(files[TOKENIZER_CONFIG]) if TOKENIZER_CONFIG in files else {}
+    name = _check_settings(settings, files, origin)
+    named = {role: text for role in Specials._fields if (text := _content(settings.get(f"{role}_token")))}
     if TOKENIZER in files:
-        tokenizer, definition = _from_tokenizer_json(files[TOKENIZER], settings, kind, origin)
-        if _add_tokens(tokenizer, settings, files, roles.values()):
-            definition["added_tokens"] = json.loads(tokenizer.to_str())["added_tokens"]
-        for role, key, *usual in (
-            ("cls", "bos_token", "[CLS]", "<s>"),
-            ("sep", "eos_token", "[SEP]", "</s>"),
-        ):
-            present = (name for name in usual if tokenizer.token_to_id(name) is not None)
+        content = _object(files[TOKENIZER])
+        if "model" not in content:
+            raise TokenizerError("not a tokenizer.json (it has no model)", where=files[TOKENIZER])
+        tokenizer_limits.check(content, origin)
+        if name not in _GENERIC:
+            _switch(content, settings)
+        others = settings.keys() - _OWN - {f"{role}_token" for role in Specials._fields}
+        if others or SPECIAL_TOKENS in files or ADDED_TOKENS in files:
+            content, named = _convert(files, settings, content, origin)
+        for role, key, usual in _ENDS:
+            tokens = {token["content"] for token in content.get("added_tokens") or ()}
+            present = (text for text in usual if text in tokens or text in _entries(content))
             # Some folders name only the bos and eos tokens.
-            roles[role] = roles.get(role) or next(present, "") or _content(settings.get(key)) or ""
-        named_roles = {role: name for role, name in roles.items() if name}
-        return json.dumps(definition, ensure_ascii=False), named_roles
-    if SENTENCE_PIECES in files and kind in ("", "pretrained", *_DEBERTA):
-        return _from_sentence_pieces(files, settings, roles)
-    is_byte_level = VOCABULARY not in files
-    if is_byte_level and not (VOCABULARY_JSON in files and MERGES in files):
+            named[role] = named.get(role) or next(present, "") or _content(settings.get(key)) or ""
+        return json.dumps(content, ensure_ascii=False), {role: text for role, text in named.items() if text}
+    model_type = _object(files[CONFIG]).get("model_type") if CONFIG in files else None
+    kind = str(model_type or "") if name in _GENERIC else name
+    if SENTENCE_PIECES in files and kind in ("", *_DEBERTA):
+        return _from_sentence_pieces(files, settings, named, origin)
+    if VOCABULARY not in files and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentencepiece_error(pieces[0])
         other = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
         fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
         raise TokenizerError(f"neither a {TOKENIZER} nor {other} here", where=origin, fix=fix)
-    roles = STYLES[is_byte_level] | roles
-    if is_byte_level:
-        tokenizer = _from_merges(files, settings)
-    else:
-        tokenizer = _from_vocabulary(files[VOCABULARY], settings, roles)
-    _add_tokens(tokenizer, settings, files, roles.values())
-    for role, name in roles.items():
-        if tokenizer.token_to_id(name) is None:
-            where = files[VOCABULARY_JSON if is_byte_level else VOCABULARY]
+    if VOCABULARY in files:
+        with open(files[VOCABULARY], "rb") as file:
+            if file.read(3) == codecs.BOM_UTF8:
+                problem, where = "a byte order mark is part of the first entry", f"{files[VOCABULARY]}:1"
+                raise TokenizerError(problem, where=where, fix="Save it as UTF-8 without one")
+    if kind in _GENERIC:  # they need a tokenizer.json: without one, what the vocabulary looks like decides
+        name = "BertTokenizer" if VOCABULARY in files else "RobertaTokenizer"
+    settings = {key: value for key, value in settings.items() if key != "tokenizer_class"}
+    if name not in _GENERIC:  # a class that is named comes before the model's type
+        files = {file: path for file, path in files.items() if file != CONFIG}
+        settings["tokenizer_class"] = name
+    content, roles = _convert(files, settings, None, origin)
+    for role, text in roles.items():
+        if text not in _entries(content) and role not in named and text not in str(settings):
+            where = files.get(VOCABULARY) or files[VOCABULARY_JSON]
             fix = f"Add it, or set another {role}_token in {TOKENIZER_CONFIG}"
-            raise TokenizerError(f"the vocabulary has no {name}", where=where, fix=fix)
-    wordpiece.add_special_tokens(tokenizer, roles)
-    if is_byte_level:
-        cls, sep = ((roles[role], tokenizer.token_to_id(roles[role])) for role in ("cls", "sep"))
-        tokenizer.post_processor = processors.RobertaProcessing(sep, cls)  # type: ignore[arg-type]
-    return str(tokenizer.to_str()), roles
+            raise TokenizerError(f"the vocabulary has no {text}", where=where, fix=fix)
+    return json.dumps(content, ensure_ascii=False), roles
 
 
 def files_in(folder: Path) -> dict[str, Path]:
@@ -147,14 +150,114 @@ def sentencepiece_error(path: Path) -> TokenizerError:
     return TokenizerError("SentencePiece models are not read directly", where=path, fix=_CONVERT)
 
 
-def _settings(files: Mapping[str, Path]) -> dict[str, Any]:
-    """Returns tokenizer_config.json merged with special_tokens_map.json as transformers does."""
-    config, special = (
-        _object(files[name]) if name in files else {} for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS)
+def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
+    """Builds the library's tokenizer from a definition. Raises TokenizerError if it cannot be used."""
+    tokenizer_limits.check(content, origin)
+    with tokenizer_limits.explain_panics(origin):
+        try:
+            return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+        except Exception as error:  # the library raises bare Exceptions
+            problem = f"cannot be used as a tokenizer ({error})"
+            fix = f"It may be damaged, or need a newer version than tokenizers {tokenizers.__version__}"
+            raise TokenizerError(problem, where=origin, fix=fix) from None
+
+
+def _check_settings(settings: Mapping[str, Any], files: Mapping[str, Path], origin: object) -> str:
+    """Returns the tokenizer's class, "" if none is named; refuses code, and what transformers ignores."""
+    where = files.get(TOKENIZER_CONFIG, origin)
+    auto_map = settings.get("auto_map")
+    if isinstance(auto_map, list) or (isinstance(auto_map, dict) and auto_map.get("AutoTokenizer")):
+        problem = f"this tokenizer is Python code in the folder (auto_map: {str(auto_map)[:80]})"
+        raise TokenizerError(problem, where=where, fix="Code in a folder is never run. " + _CONVERT)
+    for option, harmless in _IGNORED.items():
+        if (value := settings.get(option)) not in (None, harmless, []):
+            problem = f"the option {option} = {json.dumps(value)[:80]} is not supported"
+            raise TokenizerError(problem, where=where, fix=_CONVERT)
+    for option in _SWITCHES:
+        if option in settings and not isinstance(value := settings[option], bool | None):
+            problem = f"must be true or false, not {json.dumps(value)[:80]}"
+            raise TokenizerError(problem, where=where, key=option)
+    name = settings.get("tokenizer_class") or ""
+    name = name or (_object(files[CONFIG]).get("tokenizer_class") if CONFIG in files else "") or ""
+    if not isinstance(name, str):
+        problem = f"must be a name, not {json.dumps(name)[:80]}"
+        raise TokenizerError(problem, where=where, key="tokenizer_class")
+    if TOKENIZER in files and name in _WITHOUT_JSON:
+        raise TokenizerError(f"the tokenizer {name} is not supported", where=where, fix=_CONVERT)
+    return name
+
+
+def _switch(content: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Applies options of tokenizer_config.json to a tokenizer.json, as BERT's and RoBERTa's classes do."""
+    for option, (part, type_, key) in _SWITCHES.items():
+        step = content.get(part)
+        is_set = option in settings and (settings[option] is not None or option == "strip_accents")
+        if is_set and isinstance(step, dict) and step.get("type") == type_:
+            step[key] = settings[option]
+
+
+def _convert(
+    files: Mapping[str, Path],
+    settings: Mapping[str, Any],
+    definition: dict[str, Any] | None,
+    origin: object,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the definition and the roles as transformers reads them, from `definition` or without one."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    added = settings.get("added_tokens_decoder")
+    if isinstance(added, dict) and len(added) > tokenizer_limits.MAX_ADDED:
+        problem = f"its list of added tokens has {len(added):,} entries, over {tokenizer_limits.MAX_ADDED:,}"
+        raise TokenizerError(problem, where=files[TOKENIZER_CONFIG])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file in files.keys() - {TOKENIZER, TOKENIZER_CONFIG}:
+            (folder / file).write_bytes(files[file].read_bytes())
+        config = {key: _typed(key, value) for key, value in settings.items()}
+        if definition is not None:
+            (folder / TOKENIZER).write_text(json.dumps(definition, ensure_ascii=False), encoding="utf-8")
+            config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        (folder / TOKENIZER_CONFIG).write_bytes(durable.to_json(config))
+        try:
+            kind = AutoTokenizer if definition is None else PreTrainedTokenizerFast
+            tokenizer = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        except Exception as error:  # of every kind: the files are a stranger's
+            model = _object(files[CONFIG]) if CONFIG in files else {}
+            named = config.get("tokenizer_class") or model.get("model_type")
+            problem = f"transformers cannot read this tokenizer ({named}: {reason_of(error)[:200]})"
+            where = files.get(TOKENIZER_CONFIG, origin)
+            raise TokenizerError(problem.replace(name, str(origin)), where=where, fix=_CONVERT) from None
+    if not tokenizer.is_fast:
+        problem = f"{type(tokenizer).__name__} is a slow tokenizer, which gives no offsets"
+        raise TokenizerError(problem, where=origin, fix=_CONVERT)
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    if definition is not None:  # else the same, rewritten by the library
+        content = definition | {"added_tokens": content["added_tokens"]}
+    roles = {role: getattr(tokenizer, f"{role}_token") for role in Specials._fields}
+    return content, {role: text for role, text in roles.items() if text}
+
+
+def _from_sentence_pieces(
+    files: Mapping[str, Path], settings: Mapping[str, Any], named: Mapping[str, str], origin: object
+) -> tuple[str, dict[str, str]]:
+    """Reads DeBERTa's tokenizer. Special tokens have BERT's names, and are added if they are not pieces."""
+    roles = STYLES[0] | named
+    tokenizer = sentencepiece.read_unigram(
+        files[SENTENCE_PIECES],
+        lowercase=settings.get("do_lower_case") is True,
+        split_marks=settings.get("split_by_punct") is True,
     )
-    if "added_tokens_decoder" in config:
-        return {key: value for key, value in special.items() if key not in _EXTRA} | config
-    return config | special
+    tokens = {"bos_token": roles["cls"], "eos_token": roles["sep"]}
+    tokens |= {f"{role}_token": text for role, text in roles.items()}
+    others = {name: path for name, path in files.items() if name != SENTENCE_PIECES}
+    content, _ = _convert(others, tokens | settings, json.loads(tokenizer.to_str()), origin)
+    return str(wordpiece.add_special_tokens(build(content, origin), roles).to_str()), roles
+
+
+def _entries(content: Mapping[str, Any]) -> Any:
+    """Returns the entries of the model in a definition."""
+    entries = content["model"].get("vocab") if isinstance(content["model"], Mapping) else ()
+    return entries if isinstance(entries, Mapping) else [entry[0] for entry in entries or () if entry]
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -164,204 +267,10 @@ def _object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: object) -> str:
-    """Returns the tokenizer's class in lower case, without "Tokenizer" and "Fast".
-
-    Raises:
-        TokenizerError: the class or an option is not supported.
-    """
-    where = files.get(TOKENIZER_CONFIG, origin)
-    model_config = _object(files[CONFIG]) if CONFIG in files else {}
-    auto_map = settings.get("auto_map")
-    if isinstance(auto_map, list) or (isinstance(auto_map, dict) and auto_map.get("AutoTokenizer")):
-        problem = f"this tokenizer is Python code in the folder (auto_map: {str(auto_map)[:80]})"
-        raise TokenizerError(problem, where=where, fix="Code in a folder is never run. " + _CONVERT)
-    for option, harmless in _UNSUPPORTED.items():
-        value = settings.get(option)
-        if value not in (None, harmless, []):
-            problem = f"the option {option} = {json.dumps(value)[:80]} is not supported"
-            raise TokenizerError(problem, where=where, fix=_CONVERT)
-    for option in _SWITCHES:
-        value = settings.get(option)
-        if option in settings and not (isinstance(value, bool) or value is None):
-            raise TokenizerError(
-                f"must be true or false, not {json.dumps(value)[:80]}", where=where, key=option
-            )
-    for content, source in ((settings, where), (model_config, files.get(CONFIG))):
-        name = content.get("tokenizer_class")
-        if name is not None and not isinstance(name, str):
-            raise TokenizerError(
-                f"must be a name, not {json.dumps(name)[:80]}", where=source, key="tokenizer_class"
-            )
-        if name:
-            break
-    kind = (name or "").removesuffix("Fast").removesuffix("Tokenizer").lower()
-    if TOKENIZER in files:
-        supported = kind not in _WITHOUT_JSON
-    else:
-        if not name and (model_type := model_config.get("model_type")):
-            kind, name = str(model_type).lower(), f"of model type {model_type}"
-        may_be_deberta = SENTENCE_PIECES in files or not any(file in files for file in VOCABULARIES)
-        supported = kind in (
-            *("", "pretrained"),
-            *(_BERT if VOCABULARY in files else _ROBERTA),
-            *(_DEBERTA if may_be_deberta else ()),
-        )
-    if not supported:
-        problem = f"the tokenizer {name} is not supported"
-        problem += "" if TOKENIZER in files else f" without a {TOKENIZER}"
-        raise TokenizerError(problem, where=source or origin, fix=_CONVERT)
-    return kind
-
-
-def _from_tokenizer_json(
-    path: Path, settings: Mapping[str, Any], kind: str, origin: object
-) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    content = durable.read_json(path, TokenizerError)
-    if not isinstance(content, dict) or "model" not in content:
-        raise TokenizerError("not a tokenizer.json (it has no model)", where=path)
-    if kind not in _GENERIC:
-        for option, (part, type_, key) in _SWITCHES.items():
-            step = content.get(part)
-            is_set = option in settings and (settings[option] is not None or option == "strip_accents")
-            if is_set and isinstance(step, dict) and step.get("type") == type_:
-                step[key] = settings[option]
-    return build(content, origin), content
-
-
-def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
-    """Builds the library's tokenizer from a definition. Raises TokenizerError if it cannot be used."""
-    hostile.refuse_hostile(content, origin)
-    with hostile.explain_panics(origin):
-        try:
-            return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
-        except Exception as error:  # the library raises bare Exceptions
-            problem = f"cannot be used as a tokenizer ({error})"
-            fix = f"It may be damaged, or need a newer version than tokenizers {tokenizers.__version__}"
-            raise TokenizerError(problem, where=origin, fix=fix) from None
-
-
-def _from_sentence_pieces(
-    files: Mapping[str, Path], settings: Mapping[str, Any], roles: dict[str, str]
-) -> tuple[str, dict[str, str]]:
-    """Reads DeBERTa's tokenizer. Special tokens have BERT's names, and are added if they are not pieces."""
-    path = files[SENTENCE_PIECES]
-    roles = STYLES[0] | roles
-    tokenizer = sentencepiece.read_unigram(
-        path,
-        lowercase=settings.get("do_lower_case") is True,
-        split_marks=settings.get("split_by_punct") is True,
-    )
-    named = {f"{role}_token": name for role, name in roles.items()}
-    _add_tokens(
-        tokenizer, {"bos_token": roles["cls"], "eos_token": roles["sep"], **named, **settings}, files, ()
-    )
-    wordpiece.add_special_tokens(tokenizer, roles)
-    return str(tokenizer.to_str()), roles
-
-
-def _from_vocabulary(
-    path: Path, settings: Mapping[str, Any], roles: Mapping[str, str]
-) -> tokenizers.Tokenizer:
-    """Builds the tokenizer from a vocab.txt and its options; like BERT, it lower-cases by default.
-
-    Each line is an entry; white space at its end is ignored. If an entry occurs twice, the last one counts.
-    """
-    try:
-        with open(path, "rb") as file:
-            if file.read(3) == codecs.BOM_UTF8:
-                problem = "a byte order mark is part of the first entry"
-                raise TokenizerError(problem, where=f"{path}:1", fix="Save it as UTF-8 without one")
-        vocabulary = models.WordPiece.read_file(str(path))
-    except TokenizerError:
-        raise
-    except Exception as error:  # the library raises bare Exceptions
-        raise TokenizerError(f"not readable as a vocabulary ({error})", where=path) from None
-    lowercase, chinese = (
-        settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars")
-    )
-    return wordpiece.bert_pipeline(
-        vocabulary,
-        lowercase=lowercase,
-        strip_accents=settings.get("strip_accents"),
-        chinese=chinese,
-        unknown=roles["unk"],
-    )
-
-
-def _from_merges(files: Mapping[str, Path], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Builds RoBERTa's byte-level BPE from a vocab.json and a merges.txt."""
-    try:
-        vocabulary, merges = models.BPE.read_file(str(files[VOCABULARY_JSON]), str(files[MERGES]))
-        tokenizer = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
-    except Exception as error:  # the library raises bare Exceptions
-        problem = f"not readable as a vocabulary with its merges ({error})"
-        raise TokenizerError(problem, where=files[VOCABULARY_JSON]) from None
-    prefix = settings.get("add_prefix_space") is True
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
-
-
-def _add_tokens(
-    tokenizer: tokenizers.Tokenizer,
-    settings: Mapping[str, Any],
-    files: Mapping[str, Path],
-    roles: Collection[str],
-) -> bool:
-    """Adds the tokens that other files list, in transformers' order, which decides the ids of new tokens.
-
-    Returns whether there were any.
-    """
-    present_tokens = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
-    tokens = [
-        token
-        for token, overrides in _listed_tokens(settings, files)
-        if token.content not in present_tokens
-        or (overrides and _flags(token) != _flags(present_tokens[token.content]))
-        if token.content not in roles or tokenizer.token_to_id(token.content) is None
-    ]
-    if len(tokens) > hostile.MAX_ADDED:
-        problem = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MAX_ADDED:,}"
-        raise TokenizerError(problem, where=files.get(TOKENIZER_CONFIG) or files[ADDED_TOKENS])
-    tokenizer.add_tokens(tokens)
-    return bool(tokens)
-
-
-def _listed_tokens(
-    settings: Mapping[str, Any], files: Mapping[str, Path]
-) -> Iterator[tuple[tokenizers.AddedToken, bool]]:
-    """Yields each added token outside the vocabulary, and whether its flags override tokenizer.json's."""
-    where, tokens_by_id = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
-    overrides = tokens_by_id is not None
-    extra: Any = next((settings[key] for key in _EXTRA if settings.get(key)), [])
-    other_tokens = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
-    named = [
-        *(settings.get(key) for key in _NAMED),
-        *(value for value in other_tokens if isinstance(value, str)),
-        *(extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else [extra]),
-    ]
-    special_contents = {_content(token) for token in named}
-    if tokens_by_id is None and ADDED_TOKENS in files:
-        where = files[ADDED_TOKENS]
-        tokens_by_id = {id_: token for token, id_ in _object(where).items()}
-    try:
-        listed = [token for _, token in sorted((tokens_by_id or {}).items(), key=lambda item: int(item[0]))]
-        for index, token in enumerate([*listed, *(token for token in named if token is not None)]):
-            content, flags = _content(token), token if isinstance(token, dict) else {}
-            if content is None:
-                raise TypeError
-            options = {name: bool(flags[name]) for name in _FLAGS if name in flags}
-            options |= {"special": True} if content in special_contents else {}
-            if content:
-                yield tokenizers.AddedToken(content, **options), overrides and index < len(listed)
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        problem = "an added token must be a string, or an object whose content is a string"
-        raise TokenizerError(problem, where=where) from None
-
-
-def _flags(token: tokenizers.AddedToken) -> list[bool]:
-    return [getattr(token, name) for name in _FLAGS]
+def _typed(key: str, token: Any) -> Any:
+    """Returns a setting of tokenizer_config.json as transformers 5 expects it: tokens as objects say so."""
+    is_token = key.endswith("_token") and isinstance(token, dict) and "content" in token
+    return token | {"__type": "AddedToken"} if is_token else token
 
 
 def _content(token: Any) -> str | None:

@@ -111,9 +111,15 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     continuations = (PREFIX + character for character in alphabet)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in continuations if piece in occurring_pieces)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
-    return add_special_tokens(
-        bert_pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
+    tokenizer = tokenizers.Tokenizer(
+        models.WordPiece(vocabulary, unk_token=SPECIAL_TOKENS["unk"], continuing_subword_prefix=PREFIX)
     )
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=config.lowercase, strip_accents=config.strip_accents
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    return add_special_tokens(tokenizer)
 
 
 @dataclass(frozen=True)
@@ -124,30 +130,6 @@ class _WithoutLongWords:
 
     def __iter__(self) -> Iterator[str]:
         return (_LONG.sub(r"\g<0> ", text) for text in self.texts)
-
-
-def bert_pipeline(
-    vocabulary: dict[str, int],
-    *,
-    lowercase: bool,
-    strip_accents: bool | None,
-    chinese: bool = True,
-    unknown: str = SPECIAL_TOKENS["unk"],
-) -> tokenizers.Tokenizer:
-    """Builds BERT's pipeline around a vocabulary, without special tokens around texts.
-
-    `strip_accents` None means: if `lowercase`. With `chinese`, each Chinese character is a word. `unknown` is
-    the token for unknown words.
-    """
-    tokenizer = tokenizers.Tokenizer(
-        models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix=PREFIX)
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
-    return tokenizer
 
 
 def add_special_tokens(
@@ -174,19 +156,15 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
+    """Returns the sorted alphabet of normalised words.
+
+    It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
+    vocabulary (in a small vocabulary, up to 500). Each character needs up to two entries, x and ##x.
+    """
     normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
     words: Counter[str] = Counter()
     for word, count in count_words(texts).items():
         words[normalizer.normalize_str(word)] += count
-    return choose_alphabet(words, config, entries=2)  # x and ##x
-
-
-def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
-    """Returns the sorted alphabet of normalised words.
-
-    It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
-    vocabulary (in a small vocabulary, up to 500). Each character needs up to `entries` entries.
-    """
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
@@ -194,7 +172,7 @@ def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) 
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     uncovered = _COVERAGE * counts.total()
-    limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
+    limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))
     alphabet: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if uncovered <= 0 or count < MIN_FREQUENCY or len(alphabet) >= limit:

@@ -12,7 +12,7 @@ MAX_ENTRIES, MAX_ADDED = 2_000_000, 20_000  # the largest published vocabularies
 MAX_GROWTH = 1000  # characters into which a normalizer may turn one
 
 
-def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
+def check(definition: Mapping[str, Any], origin: object) -> None:
     """Raises TokenizerError for a definition that is far too large, has invalid ids, or inflates texts."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None

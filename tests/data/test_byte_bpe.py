@@ -1,4 +1,4 @@
-"""Byte-level BPE and Unigram: offsets, words, equal ids in other libraries, and reproducible vocabularies."""
+"""Byte-level BPE: offsets, words, equal ids in other libraries, and reproducible vocabularies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 from electra.inference.detection import build_detection, tokenize
 
-KINDS = ("bpe", "unigram")
+KINDS = ("bpe",)
 
 
 def trained(kind: str, **settings: object) -> Tokenizer:
@@ -93,7 +93,7 @@ TRAINING = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from test_tokenizer import Tokenizer, TokenizerConfig, corpus
-for kind in ("bpe", "unigram"):
+for kind in ("bpe",):
     print(Tokenizer.train(corpus(), TokenizerConfig(kind=kind, vocab_size=420)).digest)
 """
 
@@ -107,18 +107,6 @@ def test_training_gives_the_same_vocabulary_in_every_process() -> None:
     texts = reversed_twice(corpus())
     here = [Tokenizer.train(texts, TokenizerConfig(kind=k, vocab_size=420)).digest for k in KINDS]  # type: ignore[arg-type]
     assert there.split() == here
-
-
-def test_a_unigram_vocabulary_contains_frequent_words() -> None:
-    tokenizer = Tokenizer.train(
-        ["the chef cooked"] * 5 + ["rare"], TokenizerConfig(kind="unigram", vocab_size=40)
-    )
-    assert [tokenizer.readable(i) for i in tokenizer.encode_corpus(["cooked the chef"])[0]] == [
-        "cooked",
-        "the",
-        "chef",
-    ]
-    assert tokenizer.encode_corpus(["\u6f22"])[0].tolist()[-1] == tokenizer.specials.unk
 
 
 def test_impossible_vocabulary_sizes_are_refused() -> None:
