@@ -134,9 +134,9 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
     content, roles = _convert(files, settings, None, origin)
     for role, text in roles.items():
         if text not in _entries(content) and role not in named and text not in str(settings):
-            where = files.get(VOCABULARY) or files[VOCABULARY_JSON]
+            vocabulary = files.get(VOCABULARY) or files[VOCABULARY_JSON]
             fix = f"Add it, or set another {role}_token in {TOKENIZER_CONFIG}"
-            raise TokenizerError(f"the vocabulary has no {text}", where=where, fix=fix)
+            raise TokenizerError(f"the vocabulary has no {text}", where=vocabulary, fix=fix)
     return json.dumps(content, ensure_ascii=False), roles
 
 
@@ -241,7 +241,7 @@ def _from_sentence_pieces(
     files: Mapping[str, Path], settings: Mapping[str, Any], named: Mapping[str, str], origin: object
 ) -> tuple[str, dict[str, str]]:
     """Reads DeBERTa's tokenizer. Special tokens have BERT's names, and are added if they are not pieces."""
-    roles = STYLES[0] | named
+    roles = {**STYLES[0], **named}
     tokenizer = sentencepiece.read_unigram(
         files[SENTENCE_PIECES],
         lowercase=settings.get("do_lower_case") is True,
@@ -250,7 +250,7 @@ def _from_sentence_pieces(
     tokens = {"bos_token": roles["cls"], "eos_token": roles["sep"]}
     tokens |= {f"{role}_token": text for role, text in roles.items()}
     others = {name: path for name, path in files.items() if name != SENTENCE_PIECES}
-    content, _ = _convert(others, tokens | settings, json.loads(tokenizer.to_str()), origin)
+    content, _ = _convert(others, {**tokens, **settings}, json.loads(tokenizer.to_str()), origin)
     return str(wordpiece.add_special_tokens(build(content, origin), roles).to_str()), roles
 
 
