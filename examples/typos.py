@@ -92,7 +92,8 @@ class Probe(contract.Probe):
 
                 auc = bootstrap.estimates(measure, sentence, resamples=config.resamples, seed=config.seed)
                 findings.add_all(auc, misspelling=kind, scorer=scorer)
-            findings.headline[f"AUC, {kind}"] = findings.of(misspelling=kind, scorer=models[0].name)["AUC"]
+            first = findings.select(misspelling=kind, scorer=models[0].name)
+            findings.headline[f"AUC, {kind}"] = first["AUC"]
             findings.notes.append(f"{kind}: {int(wrong.sum()):,} of {len(wrong):,} words are misspelt.")
             progress(kind, (kind_index + 1) / len(MISSPELLINGS))
         note = "0.5: no better than chance. 1: every misspelt word scores higher than every correct one."

@@ -24,7 +24,7 @@ from electra.foundation import durable
 from electra.foundation.config import merge, write_toml
 from electra.foundation.errors import ModelError
 from electra.laboratory.analysis.contract import named_models
-from electra.laboratory.analysis.contract import origin as origins
+from electra.laboratory.analysis.contract import models as origins
 from electra.laboratory.analysis.contract import record as records_of
 from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair

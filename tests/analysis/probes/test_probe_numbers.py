@@ -26,7 +26,7 @@ def calibrated(scored: calibration.ScoredItems, **options: int) -> Findings:
 
 
 def numbers(findings: Findings, recalibrated: str = "uncalibrated") -> dict[str, Any]:
-    return findings.of(recalibrated=recalibrated, model="m", of=calibration.HUMAN)
+    return findings.select(recalibrated=recalibrated, model="m", of=calibration.HUMAN)
 
 
 def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
@@ -49,7 +49,7 @@ def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
         part["reliability"] - part["resolution"] + part["uncertainty"] + part["within bins"]
     )
     at = {"recalibrated": "uncalibrated", "model": "m", "of": calibration.HUMAN, "measure": calibration.SHARE}
-    curve = fair.of(calibration.MEAN, **at)
+    curve = fair.select(calibration.MEAN, **at)
     assert len(curve) == 15
     assert all(abs(p - value(share)) < 0.08 for p, share in curve.items())
     assert all(
@@ -78,14 +78,14 @@ def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     words = errors.Words(np.repeat(np.arange(60), 4), wrong, np.array(kinds))
     findings, config = Findings(), errors.Config(resamples=20)
     errors.add_scorer(findings, "a", scores, words, tuning=np.arange(240) < 120, config=config)
-    numbers_of = findings.of(scorer="a")
+    numbers_of = findings.select(scorer="a")
     assert value(numbers_of["precision"]) == 1 and value(numbers_of["recall"]) == pytest.approx(2 / 3)
     assert value(numbers_of["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
-    recall = {kind: value(numbers_of) for kind, numbers_of in findings.of("errors", measure="a").items()}
+    recall = {kind: value(numbers_of) for kind, numbers_of in findings.select("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
     both = {"a": scores, "b": -scores}
     errors.add_differences(findings, both, words, test=np.arange(240) >= 120, config=config)
-    assert findings.of("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
+    assert findings.select("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 
 def test_words_without_tokens_are_never_suspected() -> None:
@@ -125,9 +125,9 @@ def test_false_alarms_and_misses_by_hand() -> None:
     by_word = {bias.PART_OF_SPEECH: ["NOUN", "VERB"] * 80}
     groups, threshold = bias.add_rates(findings, "m", scored, by_word, config)
     assert threshold == 5 and groups == {bias.PART_OF_SPEECH: ["NOUN", "VERB"]}
-    overall = findings.of(model="m")
+    overall = findings.select(model="m")
     assert (value(overall["false alarms"]), value(overall["misses"])) == (0.5, 0.5)
-    nouns, verbs = (findings.of(model="m", **{bias.PART_OF_SPEECH: group}) for group in ("NOUN", "VERB"))
+    nouns, verbs = (findings.select(model="m", **{bias.PART_OF_SPEECH: group}) for group in ("NOUN", "VERB"))
     assert (value(nouns["false alarms"]), value(nouns["misses"])) == (0, 0)
     assert (value(verbs["false alarms"]), value(verbs["misses"])) == (1, 1)
     assert (nouns["original"], nouns["replaced"]) == (40, 40)
@@ -169,12 +169,12 @@ def test_rise_and_plausibility_by_hand() -> None:
     findings = Findings()
     generators.add_measures(findings, scored, generators.Config(resamples=10), "m", "swaps")
     at = {"model": "m", "corruption": "swaps"}
-    numbers_of = findings.of(**at)
+    numbers_of = findings.select(**at)
     assert value(numbers_of["rise"]) == 0.5 and value(numbers_of["base rate"]) == 0.5
     assert value(numbers_of["AUC"]) == pytest.approx(8 / 9)
     assert value(numbers_of[generators.PLAUSIBLE]) == pytest.approx(1 / 3)
-    counts = findings.of(generators.ADVANTAGE, measure="replacements", **at)
+    counts = findings.select(generators.ADVANTAGE, measure="replacements", **at)
     assert list(counts.values()) == [20, 20, 20] and list(counts) == [-9.0, -0.5, 1.0]
-    shares = findings.of(generators.ADVANTAGE, measure="found", **at)
+    shares = findings.select(generators.ADVANTAGE, measure="found", **at)
     # three alarms a sentence: 2.0, 1.0 and 0.5
     assert [value(share) for share in shares.values()] == [1, 1, 0]

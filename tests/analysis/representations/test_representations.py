@@ -328,7 +328,7 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
 
 
 def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
-    loaded = small.model(tmp_path).encoder
+    loaded = small.model(tmp_path).network("encoder")
     sentences = [["the", "cat"], ["the", "unhappy", "cat", "ate", "that", "meal"]]
     rows = rows_of_words(loaded.tokenizer, sentences, 16)
     for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, no_share):
@@ -344,7 +344,7 @@ def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path:
 def test_attention_between_equal_tokens_of_two_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = small.model(tmp_path).encoder
+    loaded = small.model(tmp_path).network("encoder")
     row = matching.two_sentences(loaded.tokenizer, ("the cat the", "a cat"), 16)
     assert row.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, -1]
     same = matching.equal_tokens(row)
@@ -378,7 +378,7 @@ def test_attention_to_visible_and_masked_tokens(tmp_path: Path, data: Path) -> N
     one = small.model(tmp_path)
     report = ask("matching", [one], data)
     pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
-    sums = matching.measure_pairs(NamedEncoder("one", one.encoder), pairs, no_share)
+    sums = matching.measure_pairs(NamedEncoder("one", one.network("encoder")), pairs, no_share)
     assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
     heads = report.tables[-1]
     assert heads.columns[1:] == ("one", "untrained", "one, from [MASK]", "untrained, from [MASK]")

@@ -11,20 +11,11 @@ from electra.foundation.config import build, field_texts
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import PROBES
 from electra.laboratory.analysis.contract import Probe
-from electra.laboratory.analysis.texts import held_out
 
 OPTION = "--probe-option"
-INFINITE = float("inf")
-LIMITS = {  # minimum and maximum of options that several probes share
-    "rows": (1, INFINITE),
-    "length": (held_out.SHORTEST + 2, INFINITE),
-    "sentences": (0, INFINITE),
-    "hypotheses": (0, INFINITE),
-    "draws": (1, INFINITE),
-    "bins": (1, INFINITE),
-    "resamples": (0, INFINITE),
-    "fraction": (0.01, 1.0),
-}
+# Minimum and maximum of options that several probes share.
+MINIMUM = {"rows": 1, "length": 10, "sentences": 0, "hypotheses": 0, "draws": 1, "bins": 1, "resamples": 0}
+LIMITS = {key: (minimum, float("inf")) for key, minimum in MINIMUM.items()} | {"fraction": (0.01, 1.0)}
 
 
 def module_of(name: str) -> Any:
@@ -43,29 +34,22 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     Raises:
         ConfigError: The probe cannot be loaded, or an option is unknown, of the wrong type or out of range.
     """
-    module = module_of(name)
-    config = build(module.Config, options or {}, where=f"{OPTION} {name}")
-    _check_limits(config, f"{OPTION} {name}")
+    module, where = module_of(name), f"{OPTION} {name}"
+    config = build(module.Config, options or {}, where=where)
+    for key, (minimum, maximum) in LIMITS.items():
+        if not minimum <= (value := getattr(config, key, minimum)) <= maximum:
+            problem = f"must be at least {minimum} and at most {maximum}, not {value}"
+            raise ConfigError(problem, where=f"{where}.{key}")
     probe: Probe = module.Probe(config)
     return probe
-
-
-def _check_limits(config: Any, where: str) -> None:
-    for key, (minimum, maximum) in LIMITS.items():
-        value = getattr(config, key, minimum)
-        if not minimum <= value <= maximum:
-            bounds = f"at least {minimum}" if maximum == INFINITE else f"from {minimum} to {maximum}"
-            raise ConfigError(f"must be {bounds}, not {value}", where=f"{where}.{key}")
 
 
 def describe_options(name: str) -> list[tuple[str, Any, str]]:
     """Returns (option, default, description) for each field of a probe's `Config`."""
     config = module_of(name).Config
     texts, defaults = field_texts(config), config()
-    return [
-        (field.name, getattr(defaults, field.name), texts.get(field.name, ""))
-        for field in dataclasses.fields(config)
-    ]
+    fields = [field.name for field in dataclasses.fields(config)]
+    return [(field, getattr(defaults, field), texts.get(field, "")) for field in fields]
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -89,13 +73,13 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
             fix = nearest(probe, list(passed_as))
             raise ConfigError(f"{probe!r} is not among the chosen probes", where=where, fix=fix)
         receivers = [passed_as[PROBES.canonical_name(probe)]] if dot else chosen
-        fields = {name: module_of(name).Config.__dataclass_fields__ for name in receivers}
-        if not any(key in known for known in fields.values()):
-            fix = nearest(key, sorted({field for known in fields.values() for field in known}))
-            raise ConfigError("unknown option", where=where, fix=fix)
-        for receiver, known in fields.items():
-            if key in known:
-                options[receiver][key] = _value(module_of(receiver).Config, key, text)
+        configs = {name: module_of(name).Config for name in receivers}
+        known = sorted({field for config in configs.values() for field in config.__dataclass_fields__})
+        if key not in known:
+            raise ConfigError("unknown option", where=where, fix=nearest(key, known))
+        for receiver, config in configs.items():
+            if key in config.__dataclass_fields__:
+                options[receiver][key] = _value(config, key, text)
     return options
 
 

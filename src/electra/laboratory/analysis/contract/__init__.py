@@ -2,9 +2,8 @@
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json
-from electra.laboratory.analysis.contract.inputs import Data, Input, ProbeDataError
 from electra.laboratory.analysis.contract.models import Model, Network, named_models, require_same_vocabulary
-from electra.laboratory.analysis.contract.probe import Probe
+from electra.laboratory.analysis.contract.probe import Data, Input, Probe, ProbeDataError
 
 __all__ = [
     "Cell",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, Literal
 
 Place = str | int | float
@@ -76,7 +75,7 @@ class Figure:
 
 @dataclass
 class Findings:
-    """The results of a probe, filled in by `add` and `add_all`.
+    """The results of a probe, filled in by `add` and `add_all`, and shown by `table` and `figure`.
 
     `headline` holds the few numbers of the first model that say most, which `--over-training` follows.
     `notes` holds what a reader must know to interpret the numbers, such as how much data was left out.
@@ -101,7 +100,15 @@ class Findings:
         for place, cell in cells.items():
             self.add(cell, **{axis: place}, **at)
 
-    def of(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
+    def table(self, title: str, *down: str, note: str = "", across: str = "measure", **keep: Any) -> None:
+        """Declares a `Table`; `keep` gives the places to show on further axes."""
+        self.tables.append(Table(title, down, across, keep, note))
+
+    def figure(self, name: str, title: str, x: str, series: str, keep: Selection, **options: Any) -> None:
+        """Declares a `Figure`; its other fields are `options`."""
+        self.figures.append(Figure(name, title, x, series, keep, **options))
+
+    def select(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
         """Returns the numbers at the places `at`, by place on the other `axes` (default: the measure).
 
         With several `axes`, a key is a tuple of places.
@@ -133,21 +140,16 @@ def _cells(cell: Cell) -> list[Cell]:
 def as_json(value: Any) -> Any:
     """Returns a value as JSON: dataclasses become objects, arrays and tuples lists, NaN and infinity null.
 
-    Paths become strings, and the keys of mappings too.
+    Keys, and values of any other kind such as paths, become strings.
     """
     if hasattr(value, "__dataclass_fields__"):
-        return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
+        value = {name: getattr(value, name) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
         return {str(key): as_json(inner) for key, inner in value.items()}
-    if isinstance(value, str | bool) or value is None:
-        return value
-    if isinstance(value, PurePath):
-        return str(value)
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
-        return as_json(value.tolist())
-    if isinstance(value, Sequence):
-        return [as_json(inner) for inner in value]
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    assert isinstance(value, int | float), f"{type(value).__name__} in a record"
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return [as_json(inner) for inner in value] if isinstance(value, Sequence) else str(value)

@@ -1,4 +1,9 @@
-"""A model under study: its networks, loaded on first use."""
+"""A model under study: its networks, loaded on first use, and how it was trained.
+
+A difference between objectives is meaningful if it is larger than the difference between seeds, so a
+comparison must tell them apart. A folder outside a run (a published model, a moved export) has no known
+origin.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from electra.artifacts import harmless
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.model import ModelFolder
+from electra.artifacts.networks import EXPORTED
+from electra.artifacts.run import RunFolder
 from electra.foundation import durable
+from electra.foundation.config import differences
 from electra.foundation.errors import AbsentNetwork, ElectraError, ModelError
-from electra.laboratory.analysis.contract.origin import Origin, origin_of
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +29,64 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
 Network = Literal["discriminator", "generator", "encoder"]
+SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
+    "a different seed",
+    "a different objective",
+    "a different recipe",
+    "the same training",
+    "unknown origin",
+)
+# The sections of a run's record that say how its model was trained.
+RECIPE_KEYS = "model objective training tokenizer data generator discriminator identity".split()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a model was trained: objective, seed, and the recipe's sections (those in `RECIPE_KEYS`)."""
+
+    objective: str
+    seed: int
+    recipe: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.objective}, seed {self.seed}"
+
+
+def origin_of(source: str) -> Origin | None:
+    """Returns the origin of a run folder or of a model exported in it; None if it cannot be known.
+
+    Raises:
+        RunFolderError: The run's record is damaged.
+    """
+    path = Path(source).expanduser()
+    run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
+    if run is None or (run.path != path and path.name not in EXPORTED):
+        return None
+    record = run.record
+    objective, seed = record.get("objective", {}).get("name"), record.get("training", {}).get("seed")
+    if not isinstance(objective, str) or not isinstance(seed, int):
+        return None
+    return Origin(objective, seed, {name: record[name] for name in RECIPE_KEYS if name in record})
+
+
+def difference(first: Origin | None, other: Origin | None) -> str:
+    """Returns how the other training differs from the first: one of the constants above.
+
+    `RECIPE` is followed by the names of at most three options. Options that only one of their records has are
+    ignored.
+    """
+    if first is None or other is None:
+        return UNKNOWN
+    if first.objective != other.objective:
+        return OBJECTIVE
+    changed = [
+        name
+        for name, a, b in differences(first.recipe, other.recipe)
+        if None not in (a, b) and name not in harmless.WHEN_COMPARED
+    ]
+    if changed:
+        return f"{RECIPE} ({', '.join(changed[:3])}{', ...' if changed[3:] else ''})"
+    return SEED if first.seed != other.seed else SAME
 
 
 @dataclass(frozen=True)
@@ -35,7 +101,7 @@ class Model:
     device: torch.device | str = "cpu"
     _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
     _digests: dict[str, str] = field(default_factory=dict, repr=False)
-    _absent: set[Network] = field(default_factory=set, repr=False)
+    _absent: set[str] = field(default_factory=set, repr=False)
 
     def at(self, step: int) -> Model:
         """Returns this model at one of its run's checkpoints."""
@@ -43,6 +109,8 @@ class Model:
 
     def network(self, kind: Network) -> Loaded:
         """Returns the network of this kind.
+
+        An "encoder" is the discriminator's, or the masked language model's if there is no discriminator.
 
         Raises:
             ModelError: The source is not a model or has no such network; the message says what it is instead.
@@ -55,12 +123,7 @@ class Model:
         return self._loaded[kind]
 
     def optional(self, kind: Network) -> Loaded | None:
-        """Returns the network of this kind, or None if the model has none.
-
-        Raises:
-            ModelError: The source is not a model.
-            CheckpointError: The run has no intact checkpoint at `step`.
-        """
+        """Returns the network of this kind, or None if the model, which must be one, has none."""
         try:
             return self.network(kind)
         except AbsentNetwork:
@@ -78,14 +141,9 @@ class Model:
         return self.network("generator")
 
     @property
-    def encoder(self) -> Loaded:
-        """The discriminator's encoder, or the masked language model's if there is no discriminator."""
-        return self.network("encoder")
-
-    @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which all networks of a model share."""
-        return (next(iter(self._loaded.values()), None) or self.encoder).tokenizer
+        return (next(iter(self._loaded.values()), None) or self.network("encoder")).tokenizer
 
     @property
     def origin(self) -> Origin | None:
@@ -94,30 +152,26 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """Returns the model as in the record: its origin and the networks that were used."""
-        networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
-        return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
+        return self._description(self._loaded, self._absent)
 
     def matches_record(self, recorded: Mapping[str, Any]) -> bool:
         """Whether the model is as recorded: name, source, step, training, weights and missing networks."""
+        absent = recorded.get("absent", [])
         try:
-            networks = {kind: self._describe(kind) for kind in recorded["networks"]}
+            described = self._description(recorded["networks"], absent)
         except ElectraError:
             return False
-        recorded_absent = recorded.get("absent", [])
-        still_absent = all(self.optional(kind) is None for kind in recorded_absent)
-        return still_absent and dict(recorded) == {
-            **self._identity(),
-            "networks": networks,
-            "absent": recorded_absent,
-        }
+        return all(self.optional(kind) is None for kind in absent) and recorded == described
 
-    def _identity(self) -> dict[str, Any]:
+    def _description(self, kinds: Any, absent: Any) -> dict[str, Any]:
         origin = self.origin
         return {
             "name": self.name,
             "source": self.source,
             "step": self.step,
-            "training": origin.describe() if origin else None,
+            "training": {"objective": origin.objective, "seed": origin.seed} if origin else None,
+            "networks": {kind: self._describe(kind) for kind in sorted(kinds)},
+            "absent": sorted(absent),
         }
 
     def _describe(self, kind: Any) -> dict[str, Any]:
@@ -143,29 +197,19 @@ def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> 
     paths = [Path(os.path.abspath(s) if Path(s).name in ("", "..") else s) for s in sources]
     names = distinct_names([path.parts or (s,) for path, s in zip(paths, sources, strict=True)])
     if len(set(names)) < len(names):
-        repeated_name = next(name for name in names if names.count(name) > 1)
-        raise ModelError("the model was passed twice", where=repeated_name, fix="Pass each model once")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ModelError("the model was passed twice", where=repeated, fix="Pass each model once")
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
 def require_same_vocabulary(
     models: Sequence[Model], probe: str, fix: str = "Pass models with the same tokenizer"
 ) -> None:
-    """Checks that the models can be compared by token ids.
-
-    Args:
-        models: The models.
-        probe: What compares them, for the message.
-        fix: What to do instead, for the message.
-
-    Raises:
-        ModelError: Two models have different vocabularies.
-    """
+    """Raises ModelError, with this `fix`, if two models of a `probe` have different vocabularies."""
+    first = models[0]
     for other in models[1:]:
-        if other.tokenizer.digest != models[0].tokenizer.digest:
+        if other.tokenizer.digest != first.tokenizer.digest:
+            problem = f"{first.name} and {other.name} have different vocabularies"
             raise ModelError(
-                f"{models[0].name} and {other.name} have different vocabularies, but {probe} compares them"
-                " token by token",
-                where=other.source,
-                fix=fix,
+                f"{problem}, but {probe} compares them token by token", where=other.source, fix=fix
             )

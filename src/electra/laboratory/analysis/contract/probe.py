@@ -1,29 +1,86 @@
-"""The contract between a probe and the code that runs it.
+"""What a probe is: a question about models, the data it needs, and how it finds them.
 
-A probe asks one question about models and answers it in `Findings`: plain numbers, and which of them make a
-table, a figure or the headline.
+class Probe(contract.Probe):
+    title, question, version = "Calibration", "Is P(replaced) a probability?", 1
+    source = "Guo et al. 2017"
+    needs = ("discriminator", "generator")
 
-    class Probe(contract.Probe):
-        title, question, version = "Calibration", "Is P(replaced) a probability?", 1
-        source = "Guo et al. 2017"
-        needs = ("discriminator", "generator")
-
-        def inputs(self) -> tuple[Input, ...]: ...
-        def run(self, models, data, progress) -> Findings: ...
+    def inputs(self) -> tuple[Input, ...]: ...
+    def run(self, models, data, progress) -> Findings: ...
 """
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
+from electra.data.folders import walk_folders
+from electra.data.lines import COMPRESSIONS
+from electra.foundation.errors import DataError
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Findings
-from electra.laboratory.analysis.contract.inputs import Data, Input, ProbeDataError
 from electra.laboratory.analysis.contract.models import Model, Network
+
+Data = Mapping[str, Sequence[Path]]
+"""The files found for each input's key. The key of an optional input that was not found is absent."""
+
+
+class ProbeDataError(DataError):
+    """Data that a probe needs are missing or cannot be used."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Data that a probe looks for under --data.
+
+    Files named there take precedence over folders. The first of the `patterns` that matches any file is used,
+    with all its matches; links to a file and compressed copies of it are left out.
+    """
+
+    key: str
+    what: str
+    """Name of the data, for the message if they are missing."""
+    patterns: tuple[str, ...]
+    """Globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" directly in it."""
+    required: bool = True
+
+    def find(self, roots: Sequence[Path]) -> list[Path]:
+        """Returns the matching files below these roots; [] if there are none."""
+        named_files = [root for root in roots if root.is_file()]
+        for places in (named_files, [root for root in roots if root not in named_files]):
+            for pattern in self.patterns:
+                if matches := _distinct([path for root in places for path in _matches(root, pattern)]):
+                    return matches
+        return []
+
+
+def _matches(root: Path, pattern: str) -> list[Path]:
+    name = PurePath(pattern).name
+    if root.is_file():  # named by the user, so its own name decides
+        return [root] if PurePath(root.name).match(name) else []
+    folders = [root] if pattern.startswith("./") else walk_folders(root)
+    paths = (folder / found for folder in folders for found in glob.glob(pattern, root_dir=folder))
+    if name.endswith("*"):  # stands for .gz and the like, not for .bak
+        paths = (path for path in paths if fnmatch.fnmatch(_unpacked(path).name, name[:-1]))
+    return [path for path in paths if path.is_file()]
+
+
+def _unpacked(path: Path) -> Path:
+    """Returns the path without the ending of a compression."""
+    return path.with_suffix("") if path.suffix in COMPRESSIONS else path
+
+
+def _distinct(paths: Sequence[Path]) -> list[Path]:
+    """Returns each file once, leaving out links to it and compressed copies of it."""
+    by_target: dict[Path, Path] = {}
+    for path in sorted(paths, key=lambda path: (path.suffix in COMPRESSIONS, path)):
+        by_target.setdefault(_unpacked(path.resolve()), path)
+    return sorted(by_target.values())
 
 
 @dataclass(frozen=True)
@@ -49,7 +106,7 @@ class Probe(ABC):
     """Headline number -> its value for a constant scorer, and for a perfect one."""
 
     @property
-    def beside(self) -> tuple[Network, ...]:
+    def optional_networks(self) -> tuple[Network, ...]:
         """Networks of which any one suffices, instead of `needs`, for each model after the first."""
         return ()
 
@@ -76,10 +133,7 @@ class Probe(ABC):
         files = {item.key: item.find(roots) for item in self.inputs()}
         for item in self.inputs():
             if item.required and not files[item.key]:
-                patterns = " or ".join(item.patterns)
-                raise ProbeDataError(
-                    f"no {item.what} found ({patterns})",
-                    where=", ".join(map(str, roots)) or "data",
-                    fix="Pass the folder that holds it",
-                )
+                problem = f"no {item.what} found ({' or '.join(item.patterns)})"
+                where = ", ".join(map(str, roots)) or "data"
+                raise ProbeDataError(problem, where=where, fix="Pass the folder that holds it")
         return {key: paths for key, paths in files.items() if paths}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,9 @@ from electra.foundation.config import differences
 from electra.foundation.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.foundation.extensions import PROBES
 from electra.foundation.progress import Progress, part_progress
-from electra.laboratory.analysis.contract.findings import Estimate, Figure, Findings, Table, as_json
-from electra.laboratory.analysis.contract.inputs import Data
-from electra.laboratory.analysis.contract.models import Model
-from electra.laboratory.analysis.contract.origin import difference
-from electra.laboratory.analysis.contract.probe import Probe
+from electra.laboratory.analysis.contract.findings import Estimate, Findings, as_json
+from electra.laboratory.analysis.contract.models import Model, difference
+from electra.laboratory.analysis.contract.probe import Data, Probe
 
 FORMAT = 2  # version of the JSON files
 
@@ -65,9 +63,12 @@ def run_probe(
         DataError: The data cannot be used.
         RunFolderError: `over_training` is set, but the first model is not a run or has no usable checkpoint.
     """
-    probe_name = PROBES.canonical_name(name)
-    path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
-    models, left_out = (models, []) if over_training else usable_models(probe, models)
+    probe_name, title = PROBES.canonical_name(name), probe.title
+    path, left_out = AnalysisFolder(out).probe(probe_name), list[str]()
+    if over_training:
+        path, title = AnalysisFolder(out).probe(f"{probe_name}-over-training"), f"{title}, over training"
+    else:
+        models, left_out = usable_models(probe, models)
     request = {
         "probe": probe_name,
         **PROBES.identity(name),
@@ -76,29 +77,32 @@ def run_probe(
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
         "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
-    previous_record = _previous_record(path)
-    changed_keys = [
-        name
-        for name, _, _ in differences({key: previous_record.get(key) for key in request}, as_json(request))
+    previous = _previous_record(path)
+    changed = [
+        key for key, _, _ in differences({key: previous.get(key) for key in request}, as_json(request))
     ]
-    if not changed_keys and not _matches_models(previous_record, models):
-        changed_keys = ["models"]
-    if not changed_keys:
-        return ProbeOutcome(path, reused=True, left_out=left_out)
+    recorded = previous.get("models", [])
+    if not changed and len(recorded) == len(models):
+        if all(model.matches_record(record) for model, record in zip(models, recorded, strict=True)):
+            return ProbeOutcome(path, reused=True, left_out=left_out)
     if over_training:
         findings = run_over_training(probe, models[0], data, progress)
     else:
         findings = probe.run(models, data, progress)
-    findings.notes.extend([*_folder_notes(data), *_origin_notes(models), *left_out])
-    title = f"{probe.title}, over training" if over_training else probe.title
-    record: dict[str, Any] = {"format": FORMAT, **request}
-    record |= {"title": title, "question": probe.question, "source": probe.source}
-    record |= {"models": [model.describe() for model in models], **findings.to_json()}
+    findings.notes += [*_folder_notes(data), *_origin_notes(models), *left_out]
+    record = {
+        "format": FORMAT,
+        **request,
+        "title": title,
+        "question": probe.question,
+        "source": probe.source,
+        "models": [model.describe() for model in models],
+        **findings.to_json(),
+    }
     with digests.replacing(path):
         durable.commit_json(path, record)
-    return ProbeOutcome(
-        path, reused=False, left_out=left_out, changed=changed_keys if previous_record else []
-    )
+    changed = changed or ["models"]
+    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if previous else [])
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
@@ -109,12 +113,10 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
     """
     usable, left_out = [], []
     for model in models:
-        if model is not models[0] and any(model.optional(network) for network in probe.beside):
-            usable.append(model)
-            continue
         try:
-            for network in probe.needs:
-                model.network(network)
+            if model is models[0] or not any(map(model.optional, probe.optional_networks)):
+                for network in probe.needs:
+                    model.network(network)
             usable.append(model)
         except ModelError as error:
             if model is models[0]:
@@ -133,14 +135,6 @@ def _previous_record(path: Path) -> dict[str, Any]:
     except ConfigError:
         return {}
     return record if isinstance(record, dict) else {}
-
-
-def _matches_models(record: Mapping[str, Any], models: Sequence[Model]) -> bool:
-    """Whether a record is of these models with these weights."""
-    recorded_models = record.get("models", [])
-    return len(recorded_models) == len(models) and all(
-        model.matches_record(recorded) for model, recorded in zip(models, recorded_models, strict=True)
-    )
 
 
 def _folder_notes(data: Data) -> list[str]:
@@ -179,51 +173,36 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
     """
     run = locate(model.source)
     if not RunFolder.is_at(run):
-        raise RunFolderError(
-            "`over_training` needs the checkpoints of a run, but this is not a run",
-            where=run,
-            fix="Pass a run folder",
-        )
+        problem = "`over_training` needs the checkpoints of a run, but this is not a run"
+        raise RunFolderError(problem, where=run, fix="Pass a run folder")
     steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved_checkpoints())
-    findings, by_step = Findings(), dict[int, Findings]()
+    findings, headlines = Findings(), dict[int, dict[str, Estimate]]()
     for i, step in enumerate(steps):
-        progress(f"step {step}", i / len(steps))
-        model_at_step = model.at(step)
+        at_step, share_of_step = model.at(step), part_progress(progress, f"step {step}", i, len(steps))
         try:
             for network in probe.needs:
-                model_at_step.network(network)
+                at_step.network(network)
         except CheckpointError as error:
             findings.notes.append(f"Step {step} was left out: {error}")
             continue
-        by_step[step] = probe.run([model_at_step], data, _at_step(progress, i, len(steps), step))
-    if not by_step:
+        report = lambda _, share, report=share_of_step: report(share or 0.0)  # noqa: E731
+        headlines[step] = probe.run([at_step], data, report).headline
+    if not headlines:
         fix = "Keep more checkpoints while training: `training.keep=10`"
         raise RunFolderError("the run has no usable checkpoint", where=run, fix=fix)
-    last_step, last_findings = list(by_step.items())[-1]
-    findings.headline.update(last_findings.headline)
+    last_step, findings.headline = list(headlines.items())[-1]
     findings.notes.append(
-        f"{len(by_step)} checkpoints; the numbers above are those of the last, step {last_step}. A run keeps"
-        " only its newest checkpoints: --training.keep sets how many."
+        f"{len(headlines)} checkpoints; the numbers above are those of the last, step {last_step}. A run"
+        " keeps only its newest checkpoints: --training.keep sets how many."
     )
-    findings.tables.append(Table("Headline numbers", ("step",)))
-    measures = list(next(iter(by_step.values())).headline)
-    for step, findings_at_step in by_step.items():
-        for measure in measures:
-            findings.add(findings_at_step.headline.get(measure, Estimate(None)), step=step, measure=measure)
-    findings.figures.extend(_figure_over_steps(measure) for measure in measures)
+    findings.table("Headline numbers", "step")
+    for measure in next(iter(headlines.values())):
+        for step, headline in headlines.items():
+            findings.add(headline.get(measure, Estimate(None)), step=step, measure=measure)
+        slug = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
+        note = "The band is the 95 % interval."
+        findings.figure(slug, measure, "step", "measure", {"measure": measure}, note=note)
     return findings
-
-
-def _at_step(progress: Progress, i: int, count: int, step: int) -> Progress:
-    """Returns the progress of a probe at one of `count` checkpoints, under the checkpoint's name."""
-    share_of_step = part_progress(progress, f"step {step}", i, count)
-    return lambda _, share: share_of_step(share or 0.0)
-
-
-def _figure_over_steps(measure: str) -> Figure:
-    slug = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
-    note = "The band is the 95 % interval."
-    return Figure(slug, measure, "step", "measure", {"measure": measure}, note)
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class Probe(contract.Probe):
             findings.notes.append(
                 "No training file to count words in: frequencies are those of the sentences themselves."
             )
-        overall = findings.of(model=models[0].name)
+        overall = findings.select(model=models[0].name)
         findings.headline.update({kind: overall[kind] for kind in KINDS})
         findings.headline.update(
             {name: share for name, share in overall.items() if name.startswith(EFFECT_LEFT)}
@@ -353,7 +353,7 @@ def add_tables_and_figures(
             note += " Adjusted: as if the generator were equally uncertain of every part of speech."
         findings.tables.append(Table(f"By {factor}", ("model", factor), note=note))
         for kind in KINDS:
-            rates = findings.of(factor, model=models[0], measure=kind)
+            rates = findings.select(factor, model=models[0], measure=kind)
             groups_with_rates = [group for group in names if rates[group] is not None]
             if not groups_with_rates:
                 continue
@@ -363,7 +363,7 @@ def add_tables_and_figures(
                 keep |= {"model": models[0], "measure": [kind, f"{kind}, adjusted"]}
                 series = "measure"
             name, title = f"{kind}-by-{factor}".replace(" ", "-"), f"{kind.capitalize()} by {factor}"
-            overall = {"all tokens": findings.of(model=models[0])[kind].value}
+            overall = {"all tokens": findings.select(model=models[0])[kind].value}
             note = "Rates with 95 % intervals."
             findings.figures.append(
                 Figure(name, title, factor, series, keep, note, "rate", "categories", overall)

@@ -140,7 +140,7 @@ class Probe(contract.Probe):
         for kind in (kind for name, kind in scored if name == first_name):
             for text, recalibrated, measure in HEADLINE:
                 at = {"model": first_name, "of": kind, "recalibrated": recalibrated}
-                findings.headline[f"{text}, {kind}"] = findings.of(**at)[measure]
+                findings.headline[f"{text}, {kind}"] = findings.select(**at)[measure]
         add_tables_and_figures(findings, list(scored), first_name)
         return findings
 
@@ -255,7 +255,7 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
 
 
 def _add_diagram(findings: Findings, name: str, title: str, series: str, keep: Selection) -> None:
-    shares = findings.of(MEAN, series, **keep)
+    shares = findings.select(MEAN, series, **keep)
     highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
     axis_range = 0.0, float(np.ceil(10 * highest) / 10)
     note = (

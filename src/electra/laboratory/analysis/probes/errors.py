@@ -106,7 +106,7 @@ class Probe(contract.Probe):
 
     @override
     @property
-    def beside(self) -> tuple[Network, ...]:
+    def optional_networks(self) -> tuple[Network, ...]:
         return ("discriminator", "generator") if self.config.surprisal else ()
 
     @override
@@ -146,9 +146,9 @@ class Probe(contract.Probe):
             add_scorer(findings, name, score, words, tuning=tuning, config=config)
         add_differences(findings, scores, words, test=~tuning, config=config)
         add_tables_and_figures(findings, list(scores), words.select(~tuning).frequent_errors())
-        first_measures = findings.of(scorer=next(iter(scores)))
+        first_measures = findings.select(scorer=next(iter(scores)))
         findings.headline.update({name: first_measures[name] for name in MEASURES})
-        findings.headline["chance: average precision"] = findings.of(scorer=CHANCE)["average precision"]
+        findings.headline["chance: average precision"] = findings.select(scorer=CHANCE)["average precision"]
         percent, num_words = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
         tested_on = (
             f"{'test' if test else 'the other half of dev'}: {num_words:,} words, {percent:.1f} % wrong"
@@ -303,7 +303,7 @@ def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent:
         Table("Which errors are found", ("errors",), keep=columns, note=recall_note),
         Table(f"How far ahead the {scorers[0]} is", ("of",), note=paired_note),
     ]
-    points = {name: findings.of("recall", scorer=name, measure="precision") for name in compared_scorers}
+    points = {name: findings.select("recall", scorer=name, measure="precision") for name in compared_scorers}
     curve = Figure(
         "precision-recall",
         "Precision and recall",
@@ -312,7 +312,7 @@ def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent:
         {"measure": "precision"},
         "Precision and recall at every threshold. The curve of a good detector stays near the top.",
         "precision",
-        references={CHANCE: findings.of(scorer=CHANCE)["average precision"].value},
+        references={CHANCE: findings.select(scorer=CHANCE)["average precision"].value},
         dots=[name for name in compared_scorers if len(points[name]) < 12],
         x_range=(0.0, 1.0),
     )

@@ -351,9 +351,11 @@ def add_tables_and_figures(
     for name in texts:
         at = {"model": first_name, "corruption": name}
         title = "its own generator" if name == own_generator(first_name) else name
-        findings.headline[f"AUC, {title}"] = findings.of(**at)["AUC"]
+        findings.headline[f"AUC, {title}"] = findings.select(**at)["AUC"]
     if own_generator(first_name) in texts:
-        plausible = findings.of(**{"model": first_name, "corruption": own_generator(first_name)})[PLAUSIBLE]
+        plausible = findings.select(**{"model": first_name, "corruption": own_generator(first_name)})[
+            PLAUSIBLE
+        ]
         findings.headline[f"replacements {PLAUSIBLE}"] = plausible
     note = (
         "AUC: P(a wrong word is more suspicious than a correct one), chance 0.5. Rise: P(a position is more"

@@ -24,7 +24,7 @@ from electra.laboratory.analysis.contract import (
     Table,
 )
 from electra.laboratory.analysis.contract.findings import Selection
-from electra.laboratory.analysis.contract.origin import OBJECTIVE, SEED, UNKNOWN, difference
+from electra.laboratory.analysis.contract.models import OBJECTIVE, SEED, UNKNOWN, difference
 from electra.laboratory.analysis.measures.cka import Features, cka, cka_matrix
 from electra.laboratory.analysis.measures.half_samples import half_samples
 from electra.laboratory.analysis.representations import by_depth

@@ -228,7 +228,7 @@ def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
         Figure("gain", title, by, "measure", selection, gain_note, unit, "categories", references)
     )
     selection = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
-    title, oracle_rate = "Word error rate after re-ranking", findings.of(**{by: ORACLE})[WER].value
+    title, oracle_rate = "Word error rate after re-ranking", findings.select(**{by: ORACLE})[WER].value
     findings.figures.append(
         Figure("wer", title, by, "measure", selection, rate_note, WER, "categories", {ORACLE: oracle_rate})
     )

@@ -14,7 +14,7 @@ from electra.foundation.arrays import Ints, Vectors
 from electra.foundation.errors import ModelError
 from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, ProbeDataError, Progress
-from electra.laboratory.analysis.contract.origin import Origin
+from electra.laboratory.analysis.contract.models import Origin
 from electra.laboratory.analysis.scoring.words import word_ids_at
 from electra.model import hidden
 from electra.model.hidden import Row
@@ -49,7 +49,7 @@ def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
             f"a model cannot be named {UNTRAINED!r}: that is the name of the encoder with random weights",
             fix="Pass a link with another name",
         )
-    encoders = [NamedEncoder(model.name, model.encoder, model.origin) for model in models]
+    encoders = [NamedEncoder(model.name, model.network("encoder"), model.origin) for model in models]
     return [*encoders, NamedEncoder(UNTRAINED, untrained_like(encoders[0].loaded))] if untrained else encoders
 
 
