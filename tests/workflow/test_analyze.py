@@ -23,8 +23,8 @@ from electra.exchange.huggingface import export_network
 from electra.foundation import durable
 from electra.foundation.config import merge, write_toml
 from electra.foundation.errors import ModelError
-from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.analysis.contract import models as origins
+from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.analysis.contract import record as records_of
 from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair

@@ -82,9 +82,9 @@ def run_probe(
         key for key, _, _ in differences({key: previous.get(key) for key in request}, as_json(request))
     ]
     recorded = previous.get("models", [])
-    if not changed and len(recorded) == len(models):
-        if all(model.matches_record(record) for model, record in zip(models, recorded, strict=True)):
-            return ProbeOutcome(path, reused=True, left_out=left_out)
+    same_models = len(recorded) == len(models) and all(map(Model.matches_record, models, recorded))
+    if same_models and not changed:
+        return ProbeOutcome(path, reused=True, left_out=left_out)
     if over_training:
         findings = run_over_training(probe, models[0], data, progress)
     else:
