@@ -37,7 +37,16 @@ SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
     "unknown origin",
 )
 # The sections of a run's record that say how its model was trained.
-RECIPE_KEYS = ["model", "objective", "training", "tokenizer", "data", "generator", "discriminator", "identity"]
+RECIPE_KEYS = [
+    "model",
+    "objective",
+    "training",
+    "tokenizer",
+    "data",
+    "generator",
+    "discriminator",
+    "identity",
+]
 
 
 @dataclass(frozen=True)
