@@ -51,9 +51,6 @@ Made by `python docs/make_cli.py` from the code; change it there.
 Four options set what runs at the same time: `--processes` is the number of processes that train one model together (one per GPU),
 `--jobs` the number of training runs or tasks, `--threads` the number of CPU threads per process, and `--workers` the number of
 processes that encode text before training.
-
-To complete commands, options and values with Tab, add a line to your shell's startup file: `source <(electra
---print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
 """
 RECIPES = """## Recipes
 
@@ -85,8 +82,8 @@ def row(option: Option) -> tuple[str, str, str, str]:
 def kind_of(option: Option) -> str:
     if option.is_switch:
         return "switch"
-    if option.choices:
-        return ", ".join(option.choices) + ", several" * option.takes_several
+    if (word := metavar(option.kind)).startswith("{"):
+        return ", ".join(word.split("}")[0][1:].split(",")) + ", several" * option.takes_several
     words = {"TEXT": "text", "N": "number", "X": "number", "PATH": "path", "...": ""}
     value = " ".join(filter(None, (words[word] for word in metavar(option.kind).split())))
     return f"{value}, several" if option.takes_several and "..." in metavar(option.kind) else value

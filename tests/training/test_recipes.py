@@ -12,10 +12,8 @@ import pytest
 import torch
 
 from electra.commands.framework.main import main
-from electra.commands.framework.renames import rename_words
 from electra.finetuning.runner.one_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, read_toml
-from electra.foundation.errors import Note
 from electra.model.pair import build_pair
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
@@ -185,9 +183,6 @@ def test_reference_decay_slows_every_layer_once_more() -> None:
 def test_old_names_of_rtd_mlms_options_still_work() -> None:
     old = make_recipe({"objective": {"name": "rtd_mlm", "naming_first": 0.6, "naming_share": 0.25}})
     assert old == make_recipe({"objective": {"name": "rtd_mlm", "mlm_first": 0.6, "mlm_share": 0.25}})
-    with pytest.warns(Note):
-        command, words = rename_words("pretrain", ["--naming-weight", "2", "--objective.naming-first=0.5"])
-    assert (command, words) == ("pretrain", ["--mlm-weight", "2", "--objective.mlm-first=0.5"])
 
 
 @pytest.mark.parametrize(

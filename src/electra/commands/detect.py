@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.output import json_text
+from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnTexts
 from electra.commands.parts.vectors import each_text_of
 from electra.commands.results.model import Model, load

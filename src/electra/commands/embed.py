@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.framework.display import display_for
-from electra.commands.framework.output import json_text
+from electra.commands.framework.display import display_for, json_text
 from electra.commands.parts.shared import OnTexts
 from electra.commands.parts.vectors import Rows, check_format, json_lines, texts_of, write_vectors
 from electra.commands.results.model import load

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Names, RepeatedNames, Source, function
-from electra.commands.framework.output import json_text
+from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
 from electra.data.rows import read_bytes

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
 from electra.artifacts.store import ShardFolder, ShardsFolder, StoreFolder
-from electra.commands.framework.command import Command, Sections, Source, TypedNames, function
+from electra.commands.framework.command import Command, Source, TypedNames, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
 from electra.commands.parts.copies import LOCAL, Copies, print_missing
@@ -78,13 +78,6 @@ class Prepare(
     """Join the finished parts, whose folders are passed as CORPUS, into a store, byte-identical to one made
     by a single command.
     """
-
-    overrides: Annotated[Mapping[str, Any] | None, Sections(lambda words: {}, {})] = None
-    """In Python, settings by dotted name, as for electra.pretrain: {"tokenizer.vocab_size": 30522}."""
-
-    def __post_init__(self) -> None:
-        Command.__post_init__(self)
-        self.apply_overrides(self.overrides)
 
     @override
     def run(self) -> Store:

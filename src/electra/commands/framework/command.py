@@ -28,15 +28,13 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
-from electra.commands.framework import renames
 from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert, field_texts
-from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.options import (
     Names,
     OnCommandLine,
@@ -61,8 +59,7 @@ __all__ = [
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 P = ParamSpec("P")
-Group = Literal["Train", "Use", "Measure", "Share"]
-_MAPPING = typing.get_origin(Mapping[str, Any])
+UNCHECKED = (os.PathLike, typing.get_origin(Mapping[str, Any]))  # a command reads these itself
 
 
 class TypedNames(tuple[Any, ...]):
@@ -86,42 +83,22 @@ class Sections(NamedTuple):
 class Command(Generic[R_co]):
     """The base of all commands. R_co is what the Python function returns."""
 
-    GROUP: ClassVar[Group]
+    GROUP: ClassVar[Literal["Train", "Use", "Measure", "Share"]]
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
-    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`,
-    and in Python `overrides={"data.unit": ...}` as well as `unit=...`.
-    """
+    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
-    """Where progress goes (default: a live display in a notebook, nowhere in a script). "quiet": nowhere. A
-    function is called with (line, share).
+    """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function
+    is called with (line, share).
     """
 
-    def __init_subclass__(cls, *, group: Group, examples: tuple[str, ...]) -> None:
+    def __init_subclass__(cls, *, group: Any, examples: tuple[str, ...]) -> None:
         cls.GROUP, cls.EXAMPLES = group, examples
 
     def __post_init__(self) -> None:
         for name, hint in hints_of(typing.cast(Any, type(self))).items():
             if name != "progress":
                 object.__setattr__(self, name, _checked(hint, getattr(self, name), name))
-
-    def apply_overrides(self, overrides: Mapping[str, Any] | None) -> None:
-        """Sets the options that are named as in a recipe, such as {"data.unit": "line"}.
-
-        Raises:
-            ConfigError: there is no such setting, its value is invalid, or it was also passed as an argument.
-        """
-        options = {alias: option for option in options_of(type(self)) for alias in option.aliases}
-        for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
-            option = options.get(f"--{str(name).replace('_', '-')}")
-            if option is None:
-                known = [alias.removeprefix("--").replace("-", "_") for alias in options if "." in alias]
-                raise ConfigError("no such key", where=str(name), fix=nearest(str(name), known))
-            if getattr(self, option.name) != option.default:
-                fix = f"Omit it in `overrides`, or omit `{option.name}`"
-                raise ConfigError("was passed twice", key=name, fix=fix)
-            hint = hints_of(typing.cast(Any, type(self)))[option.name]
-            object.__setattr__(self, option.name, _checked(hint, value, name))
 
     def run(self) -> R_co:
         """Does the work and returns its result; this is the Python function."""
@@ -166,8 +143,7 @@ def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
     """Returns the Python function of a command, with its arguments and their types."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        positional, named = renames.rename_arguments(typing.cast(Any, command), args, kwargs)
-        return command(*positional, **named).run()
+        return command(*args, **kwargs).run()
 
     call.command = command  # type: ignore[attr-defined]
     call.__module__ = command.__module__
@@ -181,25 +157,19 @@ def document(name: str, value: Any) -> Any:
         return value
     value.__name__ = value.__qualname__ = name
     hints, texts = typing.get_type_hints(kind), field_texts(kind)
-    parameters = sorted(inspect.signature(kind).parameters.values(), key=_parameter_order)
+
+    def order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
+        is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        return is_named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
+
+    parameters = sorted(inspect.signature(kind).parameters.values(), key=order)
     value.__signature__ = inspect.Signature(
         [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters],
         return_annotation=kind.run.__annotations__["return"],
     )
-    import textwrap
-
-    lines = [inspect.getdoc(kind) or "", ""]
-    for parameter in parameters:
-        text = f"{parameter.name}: {texts[parameter.name]}"
-        lines += textwrap.wrap(text, 100, subsequent_indent="    ", break_on_hyphens=False)
-    value.__doc__ = "\n".join(lines)
+    lines = [f"{parameter.name}: {texts[parameter.name]}" for parameter in parameters]
+    value.__doc__ = "\n".join([inspect.getdoc(kind) or "", "", *lines])
     return value
-
-
-def _parameter_order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
-    """Returns a key that sorts positional parameters first, then required ones, and `progress` last."""
-    is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    return is_named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
 
 
 @cache
@@ -211,9 +181,7 @@ def hints_of(kind: Any) -> dict[str, Any]:
 
 def annotation_of(hint: Any, kind: type[R]) -> R | None:
     """Returns the annotation of class `kind` in Annotated[...]; None if there is none."""
-    return next(
-        (annotation for annotation in getattr(hint, "__metadata__", ()) if isinstance(annotation, kind)), None
-    )
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, kind)), None)
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
@@ -221,16 +189,11 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
 
     An argument that accepts more types in Python than in the shell is left to the command.
     """
-    annotation = annotation_of(hint, OnCommandLine)
-    if annotation is not None:
-        if typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike):
-            return TypedNames((value,))
-        return value
-    has_path_or_mapping = any(
-        typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint)
-    )
-    unchecked = hint is Any or has_path_or_mapping or annotation_of(hint, Sections) is not None
-    return value if unchecked else convert(hint, value, name)
+    if annotation := annotation_of(hint, OnCommandLine):
+        is_name = typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike)
+        return TypedNames((value,)) if is_name else value
+    is_unchecked = any(typing.get_origin(each) in UNCHECKED for each in typing.get_args(hint))
+    return value if is_unchecked or annotation_of(hint, Sections) else convert(hint, value, name)
 
 
 @dataclass(frozen=True)
@@ -243,9 +206,9 @@ class Option:
     """The field of the command that takes the value."""
     kind: Any
     """The type of the value."""
+    repeated: bool
     default: Any
     positional: bool
-    repeated: bool
     declared_in: type
     """The dataclass with the field."""
     aliases: tuple[str, ...] = ()
@@ -264,11 +227,6 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     @property
-    def negative(self) -> str:
-        """The flag that turns a switch off."""
-        return negative(self.flag)
-
-    @property
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return plain_type(self.kind) is bool
@@ -282,14 +240,6 @@ class Option:
     def is_required(self) -> bool:
         """Whether it has no default."""
         return self.default is dataclasses.MISSING
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values it may take; empty if it takes any value."""
-        kind = plain_type(self.kind)
-        if typing.get_origin(kind) is tuple:
-            kind = typing.get_args(kind)[0]
-        return tuple(map(str, typing.get_args(kind))) if typing.get_origin(kind) is Literal else ()
 
     @property
     def metavar(self) -> str:
@@ -323,71 +273,50 @@ def plain_type(kind: Any) -> Any:
     """Returns the type without None; for a union, the member that a command line can express."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         inner = [each for each in typing.get_args(kind) if each is not type(None)]
-        paths = [each for each in inner if typing.get_origin(each) is os.PathLike]
-        return (paths or inner)[0]
+        return next((each for each in inner if typing.get_origin(each) is os.PathLike), inner[0])
     return kind
 
 
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Returns every option of a command. `words` is the command line, which may determine some sections."""
     options: list[Option] = []
-    for each, hint, heading in _fields(command):
-        if each.name == "progress":
-            continue
-        if sections := annotation_of(hint, Sections):
-            options += section_options(each.name, sections, words)
-            continue
-        default: Any = each.default
-        if each.default_factory is not dataclasses.MISSING:
-            default = each.default_factory()
-        aliases = (
-            *each.metadata.get("flags", ()),
-            *(
-                f"--{section}.{each.name.replace('_', '-')}"
-                for section, kind in command.SECTIONS.items()
-                if each.name in {key.name for key in dataclasses.fields(kind)}
-            ),
-        )
-        kind, repeated = _typed_kind(hint)
-        options.append(
-            Option(each.name, each.name, kind, default, not each.kw_only, repeated, command, aliases, heading)
-        )
+    for option in _declared(command):
+        if sections := annotation_of(hints_of(command)[option.name], Sections):
+            options += section_options(option.name, sections, words)
+        elif option.name != "progress":
+            of_recipe = [name for name, kind in command.SECTIONS.items() if option.name in hints_of(kind)]
+            dotted = [f"--{name}.{option.flag.removeprefix('--')}" for name in of_recipe]
+            options.append(replace(option, aliases=(*option.aliases, *dotted)))
     return options
 
 
-def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterable[Option]:
+def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterator[Option]:
     """Yields the options of a field that is annotated with Sections."""
-    short_flags = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
+    short_flags = {name: f"--{each}" for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
-        declared_in = holder if isinstance(holder, type) else type(holder)
-        for each, hint, heading in _fields(declared_in):
-            if each.name in sections.omit:
-                continue
-            name = f"{section}.{each.name}"
-            default = each.default if isinstance(holder, type) else getattr(holder, each.name)
-            aliases = (short_flags[name],) if name in short_flags else ()
-            kind, repeated = _typed_kind(hint)
-            yield Option(name, field_name, kind, default, False, repeated, declared_in, aliases, heading)
+        for option in _declared(holder if isinstance(holder, type) else type(holder)):
+            if option.name not in sections.omit:
+                name = f"{section}.{option.name}"
+                default = option.default if isinstance(holder, type) else getattr(holder, option.name)
+                aliases = tuple(filter(None, [short_flags.get(name)]))
+                more = {"default": default, "positional": False, "aliases": aliases}
+                yield replace(option, name=name, field=field_name, **more)
 
 
-def _fields(kind: Any) -> list[tuple[dataclasses.Field[Any], Any, str]]:
-    """Returns each field with its type and heading, those without a heading first."""
-    hints, headings = hints_of(kind), _headings(kind)
-    fields = [(each, hints[each.name], headings[each.name]) for each in dataclasses.fields(kind)]
-    return sorted(fields, key=lambda entry: bool(entry[2]))
-
-
-def _headings(kind: type) -> dict[str, str]:
-    """Returns the HEADING of the base that declares each field; empty for the class's own fields."""
-    headings: dict[str, str] = {}
+def _declared(kind: type) -> list[Option]:
+    """Returns an option for each field of a dataclass, those that a base with a HEADING declares last."""
+    options, headings = [], dict[str, str]()
     for base in kind.__mro__:
         for name in inspect.get_annotations(base):
             headings.setdefault(name, "" if base is kind else vars(base).get("HEADING", ""))
-    return headings
+    for each in dataclasses.fields(kind):
+        hint, make = hints_of(kind)[each.name], each.default_factory
+        shell = annotation_of(hint, OnCommandLine) or OnCommandLine(_without_annotation(hint))
+        default = each.default if make is dataclasses.MISSING else make()
+        flags, heading = each.metadata.get("flags", ()), headings[each.name]
+        options.append(Option(each.name, each.name, *shell, default, not each.kw_only, kind, flags, heading))
+    return sorted(options, key=lambda option: bool(option.heading))
 
 
-def _typed_kind(hint: Any) -> tuple[Any, bool]:
-    """Returns the type of a field on the command line, and whether the option may be repeated."""
-    if annotation := annotation_of(hint, OnCommandLine):
-        return annotation.kind, annotation.repeated
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint, False
+def _without_annotation(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint

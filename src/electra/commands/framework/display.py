@@ -1,4 +1,4 @@
-"""Shows what a command does while it works: in a terminal, in a notebook, to a function, or not at all.
+"""Standard output: what a command does while it works, in a terminal, a notebook, to a function, or nowhere.
 
 Functions in other packages take `say(line)` for lines that stay, and `progress(what, share)` for a status
 that the next call replaces. `share` is the fraction done, from 0 to 1, or None if it is not known.
@@ -6,142 +6,76 @@ that the next call replaces. `share` is the fraction done, from 0 to 1, or None 
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import re
 import sys
 import time
-from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Progress
+from electra.foundation.progress import Progress, no_progress
 from electra.foundation.visible import make_visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-SECONDS_BETWEEN_LINES = 5.0  # between two lines of progress without a live display
 
 
 class Display:
-    """Shows nothing. Use it as a context manager around the work."""
+    """Passes everything on to a function, by default to none. A context manager around the work."""
+
+    def __init__(self, report: Progress = no_progress) -> None:
+        self.report = report
 
     def say(self, line: str) -> None:
         """Shows a line that stays."""
+        self.report(line, None)
 
     def progress(self, what: str, share: float | None = None) -> None:
         """Shows what is being done now, and how much of it is done; the next call replaces it."""
+        self.report(what, share)
 
     def __enter__(self) -> Display:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """Ends the display, whether or not the work succeeded."""
 
 
 ProgressOption = Display | Progress | Literal["quiet"] | None
-"""The argument `progress` of every command. None: a live display in a notebook, nothing in a script. "quiet":
-nothing. A function: called with (line, share) for every line and every change of the status.
+"""The argument `progress` of every command. None: lines in a notebook, nothing in a script. "quiet": nothing.
+A function: called with (line, share) for every line and every change of the status.
 """
 
 
 def display_for(progress: ProgressOption) -> Display:
     """Returns the display for an argument `progress`. Raises ConfigError for any other value."""
-    if isinstance(progress, Display):
-        return progress
-    if callable(progress):
-        return Callback(progress)
+    if isinstance(progress, Display) or callable(progress):
+        return progress if isinstance(progress, Display) else Display(progress)
     if progress not in (None, "quiet"):
         raise ConfigError(f"must be None, 'quiet' or a function, not {progress!r}", where="progress")
-    return Notebook() if progress is None and in_notebook() else Display()
-
-
-def in_notebook() -> bool:
-    """Whether this process is a notebook's kernel. Does not import IPython to find out."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
-
-
-class Callback(Display):
-    """Passes everything on to a function."""
-
-    def __init__(self, function: Progress) -> None:
-        self.function = function
-
-    @override
-    def say(self, line: str) -> None:
-        self.function(line, None)
-
-    @override
-    def progress(self, what: str, share: float | None = None) -> None:
-        self.function(what, share)
-
-
-class Notebook(Display):
-    """Shows the last lines and a progress bar in the running cell."""
-
-    LINES, PAUSE = 6, 0.25  # lines shown; seconds between two updates of the bar
-
-    def __init__(self) -> None:
-        from IPython.display import HTML, display
-
-        self.html: Callable[[str], Any] = HTML
-        self.lines: list[str] = []
-        self.now: tuple[str, float | None] = ("", None)
-        self.shown = 0.0
-        self.handle = display(HTML(""), display_id=True)
-
-    @override
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-        self._show()
-
-    @override
-    def progress(self, what: str, share: float | None = None) -> None:
-        self.now = (what, share)
-        if time.monotonic() - self.shown > self.PAUSE:
-            self._show()
-
-    @override
-    def close(self) -> None:
-        self.now = ("", None)
-        self._show()
-
-    def _show(self) -> None:
-        import html
-
-        what, share = self.now
-        bar = f'<progress value="{share:.4f}" max="1"></progress> ' if share is not None else ""
-        lines = [html.escape(line) for line in self.lines[-self.LINES :]]
-        lines += [bar + html.escape(what)] if what else []
-        self.handle.update(self.html("<br>".join(f"<small>{line}</small>" for line in lines)))
-        self.shown = time.monotonic()
+    ipython: Any = sys.modules.get("IPython")
+    in_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+    return Terminal(pause=30.0) if progress is None and in_notebook else Display()
 
 
 class Terminal(Display):
-    """Prints lines on standard output, and a live progress bar if that is a terminal.
+    """Prints lines on standard output, and a live bar if that is a terminal.
 
-    lines: if it is not a terminal, also print the status every few seconds and when a stage begins
-        ("encoding: 5.1 million characters"; the stage is the part before the colon).
+    If it is not, the status becomes a line every `pause` seconds, and when a stage begins ("encoding: 5.1
+    million characters"; the stage is the part before the colon).
     """
 
-    def __init__(self, *, lines: bool = False) -> None:
+    def __init__(self, pause: float = 5.0) -> None:
         from rich.console import Console
 
-        self.lines = lines
-        self.console = Console(highlight=False, soft_wrap=True)
+        super().__init__()
+        self.console, self.pause = Console(highlight=False, soft_wrap=True), pause
         self.bar: Bar | None = None
-        self.task: TaskID | None = None
-        self.last_status = 0.0
-        self.stage = ""
+        self.last_status, self.stage = 0.0, ""
 
     @override
     def say(self, line: str) -> None:
@@ -156,23 +90,51 @@ class Terminal(Display):
     def progress(self, what: str, share: float | None = None) -> None:
         if not self.console.is_terminal:
             before, self.stage = self.stage, what.partition(": ")[0]
-            due = time.monotonic() - self.last_status > SECONDS_BETWEEN_LINES or share == 1
-            if self.lines and (due or (": " in what and self.stage != before)):
+            is_due = time.monotonic() - self.last_status > self.pause or share == 1
+            if is_due or (": " in what and self.stage != before):
                 self.last_status = time.monotonic()
                 self.say(what)
             return
-        if self.bar is None or self.task is None:
+        if self.bar is None:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeRemainingColumn())
             self.bar = Progress(*columns, console=self.console, transient=True)
+            self.bar.add_task(what)
             self.bar.start()
-            self.task = self.bar.add_task(what, total=None if share is None else 1.0)
-        total = None if share is None else 1.0
-        self.bar.update(self.task, description=make_visible(what), completed=share or 0.0, total=total)
+        total, [task] = None if share is None else 1.0, self.bar.task_ids
+        self.bar.update(task, description=make_visible(what), completed=share or 0.0, total=total)
 
     @override
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.bar is not None:
             self.bar.stop()
-        self.bar = self.task = None
+        self.bar = None
+
+
+def prepare_output() -> None:
+    """Makes standard output escape the characters that its encoding lacks, instead of failing."""
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def output_failed() -> bool:
+    """Whether standard output can no longer be written: its disk is full, or its terminal is gone."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def abandon_output() -> None:
+    """Discards what is left to write, so that the interpreter's last flush raises nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def json_text(text: str) -> str:
+    """Returns JSON text for standard output: escaped to ASCII if its encoding is not UTF-8."""
+    is_utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    return text if is_utf8 else re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], text)

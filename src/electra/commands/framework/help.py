@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
 import re
 import shutil
 import textwrap
@@ -12,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.commands.framework.command import Command, Option, command_name, has_dry_run, options_of
+from electra.commands.framework.command import (
+    Command,
+    Option,
+    command_name,
+    has_dry_run,
+    negative,
+    options_of,
+)
 
 GROUPS = {
     "Train": "make a model from your own text",
@@ -29,89 +34,62 @@ def overview(commands: Mapping[str, Path]) -> str:
     summaries = {name: summary(file) for name, file in commands.items()}
     lines = [
         "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
-        "",
-        "usage: electra COMMAND [options]",
+        "\nusage: electra COMMAND [options]",
     ]
     for group, meaning in GROUPS.items():
-        lines += ["", f"{group}: {meaning}"]
-        lines += [
+        listed = [
             f"  {name:<10}{line}" for name, (its_group, line) in summaries.items() if its_group == group
         ]
+        lines += [f"\n{group}: {meaning}", *listed]
     lines += [
-        "",
-        "electra COMMAND --help shows examples and options; electra --version prints the version.",
+        "\nelectra COMMAND --help shows examples and options; electra --version prints the version.",
         "--debug, with any command, shows tracebacks. To use code of your own, pass --objective.name FILE,",
         "--task FILE or --probe FILE, also to commands that open a folder made with it.",
-        "electra --print-completion bash (or zsh, fish) prints a completion script for the shell.",
     ]
     return "\n".join(lines)
 
 
 def summary(file: Path) -> tuple[str, str]:
-    """Returns the group of the command in a file, and the first line of its docstring.
-
-    Raises ValueError if the file declares no command.
-    """
-    classes = [node for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.ClassDef)]
-    for node in classes:
-        for keyword in node.keywords:
-            if keyword.arg == "group":
-                return ast.literal_eval(keyword.value), (ast.get_docstring(node) or "").partition("\n")[0]
-    raise ValueError(f"{file} declares no command")
+    """Returns the group of the command in a file, and the first line of its docstring."""
+    found = re.search(r'\bgroup="(\w+)".*?"""([^\n"]*)', file.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None, f"{file} declares no command"
+    return found[1], found[2]
 
 
 def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     """Returns the help of a command. `words` is the command line: it may name a recipe or an objective."""
     options, width = options_of(command, words), max(60, min(110, shutil.get_terminal_size().columns))
-    usage = [_usage(option) for option in options if option.positional]
-    usage += [_usage(option) for option in options if option.is_required and not option.positional]
-    usage = ["usage: electra", command_name(command), *usage, "[options]"]
-    lines = textwrap.wrap(" ".join(usage), width, subsequent_indent=" " * 11)
-    for paragraph in (inspect.getdoc(command) or "").split("\n\n"):
-        lines += ["", *_wrapped(" ".join(paragraph.split()), width)]
-    lines += ["", "examples:", *(f"  {example}" for example in command.EXAMPLES)]
     positional = [option for option in options if option.positional]
-    lines += [""] if positional else []
+    usage = [f"{o.metavar}{' ...' * o.takes_several}" for o in positional]
+    usage = [word if o.is_required else f"[{word}]" for word, o in zip(usage, positional, strict=True)]
+    usage += [f"{o.flag} {o.metavar}" for o in options if o.is_required and not o.positional]
+    lines = [" ".join(["usage: electra", command_name(command), *usage, "[options]"])]
+    for paragraph in (inspect.getdoc(command) or "").split("\n\n"):
+        lines += ["", *_wrapped(paragraph, width)]
+    lines += ["", "examples:", *(f"  {example}" for example in command.EXAMPLES), ""]
     for option in positional:
         lines += _entry(option.metavar, option.text, width)
-    top_level = sorted(
-        (o for o in options if not o.positional and "." not in o.name), key=lambda o: not o.is_required
-    )
-    lines += ["", "options:"]
-    for option in top_level:
-        if not option.heading:
-            lines += _entry(*_described(option), width)
-    if has_dry_run(command):
-        lines += _entry("--dry-run", " ".join((inspect.getdoc(command.preview) or "").split()), width)
-    lines += _entry("-h, --help", "Show this help and exit.", width)
-    lines += _under_headings([option for option in top_level if option.heading], "", width)
-    for section in dict.fromkeys(option.name.partition(".")[0] for option in options if "." in option.name):
-        lines += _under_headings([o for o in options if o.name.startswith(f"{section}.")], section, width)
-    return "\n".join(lines)
-
-
-def _under_headings(options: Sequence[Option], section: str, width: int) -> Iterable[str]:
-    for heading, members in itertools.groupby(options, key=lambda option: option.heading):
-        title = heading[:1].lower() + heading[1:] if section else heading
-        yield from ("", f"{', '.join(filter(None, (section, title)))}:")
+    groups: dict[str, list[Option]] = {"options": []}
+    for option in sorted(options, key=lambda option: not option.is_required):
+        section = option.name.rpartition(".")[0]
+        title = f"{section}, {option.heading}".strip(", ") or "options"
+        if not option.positional:
+            groups.setdefault(title, []).append(option)
+    for title, members in groups.items():
+        lines += ["", f"{title}:"]
         for option in members:
-            yield from _entry(*_described(option), width)
-
-
-def _usage(option: Option) -> str:
-    if option.positional:
-        word = f"{option.metavar}{' ...' * option.takes_several}"
-        return word if option.is_required else f"[{word}]"
-    return f"{option.flag} {option.metavar}"
+            lines += _entry(*_described(option), width)
+        if title == "options":
+            if has_dry_run(command):
+                lines += _entry("--dry-run", inspect.getdoc(command.preview) or "", width)
+            lines += _entry("-h, --help", "Show this help and exit.", width)
+    return "\n".join(lines)
 
 
 def flag_shown(option: Option) -> str:
     """Returns the flag of an option; for a switch that is not off by default, also the negative flag."""
-    return (
-        f"{option.flag}, {option.negative}"
-        if option.is_switch and option.default is not False
-        else option.flag
-    )
+    is_on = option.is_switch and option.default is not False
+    return f"{option.flag}, {negative(option.flag)}" if is_on else option.flag
 
 
 def default_shown(option: Option) -> str:
@@ -123,15 +101,10 @@ def default_shown(option: Option) -> str:
 
 
 def _described(option: Option) -> tuple[str, str]:
-    default = default_shown(option)
+    default = "on" if option.is_switch and option.default else default_shown(option)
     text = DEFAULT.sub("", option.text) if default else option.text
     suffix = " (required)" if option.is_required else f" (default: {default})" if default else ""
-    if option.is_switch and option.default:
-        suffix = " (default: on)"
-    return (
-        f"{flag_shown(option)} {option.metavar}".strip(),
-        f"{text.removesuffix('.')}{suffix}." if text else suffix,
-    )
+    return f"{flag_shown(option)} {option.metavar}".strip(), f"{text.removesuffix('.')}{suffix}."
 
 
 def _entry(head: str, text: str, width: int) -> Iterable[str]:
@@ -142,4 +115,4 @@ def _entry(head: str, text: str, width: int) -> Iterable[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
+    return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)

@@ -10,12 +10,11 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.commands.framework import output
+from electra.commands.framework import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
 from electra.foundation.visible import one_line
 
@@ -23,24 +22,17 @@ if TYPE_CHECKING:
     from electra.commands.framework.command import Command
 
 ORDER = """
-data plan prepare pretrain distil extend deepen lengthen finetune detect embed show predict
-evaluate analyze ablate bench report log import export push serve verify
+prepare pretrain distil extend finetune predict detect embed show evaluate analyze ablate report export serve
+verify
 """
-REMOVED = {
-    "prompt": "Prompting is now a task: electra finetune MODEL --task and --head examples/prompting.py",
-    "watch": "Use electra report RUN --follow, or electra log RUN --to TRACKER --follow",
-}
-REMOVED_OPTIONS = {
-    ("pretrain", "--milestones"): "Train to the first budget, then to each further one with electra extend"
-}
 FOLDER = Path(__file__).parents[1]
 
 
 def commands() -> dict[str, Path]:
     """Returns each command's file in `electra/commands/`, in the help's order (`import_.py` is `import`)."""
     files = {path.stem.rstrip("_"): path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
-    ordered = [name for name in ORDER.split() if name in files]
-    return {name: files[name] for name in (*ordered, *sorted({*files} - {*ordered}))}
+    order = ORDER.split()
+    return dict(sorted(files.items(), key=lambda item: (*map(item[0].__ne__, order), item[0])))
 
 
 def class_of(file: Path) -> type[Command[Any]]:
@@ -59,23 +51,24 @@ def class_of(file: Path) -> type[Command[Any]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (None: that of the process) and returns its exit code."""
     if argv is None:
-        output.prepare()
+        display.prepare_output()
     code = _main(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
     except OSError:  # already reported when the command wrote
-        output.abandon()
+        display.abandon_output()
     return code
 
 
-def _main(arguments: list[str]) -> int:
-    debug, is_shared = "--debug" in arguments, os.environ.get("WORLD_SIZE", "1") not in ("0", "1")
-    arguments = [argument for argument in arguments if argument != "--debug"]
+def _main(words: list[str]) -> int:
+    is_shared = os.environ.get("WORLD_SIZE", "1") not in ("0", "1")
+    name, *rest = [word for word in words if word != "--debug"] or ["--help"]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            others = warnings.showwarning
+            warnings.showwarning = lambda message, *where: _show_warning(message, others, where)
             warnings.simplefilter("always", Note)
-            code = run_command(*_split(arguments))
+            code = run_command(name, rest)
         sys.stdout.flush()
         return code
     except Interrupted as stop:
@@ -83,7 +76,7 @@ def _main(arguments: list[str]) -> int:
             sys.stderr.write("interrupted\n")
         return stop.exit_code
     except BrokenPipeError:
-        output.abandon()
+        display.abandon_output()
         return 0
     except (Exception, KeyboardInterrupt) as raised:
         # an interrupt during an import may be the cause of another exception
@@ -91,14 +84,12 @@ def _main(arguments: list[str]) -> int:
             sys.stderr.write("interrupted\n")
             return 130
         error = _user_error(raised)
-        if (error is None and not is_shared) or (error is not None and debug):
-            raise
-        if error is None:
-            import traceback
-
-            traceback.print_exc()
+        if error is not None and "--debug" not in words:
+            sys.stderr.write(f"error: {error.line(as_flag)}\n")
+        elif is_shared:
+            sys.excepthook(type(raised), raised, raised.__traceback__)
         else:
-            sys.stderr.write(f"error: {error.line(as_flag, options_known_to(arguments))}\n")
+            raise
         code = 1 if error is None else error.exit_code
         if is_shared:
             sys.stderr.flush()
@@ -106,30 +97,19 @@ def _main(arguments: list[str]) -> int:
         return code
 
 
-def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    name, *words = arguments or ["--help"]
-    if name == "help" and words:
-        return words[0], ["--help"]
-    return ("--help" if name in ("-h", "help") else name), words
-
-
 def _user_error(raised: BaseException) -> ElectraError | None:
     """Returns the one-line error for an exception; None if it is a bug that needs a traceback."""
-    if isinstance(raised, ElectraError):
-        return raised
-    if (memory_error := out_of_memory(raised)) is not None:
-        return memory_error
-    if not isinstance(raised, OSError):
-        return None
+    if isinstance(raised, ElectraError) or not isinstance(raised, OSError):
+        return raised if isinstance(raised, ElectraError) else out_of_memory(raised)
     if raised.errno == errno.ENAMETOOLONG:
         return ConfigError("the file name is too long", where=raised.filename, fix="Use a shorter one")
     from electra.foundation import durable
 
-    if raised.filename is None and output.has_failed():
+    if raised.filename is None and display.output_failed():
         raised.filename = durable.STDOUT
     if raised.errno in (*durable.NO_ROOM, errno.EMFILE, errno.ENFILE) or raised.filename == durable.STDOUT:
         return durable.disk_error(raised)
-    return None
+    return out_of_memory(raised)
 
 
 def as_flag(setting: str) -> str:
@@ -138,68 +118,37 @@ def as_flag(setting: str) -> str:
     return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
 
 
-def options_known_to(arguments: Sequence[str]) -> Callable[[str], bool] | None:
-    """Returns whether the command of these arguments has an option, by name; None without such a command."""
-    name, files = (arguments or [""])[0], commands()
-    if name not in files:
-        return None
-    from electra.commands.framework import parser
-    from electra.commands.framework.command import options_of
-
-    options = options_of(class_of(files[name]))
-    flags = {*parser.flags_of(options), *(option.flag for option in options)}
-    return lambda name: as_flag(name) in flags
-
-
 def run_command(name: str, words: list[str]) -> int:
-    """Runs the command `name`, or --help, --version or --print-completion; returns its exit code.
-
-    Raises whatever the command raises.
-    """
+    """Runs the command `name`, --help or --version; returns its exit code. Raises what the command raises."""
+    if name == "help" and words:
+        name, words = words[0], ["--help"]
+    command_files = commands()
     if name == "--version":
         from electra.foundation.machine import versions
 
         return _print(f"electra {versions('electra')['electra']}")
-    if name == "--help":
+    if name in ("-h", "--help", "help"):
         from electra.commands.framework.help import overview
 
-        return _print(overview(commands()))
-    if name == "--print-completion":
-        from electra.commands.framework.completion import script
-
-        classes = {each: class_of(file) for each, file in commands().items()}
-        return _print(script(" ".join(words), classes).removesuffix("\n"))
-    return _run(name, words)
-
-
-def _run(name: str, words: list[str]) -> int:
-    from electra.commands.framework import renames
-    from electra.foundation.extensions import trust_options, without_code_options
-
-    name, words = renames.rename_words(name, words)
-    command_files = commands()
-    if name in REMOVED:
-        raise ElectraError(f"electra {name} was removed", fix=REMOVED[name])
-    for word in words:
-        if fix := REMOVED_OPTIONS.get((name, word.partition("=")[0])):
-            raise ConfigError(f"{word} was removed", fix=fix)
+        return _print(overview(command_files))
     if name not in command_files:
         raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(command_files)))
+    from electra.foundation.extensions import trust_options, without_code_options
+
     command = class_of(command_files[name])
+    has_code = trust_options(words)
     if any(word in ("-h", "--help") for word in words):
         from electra.commands.framework.help import help_page
 
-        trust_options(words)
         return _print(help_page(command, words))
     from electra.commands.framework import parser
     from electra.commands.framework.command import options_of
-    from electra.commands.framework.display import Terminal
 
-    if trust_options(words):
-        words = without_code_options(words, parser.flags_of(options_of(command)))
-
+    if has_code:
+        flagged = parser.flags_of(options_of(command))
+        words = without_code_options(words, {flag for _, flags in flagged for flag in flags})
     parsed, dry_run = parser.parse(command, words)
-    object.__setattr__(parsed, "progress", Terminal(lines=True))
+    object.__setattr__(parsed, "progress", display.Terminal())
     object.__setattr__(parsed, "_command_line", (name, *words))
     if dry_run:
         parsed.preview()
@@ -212,7 +161,7 @@ def _print(text: str) -> int:
     return 0
 
 
-def _show_warning(others: Callable[..., None], message: Warning | str, *where: Any) -> None:
+def _show_warning(message: Warning | str, others: Any, where: Any) -> None:
     """Prints a Note as a line on standard error, and other warnings as Python does."""
     if isinstance(message, Note):
         sys.stderr.write(f"note: {one_line(str(message))}\n")

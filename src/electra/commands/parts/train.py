@@ -326,7 +326,7 @@ def main(argv: Sequence[str]) -> int:
     job = Path(argv[0])
     description = json.loads(job.read_text())
     try:
-        with Terminal(lines=True) as display:
+        with Terminal() as display:
             train_here(make_recipe(description["recipe"]), Inputs(**description["inputs"]), display)
     except Interrupted as stop:
         return stop.exit_code

@@ -12,7 +12,6 @@ from electra.artifacts.model import Dtype, Pooling
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import ProgressOption, display_for
-from electra.commands.framework.renames import renamed
 from electra.commands.parts.shared import Backend
 from electra.commands.results.rows import Rows, each_text, html_card
 from electra.foundation.config import convert
@@ -138,7 +137,6 @@ class Model:
         """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
-    @renamed(by="scorer")
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> list[Detection]:
@@ -163,7 +161,6 @@ class Model:
         """
         return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 
-    @renamed(by="scorer")
     def detections(
         self, texts: Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> Iterator[Detection]:
@@ -173,7 +170,6 @@ class Model:
         threshold = convert(float | None, threshold, "threshold")
         return detect_with(self.scorer(scorer), each_text(texts), threshold=threshold)
 
-    @renamed(masked="mask_fraction")
     def table(
         self,
         text: str | None = None,
