@@ -193,7 +193,8 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
         is_name = typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike)
         return TypedNames((value,)) if is_name else value
     is_unchecked = any(typing.get_origin(each) in UNCHECKED for each in typing.get_args(hint))
-    return value if is_unchecked or annotation_of(hint, Sections) else convert(hint, value, name)
+    is_unchecked = is_unchecked or annotation_of(hint, Sections) is not None
+    return value if is_unchecked else convert(hint, value, name)
 
 
 @dataclass(frozen=True)
@@ -279,9 +280,9 @@ def plain_type(kind: Any) -> Any:
 
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Returns every option of a command. `words` is the command line, which may determine some sections."""
-    options: list[Option] = []
+    options, hints = list[Option](), hints_of(typing.cast(Any, command))
     for option in _declared(command):
-        if sections := annotation_of(hints_of(command)[option.name], Sections):
+        if sections := annotation_of(hints[option.name], Sections):
             options += section_options(option.name, sections, words)
         elif option.name != "progress":
             of_recipe = [name for name, kind in command.SECTIONS.items() if option.name in hints_of(kind)]
