@@ -19,7 +19,7 @@ from electra.laboratory import analysis
 
 OURS = {
     OBJECTIVES: "from electra.objectives.mlm import Config, Objective\n",
-    TASKS: "from electra.finetuning.tasks.cola import TASK\n",
+    TASKS: "from electra.finetuning.tasks.tagging import TASK\n",
     PROBES: "from electra.laboratory.analysis import module_of\n"
     "Config, Probe = module_of('calibration').Config, module_of('calibration').Probe\n",
 }

@@ -24,6 +24,7 @@ from electra.finetuning.runner.tuned_model import FinetunedModel
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
+from electra.foundation.errors import ModelError
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED_VARIABLE, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
@@ -204,6 +205,43 @@ def test_an_arm_of_the_study_trains_in_its_worker(
     assert main([*words, "--out", str(tmp_path / "study")]) == 0, capsys.readouterr()
     run = read_toml(tmp_path / "study" / "arms" / "nearby" / "seed-1" / "run.toml")
     assert run["objective"]["name"] == "shuffled_tokens" and "objective_sha256" in run["identity"]
+
+
+def test_the_overlap_head_learns_pairs_texts_and_numbers(tmp_path: Path) -> None:
+    """Its linear model alone tells equal pairs, of words that no training pair has; folders need the file."""
+    head, model = str(EXAMPLES / "overlap_head.py"), toy_task.save_encoder(tmp_path / "model")
+    trust(head)
+    words = [f"{a}{b}" for a in "bdfgklmnprst" for b in "aeiou"]
+
+    def pairs(words: list[str]) -> list[dict[str, Any]]:
+        other = words[7:] + words[:7]
+        texts = [(a, a if i % 2 else b, i % 2) for i, (a, b) in enumerate(zip(words, other, strict=True))]
+        return [{"text_a": f"the {a}", "text_b": f"a {b}", "label": f"{same}"} for a, b, same in texts]
+
+    data = {"train": pairs(words[:40]), "dev": pairs(words[40:])}
+    options: dict[str, Any] = {"head": head, "baselines": False, "device": "cpu", "threads": 1}
+    tuned = electra.finetune(model, task="pair", data=data, out=tmp_path / "pairs", epochs=0.3, **options)
+    assert tuned.scores["accuracy"] == 1.0 and not tuned.mistakes()
+    assert [row["predicted"] for row in tuned.predict(data["dev"])] == [row["label"] for row in data["dev"]]
+    with pytest.raises(ModelError):
+        tuned.export_onnx(tmp_path / "graph")
+    many = toy_task.write_classification(tmp_path / "texts", train=60, dev=20)
+    texts = electra.finetune(model, task="sst2", data=many, out=tmp_path / "single", epochs=0, **options)
+    assert texts.scores["accuracy"] > 0.7
+    numbers = [{**row, "score": 2.5 + 4.0 * int(row.pop("label"))} for row in pairs(words)]
+    found = electra.finetune(model, task="regression", data=numbers, out=tmp_path / "n", epochs=0, **options)
+    assert found.scores["spearmanr"] > 0.8 and found.scores["mae"] < 1.0
+
+
+def test_the_overlap_head_trains_on_logits_of_fits_without_the_example(tmp_path: Path) -> None:
+    trust(EXAMPLES / "overlap_head.py")
+    factory = HEADS.load(str(EXAMPLES / "overlap_head.py")).HEAD
+    head = factory.build(HeadShape("classifier", load(str(toy_task.save_encoder(tmp_path / "m"))).config, 3))
+    texts, targets = [(f"word{i} {'xyz'[i % 3]}",) for i in range(30)], np.arange(30) % 3
+    texts[0] = ("word0 y",)  # a wrong label, which a fit to it would follow
+    head.fit(texts, targets)
+    assert head.held_out[0].argmax() == 1 and (head.held_out.argmax(1).numpy() == targets)[1:].all()
+    assert not head.standard.output.weight.any()
 
 
 def plugin(folder: Path) -> tuple[Path, Any]:

@@ -141,22 +141,6 @@ def test_labels_absent_from_training_are_separate_classes() -> None:
     assert scores["matthews_correlation"].value == pytest.approx(matthews_corrcoef(gold, list(said)))
 
 
-@pytest.mark.parametrize("head", ["compare", "bag"])
-def test_the_columns_of_the_file_decide_whether_a_hybrid_head_applies(head: str, tmp_path: Path) -> None:
-    """A regression may be of texts or of pairs."""
-    texts = ("text",) if head == "compare" else ("sentence1", "sentence2")
-    rows = [{**{name: f"{name} {i}" for name in texts}, "score": i} for i in range(20)]
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    other = {"compare": "bag", "bag": "compare"}[head]
-    settings = toy_task.settings(tmp_path / "out", path, "regression", head=head)
-    with pytest.raises(ConfigError) as caught:
-        read_dataset(settings, choose_task(settings))
-    assert caught.value.key == "head" and caught.value.fix
-    settings = replace(settings, head=other)
-    assert read_dataset(settings, choose_task(settings)).splits["train"]
-
-
 def test_answers_that_match_after_normalisation_are_right() -> None:
     """Exact match compares without articles, case and punctuation."""
     assert not is_wrong({"gold": ["Normans"], "predicted": "the Normans."})

@@ -11,7 +11,7 @@ from electra.finetuning.runner.task_file import read_task, task_file
 from electra.foundation.errors import ModelError
 
 GOOD = {
-    "head": "bag",
+    "head": "linear",
     "pooling": "mean",
     "epochs": 1.0,
     "learning_rate": 1e-3,
@@ -40,7 +40,7 @@ def test_a_written_task_is_read_back(tmp_path: Path) -> None:
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": "long"}}), "max_length"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": 0}}), "max_length"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "text_column": 7}}), "text_column"),
-        (json.dumps({"task": "sst2", "settings": {"head": "bag"}}), "max_length, pooling"),
+        (json.dumps({"task": "sst2", "settings": {"head": "linear"}}), "max_length, pooling"),
     ],
 )
 def test_an_invalid_task_file_is_refused(

@@ -168,7 +168,7 @@ def test_fine_tuned_models_and_other_lengths_are_refused(tmp_path: Path) -> None
         task="sst2",
         data=data,
         out=tmp_path / "tuned",
-        head="bag",
+        head="linear",
         epochs=1,
         threads=1,
         baselines=False,

@@ -166,7 +166,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     rows = [f"a {word} film,{label}" for word, label in [("good", "yes"), ("bad", "no")] * 20]
     for name in ("train", "dev"):
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    settings = toy_task.settings(tmp_path / "tuned", tmp_path, "classification", head="bag", epochs=1)
+    settings = toy_task.settings(tmp_path / "tuned", tmp_path, "classification", head="linear", epochs=1)
     finetune("tiny-en", settings, lambda _: None)
     for file in files_to_upload(tmp_path / "tuned"):
         durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())

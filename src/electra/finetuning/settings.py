@@ -135,8 +135,7 @@ class Baselines:
     overlap features (for tagging, each word's most frequent tag).
     """
     baseline_model: str | None = None
-    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states and
-    another on its static token vectors (each token encoded by itself).
+    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states.
     """
     untrained_baseline: bool = False
     """Also fine-tune the model's architecture from random initialization, to measure what can be learned from
@@ -173,18 +172,12 @@ class ModelOptions:
     """
     head: str = "transformers"
     """The head, or the path of a .py file that defines one. transformers: the standard head, that of the
-    model's transformers class. compare and bag: hybrid heads, which add a linear model of word overlap
-    (compare, for pairs) or of n-grams (bag, for single texts) and help most with few labels. frozen: the
-    encoder is not trained, and a linear model is fitted to its states in seconds; often best with few labels.
-    It encodes the texts of a pair separately and compares their vectors. linear: the head of ELECTRA's
-    published code. joint: the paper's head for SQuAD. transformers can load the whole model if its head is
-    transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen or linear; otherwise it loads the
-    encoder, and the head's weights are in a separate file. joint, compare, bag and, for pairs, frozen cannot
-    be exported to ONNX.
-    """
-    train_separately: bool = False
-    """With the heads compare and bag, train the network without the linear model and add the logits of the
-    two in prediction, instead of training them together. Better with many labels and near-duplicate texts.
+    model's transformers class. frozen: the encoder is not trained, and a linear model is fitted to its states
+    in seconds; often best with few labels. It encodes the texts of a pair separately and compares their
+    vectors. linear: the head of ELECTRA's published code. joint: the paper's head for SQuAD. transformers can
+    load the whole model if its head is transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen
+    or linear; otherwise it loads the encoder, and the head's weights are in a separate file. joint and, for
+    pairs, frozen cannot be exported to ONNX.
     """
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token
@@ -194,8 +187,7 @@ class ModelOptions:
     """
     dropout: float | None = None
     """Dropout in the encoder and the head (default: as in the model's configuration; 0.1 for the task
-    contrastive; 0 with the heads compare and bag, whose linear models are fitted to an encoder without
-    dropout).
+    contrastive).
     """
     max_length: int | None = None
     """Maximum number of tokens of an input, including [CLS] and [SEP] (default: the task's, but at most the
@@ -211,8 +203,7 @@ class UpdateOptions:
 
     epochs: float | None = None
     """Passes over the training data (default: 1, 2, 3 or 10, depending on the task, and more with few
-    examples; 1 with the head compare; 0 with the head frozen). With 0, nothing is trained: the linear model
-    of a hybrid head or the model's own head is scored as it is.
+    examples; 0 with the head frozen). With 0, nothing is trained: the head is scored as it is.
     """
     batch_size: int = 32
     """Examples per update."""
@@ -349,7 +340,6 @@ class Settings(
         """
         record = asdict(self) | {
             "head": HEADS.canonical_name(self.head),
-            "apart": self.train_separately,
             "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
         }
         unset_names = {name for name in ADDED_LATER if not record.get(name)}
@@ -384,11 +374,11 @@ HARMLESS = {
 }
 # Recorded only if they are set, because older records lack them.
 ADDED_LATER = {
-    *("encoding", "skip_unlabelled", "search", "apart", "teacher_weight", "calibrate", "separate_texts"),
+    *("encoding", "skip_unlabelled", "search", "teacher_weight", "calibrate", "separate_texts"),
     "read_columns",
 }
-# `train_separately` is recorded as "apart"; the others are recorded elsewhere.
-NOT_RECORDED = {"task", "precision", "train_separately", "teacher", "unlabelled"}
+# Recorded elsewhere.
+NOT_RECORDED = {"task", "precision", "teacher", "unlabelled"}
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(

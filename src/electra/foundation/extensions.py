@@ -24,6 +24,7 @@ import importlib.util
 import os
 import re
 import sys
+import tomllib
 import traceback
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,9 @@ class Kind:
                 f"several {self.name}s are named {name!r}, in {owners}", key=self.option, fix="Uninstall one"
             )
         [(registered, package)] = matches
+        if package is None and registered in _presets(self.package):
+            preset: ModuleType = importlib.import_module(self.package).preset(registered)
+            return preset
         if package is None:
             return importlib.import_module(f"{self.package}.{registered}")
         [point] = [point for point in _entry_points(self.group) if point.name == registered]
@@ -287,7 +291,17 @@ def _built_in(package: str) -> list[str]:
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
     [folder] = spec.submodule_search_locations
-    return sorted(path.stem for path in Path(folder).glob("*.py") if path.stem != "__init__")
+    modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
+    return sorted(modules.union(_presets(package)))
+
+
+@cache
+def _presets(package: str) -> frozenset[str]:
+    """Returns the names in a package's presets.toml, which its function `preset` makes modules of."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    table = Path(spec.origin).with_name("presets.toml")
+    return frozenset(tomllib.loads(table.read_text(encoding="utf-8"))) if table.exists() else frozenset()
 
 
 class _Loader(SourceFileLoader):

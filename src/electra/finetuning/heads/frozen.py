@@ -5,6 +5,7 @@ encoded separately, and the pair is represented by |u - v| and u * v of their ve
 Conneau et al. 2017), because an encoder that is not trained for it does not compare two texts in one input.
 Long pairs are truncated as for the other heads, the longer text first. The penalty on the weights is chosen
 by cross-validation on the training examples. With few labels this often scores higher than a trained encoder.
+scikit-learn fits it: a logistic regression (one for each label with `multi_label`), or a ridge regression.
 
 Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
@@ -22,15 +24,17 @@ from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.heads.parts.linear_fit import fit_by_folds
+from electra.finetuning.heads.parts.linear_fit import fit_best, log_likelihood, negative_error
+from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
+from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
 
-# The inverse of the penalty on squared weights.
-STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # candidates for the inverse of the penalty on squared weights
+CERTAIN = 20.0  # the logit of a label that every training example has
 
 
 class PairClassifier(Head):
@@ -137,21 +141,55 @@ class Frozen(Linear):
         states = list(map_rows(windows.input_ids, compute_states, data.device))
         x_ND = torch.cat(states).double().numpy()
         answers: list[Any] = [np.asarray(target) for target in windows.targets]
-        loss = data.task.loss
         if head.per_token:
-            loss = lambda logits, targets: data.task.loss(logits[None], targets[None])  # noqa: E731
-            answers = [target[target != NO_TARGET] for target in answers]
-            targets = torch.from_numpy(np.concatenate(answers))
+            targets = np.concatenate([target[target != NO_TARGET] for target in answers])
         else:
-            targets = torch.from_numpy(np.stack(answers))
+            targets = np.stack(answers)
         mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
         groups = np.repeat(windows.example, [len(example_states) for example_states in states])
-        weights_and_bias, _ = fit_by_folds(
-            (x_ND - mean_D) / scale, targets, loss, len(head.output.bias), STRENGTHS, groups=groups
-        )
-        weight_OD = weights_and_bias[:, :-1] / scale
+        weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups)
+        weight_OD = weight_OD / scale
         head.output.weight.copy_(torch.from_numpy(weight_OD))
-        head.output.bias.copy_(torch.from_numpy(weights_and_bias[:, -1] - weight_OD @ mean_D))
+        head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
+
+
+def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids) -> tuple[Floats, Floats]:
+    """Returns the weights [O, D] and biases [O] of a linear model of the targets.
+
+    Args:
+        x_ND: the features.
+        targets: numbers [N], classes [N], or 0 and 1 for each label [N, O].
+        task: the task, for the number of outputs and whether classes are balanced.
+        groups: the index of each row's example [N].
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    weight_OD, bias_O = np.zeros((task.num_outputs, x_ND.shape[1])), np.zeros(task.num_outputs)
+    strengths = [{"C": strength} for strength in STRENGTHS]
+    if targets.ndim == 1 and targets.dtype.kind == "f":
+        penalties = [{"alpha": 1 / strength} for strength in STRENGTHS]
+        ridge = fit_best(Ridge(), penalties, x_ND, targets.astype(np.float64), negative_error, groups)
+        return ridge.coef_[None], np.array([ridge.intercept_])
+    model = LogisticRegression(max_iter=200, class_weight="balanced" if task.balanced else None)
+    if targets.ndim > 1:
+        for label, of_label in enumerate(targets.T.astype(np.int64)):
+            if len(set(of_label)) > 1:
+                fitted = fit_best(model, strengths, x_ND, of_label, log_likelihood, groups)
+                weight_OD[label], bias_O[label] = fitted.coef_[0], fitted.intercept_[0]
+            else:  # a label that all examples have, or none
+                bias_O[label] = CERTAIN if of_label[0] else -CERTAIN
+        return weight_OD, bias_O
+    fitted = fit_best(model, strengths, x_ND, targets, log_likelihood, groups)
+    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
+        weights, biases = (
+            np.vstack([-fitted.coef_, fitted.coef_]) / 2,
+            np.array([-1, 1]) * fitted.intercept_ / 2,
+        )
+    else:
+        weights, biases = fitted.coef_, fitted.intercept_
+    bias_O[:] = biases.min() - CERTAIN  # of labels without an example
+    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
+    return weight_OD, bias_O
 
 
 HEAD = Frozen()

@@ -27,8 +27,8 @@ from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.predict import Predictor
+from electra.finetuning.runner.baselines import baselines_needed, measure_all, with_baseline_model
 from electra.finetuning.runner.calibration import calibrate
-from electra.finetuning.runner.compared import compare_with_baselines, hybrid_head
 from electra.finetuning.runner.dataset import (
     Dataset,
     choose_task,
@@ -43,11 +43,11 @@ from electra.finetuning.runner.defaults import (
     resolve,
     with_recorded_defaults,
 )
-from electra.finetuning.runner.encoder_baselines import baselines_needed, measure_all, tuning_of_baseline
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import (
     FinishedSeed,
     choose_seed,
+    compare_with_baselines,
     headline,
     result_name,
     scores_over_seeds,
@@ -141,7 +141,7 @@ def _finetune(
     for split, examples in dataset.splits.items():
         if split != "train":
             notes += note_leaks(split, examples, unlabelled, "texts without labels")
-    baseline_tuning = tuning_of_baseline(settings, dataset)
+    baseline_tuning = with_baseline_model(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop, shared=True) as session:
         session.share()
@@ -190,7 +190,7 @@ def _finetune(
         shared.leases.clear()
         for name in tuning.task.metrics:
             session.say(headline(results, name))
-        for line in compare_with_baselines(results, hybrid_head(tuning)):
+        for line in compare_with_baselines(results):
             session.say(line)
         return results
 

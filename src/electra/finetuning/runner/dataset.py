@@ -25,7 +25,7 @@ from electra.finetuning.labelled.splits import (
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Task
-from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.visible import one_line, plural
 
@@ -51,9 +51,6 @@ def choose_task(settings: Settings) -> Task:
         ConfigError: the task or the head is unknown, or an option or the head does not apply to the task.
     """
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
-    if settings.train_separately and "train_separately" not in head.options:
-        fix = "Use it with `head` compare or bag"
-        raise ConfigError(f"the head {settings.head} has no such option", key="train_separately", fix=fix)
     counts = {len(columns) for columns in task.texts}
     head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
     return head.adapted(task)

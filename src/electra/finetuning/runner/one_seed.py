@@ -70,7 +70,6 @@ def build_model(tuning: Finetuning, seed: int) -> FinetunedModel:
         task.head, config, task.num_outputs, settings.pooling, start.head, settings.separate_texts
     )
     head = build_head(settings.head, shape, key(seed, "init/head"))
-    load_head(settings.head).configure(head, settings)
     return FinetunedModel(encoder, head).to(tuning.device)
 
 

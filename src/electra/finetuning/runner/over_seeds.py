@@ -1,13 +1,15 @@
-"""Summarises the scores of several seeds, and chooses the seed whose model is saved."""
+"""Summarises the scores of several seeds, chooses the one that is saved, and compares it with baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.finetuning import SeedFolder
+from electra.artifacts.finetuning import SeedFolder, baseline_results, chance_note
 from electra.finetuning.metrics.scores import summary
+
+FROZEN = "frozen encoder"  # the baseline that fits the head `frozen` to the pre-trained encoder
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,22 @@ def headline(results: dict[str, Any], metric: str) -> str:
         return f"dev {metric}: {mean:.4f}"
     spread = f"sd {results[f'{key}_sd']:.4f}, median {results[f'{key}_median']:.4f}"
     return f"dev {metric}: {mean:.4f}, the mean of {count} seeds; {spread}"
+
+
+def compare_with_baselines(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line with the baselines' dev scores, and a note if the model does not beat the best of them.
+
+    Yields nothing if no baseline has a dev score. `results` are the contents of all_results.json.
+    """
+    key = f"eval_{results['primary_metric']}"
+    baselines = baseline_results(results).items()
+    dev_scores = {name: scores[key] for name, scores in baselines if scores.get(key) is not None}
+    if not dev_scores:
+        return
+    listed = ", ".join(f"{name} {value:.4f}" for name, value in dev_scores.items())
+    yield f"dev {results['primary_metric']} of the baselines: {listed}"
+    score, best_name = results[key], max(dev_scores, key=lambda name: dev_scores[name])
+    if score is None or score <= dev_scores[best_name]:
+        note = f"the baseline {best_name!r} scores as well as this model, or better, on dev"
+        advice = "; --head frozen trains that model in seconds" if best_name == FROZEN else ""
+        yield f"{note}{chance_note(results)}{advice}"

@@ -40,8 +40,7 @@ class FinetunedModel(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
         encoded = self.head.encode(self.encoder, batch)
-        table_argument = (self.encoder.token_table(),) if self.head.reads_table else ()
-        logits: Tensor = self.head(encoded, batch, *table_argument)
+        logits: Tensor = self.head(encoded, batch)
         return logits
 
 

@@ -117,7 +117,6 @@ class Batch:
     input_ids: torch.Tensor
     token_type_ids: torch.Tensor
     document_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
-    piece_ids = property(lambda self: self.document_ids)  # the old name of `document_ids`
     targets: torch.Tensor | None  # [B], [B, outputs] or [B, T]; None if an example has no answer
     texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
 

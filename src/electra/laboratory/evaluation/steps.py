@@ -149,7 +149,7 @@ class Step:
         }
         if self.model.init == "frozen":
             unused = ("epochs", "dropout", "search", "teacher", "unlabelled", "pooling")
-            fixed |= {"head": "frozen", "train_separately": False, **dict.fromkeys(unused)}
+            fixed |= {"head": "frozen", **dict.fromkeys(unused)}
             fixed |= {"teacher_weight": Settings.teacher_weight}
         settings = build(Settings, {**job.settings, **fixed}, where=f"{job.entry.name}.settings")
         if self.model.init == NO_NETWORK:

@@ -1,1 +1,1 @@
-"""The code that heads share: the contract, the standard heads, and the linear model of hybrid heads."""
+"""The code that heads share: the contract, the standard heads, and the fit of linear models."""

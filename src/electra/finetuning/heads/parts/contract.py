@@ -28,7 +28,6 @@ from typing_extensions import override
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.names import Kind
-from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError
@@ -40,12 +39,10 @@ from electra.model.sizes import Architecture, EncoderConfig
 class HeadModule(nn.Module):
     """Maps the result of `encode`, usually states [B, T, D], and the batch to logits.
 
-    The logits are [B, outputs], or [B, T, outputs] if `per_token`. With `reads_table`, `forward` also
-    receives the token embeddings [V, E].
+    The logits are [B, outputs], or [B, T, outputs] if `per_token`.
     """
 
     per_token = False
-    reads_table = False
     reads_pairs: ClassVar[bool] = False
     """Whether every example must be a pair of texts."""
     not_in_graphs: ClassVar[str] = ""
@@ -132,8 +129,6 @@ class HeadFactory(ABC):
     """The use of the head, as named in the error message for other tasks."""
     instead: ClassVar[str] = "Use it with another `task`"
     """The advice in that message."""
-    options: ClassVar[frozenset[str]] = frozenset()
-    """The names of settings that only this head reads."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
     """The default number of epochs; 0: the head is fitted, and nothing is ever trained."""
@@ -169,9 +164,6 @@ class HeadFactory(ABC):
     def adapted(self, task: Task) -> Task:
         """Returns the task for this head's outputs; by default the same task."""
         return task
-
-    def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:  # noqa: B027
-        """Applies the settings named in `options` to the module."""
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
         """Whether transformers has a class with this head for tasks of this kind."""
