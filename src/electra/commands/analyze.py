@@ -29,9 +29,8 @@ from electra.foundation.options import as_names, as_strings, checked_path
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
-    from electra.laboratory.analysis.contract.inputs import Data
     from electra.laboratory.analysis.contract.models import Model
-    from electra.laboratory.analysis.contract.probe import Probe
+    from electra.laboratory.analysis.contract.probe import Data, Probe
 
 
 @dataclass(frozen=True)
