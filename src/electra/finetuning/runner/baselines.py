@@ -221,9 +221,7 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
     if task.num_outputs == 1:
         numbers = np.array([task.gold_number(example) for example in train])
         alphas = [{"ridge__alpha": 1 / strength} for strength in STRENGTHS]
-        ridge = fit_best(
-            make_pipeline(*_features(train), Ridge()), alphas, inputs, numbers, negative_error
-        )
+        ridge = fit_best(make_pipeline(*_features(train), Ridge()), alphas, inputs, numbers, negative_error)
         return lambda examples: list(ridge.predict([example.texts for example in examples])[:, None])
     is_multi_label, metric = isinstance(task, MultiLabelClassification), METRICS.get(task.metrics[0])
     targets = np.stack([task.target(example) for example in train]).astype(np.int64)
