@@ -22,6 +22,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 from electra.data import wordpiece
 from electra.data.corpus import Documents
+from electra.data.cut_vocabulary import counts_in, cut
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError, TokenizerError
@@ -425,6 +426,19 @@ def test_unusable_tokenizer_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(TokenizerError, match=message) as caught:
             Tokenizer.load(tmp_path / name)
         assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_cut_vocabulary_keeps_letters_and_frequent_words(uncased: Tokenizer) -> None:
+    counts = counts_in(["the chef"] * 9 + ["a meal"] * 5, uncased)
+    smaller = cut(uncased, counts, 100)
+    assert smaller.vocab_size == 100 and smaller.specials == uncased.specials
+    for word in ("the chef", "a meal"):
+        assert [smaller.readable(i) for i in smaller.encode(word).ids] == [
+            uncased.readable(i) for i in uncased.encode(word).ids
+        ]
+    assert smaller.specials.unk not in smaller.encode("cooked tri ka").ids, "letters spell the rest"
+    with pytest.raises(ConfigError):
+        cut(uncased, counts, 20)
 
 
 @pytest.mark.slow
