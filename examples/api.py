@@ -75,7 +75,7 @@ def journey(folder: Path) -> dict[str, object]:
 
     model = electra.load(run)
     [detection] = model.detect(["The cat eats the sea."])
-    table = model.table("the cat sees the house .", seed=3)
+    table = electra.show(model, "the cat sees the house .", seed=3)
     vectors = model.embed(["the cat sees the house .", "our teacher likes some bread ."])
 
     frame = pandas.DataFrame(

@@ -21,19 +21,19 @@ from typing import Any
 
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
 _HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
-    "Analysis": "commands.results.analysis",
+    "Analysis": "commands.results.folders",
     "ElectraError": "foundation.errors",
-    "Evaluation": "commands.results.evaluation",
+    "Evaluation": "commands.results.folders",
     "FineTuned": "commands.results.finetuned",
     "Interrupted": "foundation.errors",
     "Model": "commands.results.model",
     "Plan": "commands.parts.estimates",
     "Run": "commands.results.run",
-    "Store": "commands.results.store",
-    "Study": "commands.results.study",
+    "Store": "commands.results.folders",
+    "Study": "commands.results.folders",
     "import_pair": "commands.import_",
     "load": "commands.results.model",
-    "open": "commands.results.open",
+    "open": "commands.results.folders",
     "trust": "foundation.extensions",
 }
 _HOMES |= {  # the rest of the package works without commands/

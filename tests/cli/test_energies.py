@@ -69,12 +69,12 @@ def test_worked_examples_are_held_out_text_and_no_card_quotes_it(run_folder: Pat
         assert any(ids[start : start + len(own)] == own for start in range(len(ids)))
     for card in run_folder.rglob("README.md"):
         assert not any(text in card.read_text() for text in [*texts, "chef"])
-    shown = electra.load(run_folder).table()
+    shown = electra.show(run_folder)
     assert [row["Original"] for row in shown] == [
         store.tokenizer.readable(id_) for id_ in store.tokenizer.encode(texts[0]).ids[1:-1]
     ]
     (run_folder / "examples.json").rename(run_folder / "aside.json")
-    assert [row["Original"] for row in electra.load(run_folder).table()][-1] == store.tokenizer.readable(
+    assert [row["Original"] for row in electra.show(run_folder)][-1] == store.tokenizer.readable(
         store.tokenizer.encode("meal").ids[-2]
     )
     (run_folder / "aside.json").rename(run_folder / "examples.json")

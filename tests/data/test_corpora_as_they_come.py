@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from electra.commands.prepare import prepare
-from electra.commands.results.store import Store
+from electra.commands.results.folders import Store
 from electra.data import sources
 from electra.data.corpus import Documents
 from electra.data.settings import CorpusConfig

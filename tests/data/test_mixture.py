@@ -10,7 +10,7 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.commands.results.store import Store
+from electra.commands.results.folders import Store
 from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.foundation.errors import ConfigError

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import types
@@ -28,8 +30,9 @@ loaded = [name for name in sys.modules if name.startswith("electra.")]
 assert not loaded, loaded
 assert not {"torch", "numpy", "rich", "tokenizers"} & set(sys.modules)
 assert {"pretrain", "Run", "__version__"} <= set(dir(electra))
-print(took)
+assert took < 1, "0.1 s, with room for a busy machine"
 """
+TEXT = "the chef ate the meal"
 
 
 @pytest.fixture(scope="module")
@@ -56,33 +59,24 @@ def tiny() -> electra.Model:
 
 
 def test_importing_electra_imports_no_submodule() -> None:
-    ended = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert float(ended.stdout) < 1.0, "0.1 s, with room for a busy machine"
+    subprocess.run([sys.executable, "-c", QUICK], check=True)
 
 
 def test_every_public_name_can_be_imported() -> None:
     for name in electra.__all__:
         assert getattr(electra, name) is not None
     assert (Path(electra.__file__).parent / "py.typed").exists()
-    with pytest.raises(AttributeError, match=r"'electra' has no attribute 'pretrian'"):
+    with pytest.raises(AttributeError, match="pretrian"):
         _ = electra.pretrian
-
-
-def test_packages_do_not_shadow_public_functions() -> None:
-    import electra.finetuning.settings
-    import electra.laboratory.ablation.plan
-    import electra.laboratory.evaluation.suite
-
-    assert all(callable(getattr(electra, name)) for name in ("ablate", "evaluate", "finetune"))
+    importlib.import_module("electra.finetuning.settings")  # a package does not shadow a function
+    assert callable(electra.finetune)
 
 
 def test_prepare_returns_a_store_with_its_facts(made: dict[str, Any]) -> None:
     store = made["store"]
     assert store.audit["documents_read"] == 225 and store.num_tokens == store.audit["tokens_train"]
-    assert store.tokenizer.vocab_size <= 100
+    assert store.tokenizer.vocab_size <= 100 and str(store.path) in repr(store)
     store.verify()
-    assert "225" not in repr(store) and "<table>" in store._repr_html_()
     assert isinstance(electra.open(store), electra.Store)
 
 
@@ -94,31 +88,37 @@ def test_an_interrupted_run_resumes(made: dict[str, Any]) -> None:
     assert events.count("stopped") == 1 and "resumed" in events and events[-1] == "finished"
     assert run.recipe["training"]["learning_rate"] == 2e-3
     assert run.checkpoints[-1] == 60
-    curve = run.metrics.curve("eval", "auc")
-    assert curve.x == [0, 30, 60] and all(0 <= auc <= 1 for auc in curve.y)
-    assert run.scores["auc"] == curve.y[-1]
-    assert set(run.metrics.frame()["kind"]) == {"train", "eval"}
-    with pytest.raises(electra.ElectraError, match=r"acu.*'auc'"):
-        run.metrics.curve("eval", "acu")
-    assert run.plot("auc").axes[0].get_ylabel() == "auc"
-    assert "finished" in repr(run) and made["page"].read_text().startswith("<!DOCTYPE html>")
+    rows = run.metrics.frame()
+    held_out = rows[rows["kind"] == "eval"]
+    assert list(held_out["step"]) == [0, 30, 60] and held_out["auc"].between(0, 1).all()
+    assert run.scores["auc"] == held_out["auc"].iloc[-1] and set(rows["kind"]) == {"train", "eval"}
+    assert "auc" in repr(run.metrics) and made["page"].read_text().startswith("<!DOCTYPE html>")
+    settings, recorded = made["store"].folder.record["settings"], run.folder.record
+    assert recorded["data"]["unit"] == settings["corpus"]["unit"] == "line"
+    assert recorded["tokenizer"]["vocab_size"] == settings["tokenizer"]["vocab_size"] != 8192
 
 
-def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], example: Any) -> None:
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"training.seed": 2}, r"training\.seed.*1.*2"),
+        ({"training.lerning_rate": 1.0}, r"training\.lerning_rate.*learning_rate"),
+        ({"training.warmup": 2.0}, r"training\.warmup"),
+    ],
+)
+def test_other_settings_are_refused_and_wrong_ones_named(
+    made: dict[str, Any], example: Any, setting: dict[str, float], named: str
+) -> None:
     settings: dict[str, Any] = {"out": made["run"].path, "recipe": "tiny", "budget": "60steps"}
-    with pytest.raises(electra.ElectraError, match=r"training\.seed.*1.*2"):
-        electra.pretrain(made["store"], overrides={**example.SMALL, "training.seed": 2}, **settings)
-    with pytest.raises(electra.ElectraError, match=r"training\.lerning_rate.*learning_rate"):
-        electra.pretrain(made["store"], overrides={"training.lerning_rate": 1.0}, **settings)
-    with pytest.raises(electra.ElectraError, match=r"training\.warmup"):
-        electra.pretrain(made["store"], overrides={"training.warmup": 2.0}, **settings)
+    with pytest.raises(electra.ElectraError, match=named):
+        electra.pretrain(made["store"], overrides={**example.SMALL, **setting}, **settings)
 
 
-def test_the_same_call_resumes_with_an_option_of_the_objective_and_without_the_recipe(
+def test_the_same_call_resumes_without_the_recipe(
     made: dict[str, Any], example: Any, tmp_path: Path, no_figures: None
 ) -> None:
     overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
-    for recipe in ("tiny", None):  # an old run of the default that was "tiny", too
+    for recipe in ("tiny", None):
         run = electra.pretrain(
             made["store"], out=tmp_path / "run", recipe=recipe, budget="2steps", overrides=overrides
         )
@@ -137,8 +137,7 @@ def test_load_returns_a_model_that_detects_and_embeds(made: dict[str, Any]) -> N
     model = electra.load(made["run"])
     assert np.allclose(model.embed("the cat sees the house ."), vectors[:1], atol=1e-6)
     assert not np.array_equal(model.embed("the cat sees the house .", pooling="cls"), vectors[:1])
-    assert model.embed([]).shape == (0, 128)
-    assert len(model.detect([])) == 0
+    assert model.embed([]).shape == (0, 128) and len(model.detect([])) == 0
     out = model.export(made["folder"] / "exported")
     assert np.allclose(out.embed("the cat sees the house ."), vectors[:1], atol=1e-6)
     assert isinstance(electra.open(out), electra.Model)
@@ -154,22 +153,18 @@ def test_finetune_returns_scores_predictions_and_mistakes(made: dict[str, Any]) 
     assert first["p(animal)"] + first["p(person)"] == pytest.approx(1, abs=1e-4)
     assert second.keys() == first.keys()
     wrong = tuned.mistakes()
+    confidence = [row["probability"] for row in wrong]
     assert all(row["gold"] != row["predicted"] for row in wrong)
-    assert [row["probability"] for row in wrong] == sorted(
-        (row["probability"] for row in wrong), reverse=True
-    )
-    rows = [json.loads(line) for line in (tuned.path / "data" / "train.jsonl").read_text().splitlines()]
-    assert len(rows) == 36 and rows[0] == {"text": "the cat sees the house .", "label": "animal"}
+    assert confidence == sorted(confidence, reverse=True)
     again = electra.open(tuned.path)
     assert isinstance(again, electra.FineTuned) and again.scores == tuned.scores
     assert again.mistakes() == wrong
 
 
-def test_the_same_call_is_complete_and_other_rows_are_refused(made: dict[str, Any]) -> None:
+def test_other_rows_and_a_stranger_s_folder_are_refused(made: dict[str, Any]) -> None:
     rows = [{"text": "the cat .", "label": "animal"}, {"text": "the queen .", "label": "person"}]
-    with pytest.raises(RunFolderError) as caught:
+    with pytest.raises(RunFolderError):
         electra.finetune(made["run"], task="classification", data=rows, out=made["tuned"].path)
-    assert caught.value.where == str(made["tuned"].path / "data" / "train.jsonl")
     stranger = made["folder"] / "stranger"
     stranger.mkdir()
     (stranger / "thesis.doc").write_text("years of work")
@@ -196,54 +191,37 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
     assert any("225 read" in line for line, _ in told)
 
 
-TEXT = "the chef ate the meal"
-CHOICES: dict[str, Callable[[electra.Model], object]] = {
-    "scorer: 'language_model'.*'language-model'": (
-        lambda model: model.detect(TEXT, scorer="language_model")  # type: ignore[arg-type]
-    ),
-    "scorer: None": lambda model: model.detect(TEXT, scorer=None),  # type: ignore[arg-type]
-    "threshold: 'a'": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
-    "pooling: 'median'.*'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),  # type: ignore[arg-type]
+WRONG: dict[str, Callable[[Any], object]] = {
+    "scorer: 'language_model'.*'language-model'": lambda model: model.detect(TEXT, scorer="language_model"),
+    "scorer: None": lambda model: model.detect(TEXT, scorer=None),
+    "threshold: 'a'": lambda model: model.detect(TEXT, threshold="a"),
+    "pooling: 'median'.*'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),
     "device: 'gpu'": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
-    "device: None": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
     "backend: 'tf'": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
-    "mask_fraction: .*2": lambda model: model.table(TEXT, mask_fraction=2),
-    "mask_fraction: .*-1": lambda model: model.table(TEXT, mask_fraction=-1),
-    "mask_fraction: .*nan": lambda model: model.table(TEXT, mask_fraction=float("nan")),
-    "mask_fraction: 'a'": lambda model: model.table(TEXT, mask_fraction="a"),  # type: ignore[arg-type]
-    "seed: None": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
-    "seed: 1.5": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
-    r"text: \['a'\]": lambda model: model.table(["a"]),  # type: ignore[arg-type]
-    "text: 3": lambda model: model.table(3),  # type: ignore[arg-type]
+    "mask_fraction: .*2": lambda model: electra.show(model, TEXT, mask_fraction=2),
+    "mask_fraction: .*nan": lambda model: electra.show(model, TEXT, mask_fraction=float("nan")),
+    "mask_fraction: 'a'": lambda model: electra.show(model, TEXT, mask_fraction="a"),  # type: ignore[arg-type]
+    "seed: 1.5": lambda model: electra.show(model, TEXT, seed=1.5),  # type: ignore[arg-type]
+    r"text: \['a'\]": lambda model: electra.show(model, ["a"]),  # type: ignore[arg-type]
+    "dtype: 'int2'.*'float32', 'bfloat16'": lambda model: model.export("out", dtype="int2"),
+    "recipe: 5": lambda model: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
+    "out: None": lambda model: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
+    "overrides: 5": lambda model: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
+    "processes: 'x'": lambda model: electra.pretrain("t", out="run", processes="x"),  # type: ignore[arg-type]
+    "budget: 60": lambda model: electra.extend("run", budget=60),  # type: ignore[arg-type]
+    "probe: no probe named 'geometr'": lambda model: electra.analyze("tiny-en", out="a", probe="geometr"),
+    "a: ": lambda model: electra.prepare({"a": [], "b": "t"}, out="o", mix_exponent=0.5),
 }
 
 
-@pytest.mark.parametrize("said", CHOICES)
-def test_a_wrong_argument_is_one_line(said: str, tiny: electra.Model) -> None:
-    with pytest.raises(electra.ElectraError, match=f"^{said}"):
-        CHOICES[said](tiny)
-
-
-WRONG: dict[str, Callable[[], object]] = {
-    "recipe: 5": lambda: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
-    "out: None": lambda: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
-    "overrides: 5": lambda: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
-    "5: no such key": lambda: electra.pretrain("texts", out="run", overrides={5: 5}),  # type: ignore[dict-item]
-    "processes: 'x'": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
-    "sizes: 5": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
-    "budget: 60": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
-    "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probe="geometr"),
-    "a: ": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_exponent=0.5),
-}
-
-
-@pytest.mark.parametrize("said", WRONG)
-def test_a_wrong_argument_of_a_function_is_one_line(
-    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("named", WRONG)
+def test_a_wrong_argument_is_named_and_nothing_is_written(
+    named: str, tiny: electra.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(electra.ElectraError, match=f"^{said}"):
-        WRONG[said]()
+    with pytest.raises(electra.ElectraError) as caught:
+        WRONG[named](tiny)
+    assert re.match(named, str(caught.value)) and "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -251,12 +229,8 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.foundation.config import convert
-    from electra.foundation.options import as_name, checked_path
-
     monkeypatch.setenv("HOME", str(made["folder"]))
-    assert as_name("~/store") == str(checked_path("~/store")) == str(made["folder"] / "store")
-    assert convert(Path, "~/store", "out") == made["folder"] / "store"
+    assert electra.Store("~/store").path == made["folder"] / "store"
     with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: "):
         electra.pretrain("~/nowhere", out="~/other", overrides={"training.steps": 1})
     assert not Path("~").exists()
@@ -265,25 +239,9 @@ def test_the_home_folder_is_meant_in_every_path(
 def test_no_store_is_prepared_into_a_run_of_another(made: dict[str, Any]) -> None:
     """The run was then refused, with a foreign store in it."""
     run = made["run"].path
-    said = rf"^{run}: .*{made['folder']}/store"
-    with pytest.raises(electra.ElectraError, match=said):
+    with pytest.raises(electra.ElectraError, match=rf"^{run}: .*{made['folder']}/store"):
         electra.pretrain(made["folder"] / "text.txt", out=run)
     assert not (run / "store").exists()
-
-
-def test_a_run_records_how_its_store_was_made(made: dict[str, Any]) -> None:
-    """And not the settings that a corpus would have been prepared with."""
-    settings, recorded = made["store"].folder.record["settings"], made["run"].folder.record
-    assert recorded["data"]["unit"] == settings["corpus"]["unit"] == "line"
-    assert recorded["data"]["heldout"] == settings["corpus"]["heldout"] != 0.005
-    assert recorded["tokenizer"]["vocab_size"] == settings["tokenizer"]["vocab_size"] != 8192
-
-
-@pytest.mark.parametrize("dtype", ["int2", None])
-def test_weights_are_exported_in_named_types_only(dtype: Any, tiny: electra.Model, tmp_path: Path) -> None:
-    with pytest.raises(electra.ElectraError, match=r"^dtype: .*'float32', 'bfloat16', 'float16'"):
-        tiny.export(tmp_path / "out", dtype=dtype)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -294,7 +252,6 @@ def test_weights_are_exported_in_named_types_only(dtype: Any, tiny: electra.Mode
         ([TEXT, None], "text 2"),
         ([TEXT, float("nan")], "text 2"),
         ([TEXT, pd.NA], "text 2"),
-        ([3], "text 1"),
         ([[TEXT]], "text 1"),
         ([b"the chef"], "text 1"),
         (b"the chef", "texts"),
@@ -325,10 +282,6 @@ def test_a_path_of_the_wrong_type_is_one_line(given: Any, tiny: electra.Model) -
         lambda path: list(electra.verify(path)),
         tiny.export,
         lambda path: electra.extend(path, budget="1h"),
-        lambda path: electra.lengthen(path, out="o", length=9),
-        lambda path: electra.deepen(path, out="o", layers=8),
-        lambda path: electra.import_pair(path, out="o"),
-        lambda path: electra.push(path, "me/mine"),
     ):
         with pytest.raises(electra.ElectraError) as caught:
             use(given)
@@ -339,13 +292,12 @@ def test_a_path_of_the_wrong_type_is_one_line(given: Any, tiny: electra.Model) -
 def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its code cells run in order; what a cell ends with shows itself."""
     notebook = json.loads((EXAMPLES / "journey.ipynb").read_text(encoding="utf-8"))
-    assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(
-        notebook["cells"]
-    )
+    cells = notebook["cells"]
+    assert notebook["nbformat"] == 4 and len({cell["id"] for cell in cells}) == len(cells)
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     home = 'tempfile.mkdtemp(prefix="electra-journey-")'
     names: dict[str, Any] = {}
-    for cell in notebook["cells"]:
+    for cell in cells:
         if cell["cell_type"] == "code":
             assert cell["outputs"] == []
             source = "".join(cell["source"]).replace(home, repr(str(tmp_path)))

@@ -21,7 +21,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import Display, display_for
-from electra.commands.results.analysis import Analysis
+from electra.commands.results.folders import Analysis
 from electra.foundation.errors import ConfigError, ElectraError
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice

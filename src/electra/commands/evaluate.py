@@ -21,7 +21,7 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import display_for
 from electra.commands.parts.copies import Copies, print_missing
-from electra.commands.results.evaluation import Evaluation
+from electra.commands.results.folders import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted

@@ -17,7 +17,7 @@ from electra.commands.parts import stores
 from electra.commands.parts.copies import LOCAL, Copies, print_missing
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, is_data_set, source_names
-from electra.commands.results.store import Store
+from electra.commands.results.folders import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.options import as_name, checked_path, optional_name

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.model import Model, load
+from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.visible import decode_argument
+
+if TYPE_CHECKING:
+    from electra.exchange.load import Loaded
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,8 @@ class Show(
 ):
     """Show what the generator and the discriminator do with a sentence: mask, fill in, and detect.
 
-    Prints a table with the columns Original, Masked, Generated, Label and P(replaced).
+    Prints a table with the columns Original, Masked, Generated, Label and P(replaced). Without a generator
+    the text is scored unchanged.
     """
 
     model: Source
@@ -45,16 +53,31 @@ class Show(
     def run(self) -> Rows:
         return self._rows()[1]
 
-    def _rows(self) -> tuple[Model, Rows]:
+    def _rows(self) -> tuple[Loaded | None, Rows]:
+        from electra.inference.examples import COLUMNS, SENTENCE, example_rows
+
         if self.text and os.path.isdir(self.text):
-            raise ConfigError(
-                "is a folder, not a text", where=self.text, fix="Pass a generator as `generator`"
-            )
+            fix = "Pass a generator as `generator`"
+            raise ConfigError("is a folder, not a text", where=self.text, fix=fix)
         if self.text is not None and not self.text.strip():
             raise DataError("no text", fix="Pass a sentence, or omit it")
-        model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
-        rows = model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
-        return model, rows
+        if not 0 < self.mask_fraction <= 1:
+            problem = f"must be above 0 and at most 1, not {self.mask_fraction}"
+            raise ConfigError(problem, key="mask_fraction")
+        discriminator, generator = self._model.pair()
+        if self.generator is not None:
+            discriminator = self._model.network("discriminator")
+            generator = Model(self.generator, device="cpu").network("generator")
+        own_texts = (
+            RunFolder(Path(self._model.source).expanduser()).example_texts() if self.text is None else []
+        )
+        text = next(iter(own_texts), SENTENCE) if self.text is None else decode_argument(self.text)
+        rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
+        return discriminator, Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
+
+    @cached_property
+    def _model(self) -> Model:
+        return self.model if isinstance(self.model, Model) else Model(self.model, device="cpu")
 
     @override
     def main(self) -> int:
@@ -62,10 +85,9 @@ class Show(
 
         from electra.inference.examples import example_table
 
-        model, rows = self._rows()
+        discriminator, rows = self._rows()
         console = Console(highlight=False)
-        scorer = model.pair()[0]
-        threshold = 0.5 if scorer is None else scorer.threshold
+        threshold = 0.5 if discriminator is None else discriminator.threshold
         console.print(example_table(rows, threshold))
         if any(row["P(replaced)"] is not None for row in rows):
             console.print(f"* P(replaced) reaches the threshold, {threshold:g}", style="dim", markup=False)

@@ -20,7 +20,7 @@ from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
-    from electra.commands.results.store import Store
+    from electra.commands.results.folders import Store
     from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.settings import CorpusConfig, TokenizerConfig
     from electra.data.store import TokenStore
@@ -49,7 +49,7 @@ def build(
         RunFolderError: another process is building this store.
         Interrupted: a stop was requested.
     """
-    from electra.commands.results.store import Store
+    from electra.commands.results.folders import Store
     from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.commands.framework.command import Source
-from electra.commands.results.artifact import Artifact
+from electra.commands.results.folders import Artifact
 from electra.commands.results.rows import Rows, records
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Device
-from electra.foundation.options import checked_path
+from electra.foundation.options import Source
 
 if TYPE_CHECKING:
     import pandas
 
     from electra.commands.results.model import Model
-    from electra.exchange.onnx_graph import ExportReport
     from electra.finetuning.predict import Text
 
 
@@ -118,18 +116,6 @@ class FineTuned(Artifact[FinetuningFolder]):
             fix = "Rerun electra finetune to write it"
             raise ConfigError("there is no dev.jsonl with the predictions on dev", where=self.path, fix=fix)
         return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
-
-    def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes an ONNX graph of the saved model to the folder `out`, and compares their outputs.
-
-        `int8` stores the weights as 8-bit integers.
-
-        Raises:
-            ModelError: the outputs differ, or the head cannot be exported; nothing is written.
-        """
-        from electra.finetuning.predict import export_tuned
-
-        return export_tuned(str(self.path), checked_path(out, "out"), int8=int8)
 
     def model(self) -> Model:
         """Returns the saved model, to embed texts or to fine-tune it further."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
-from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from electra.artifacts.model import Dtype, Pooling
-from electra.artifacts.run import RunFolder
-from electra.commands.framework.command import Source
 from electra.commands.framework.display import ProgressOption, display_for
 from electra.commands.parts.shared import Backend
-from electra.commands.results.rows import Rows, each_text, html_card
+from electra.commands.results.rows import each_text
 from electra.foundation.config import convert
-from electra.foundation.errors import AbsentNetwork, ConfigError, DataError
+from electra.foundation.errors import AbsentNetwork, ConfigError
 from electra.foundation.machine import Device
-from electra.foundation.options import as_name, checked_path
+from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +31,18 @@ Network = Literal["discriminator", "generator", "language_model"]
 
 
 class Model:
-    """The networks of a run, a model folder or a model on the hub. Each is loaded when it is first used."""
+    """The networks of a run, a model folder or a model on the hub. Each is loaded when it is first used.
+
+    Args:
+        source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
+        step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
+        average: average the weights of this many checkpoints, the last ones up to `step`, in float64.
+        device: "auto" uses a GPU if there is one.
+        backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
+
+    Raises:
+        ModelError: there is no such model, or the hub cannot be reached.
+    """
 
     def __init__(
         self,
@@ -53,6 +61,7 @@ class Model:
         self.average: int | None = convert(int | None, average, "average")
         self.device: Device = convert(Device, device, "device")
         self.backend: Backend = convert(Backend, backend, "backend")
+        self._networks: dict[Kind, Loaded] = {}
         locate(self.source)
 
     def __fspath__(self) -> str:
@@ -60,6 +69,16 @@ class Model:
             problem = "a checkpoint of a run cannot be passed as a folder"
             raise ConfigError(problem, where=self.source, fix="Export it first")
         return self.source
+
+    def __repr__(self) -> str:
+        at = f" at step {self.step}" * (self.step is not None)
+        at += f", average of {self.average}" * (self.average is not None)
+        shape = f"{self.config.architecture}, {self.config.num_layers} layers of {self.config.hidden_size}"
+        return f"<Model {self.source!r}{at}: {shape}, {self.num_parameters / 1e6:.1f} M parameters>"
+
+    @property
+    def _is_checkpoint(self) -> bool:
+        return self.step is not None or self.average is not None
 
     def network(self, kind: Kind) -> Loaded:
         """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
@@ -84,19 +103,11 @@ class Model:
         return self._networks[kind]
 
     @property
-    def _is_checkpoint(self) -> bool:
-        return self.step is not None or self.average is not None
-
-    @cached_property
-    def _networks(self) -> dict[Kind, Loaded]:
-        return {}
-
-    @property
     def encoder(self) -> Loaded:
         """The network that fine-tuning starts from: the discriminator, if there is one."""
         return self.network("encoder")
 
-    @cached_property
+    @property
     def language_model(self) -> Loaded:
         """The masked language model: the full-size one if there is one, else the generator."""
         return self._full_size_language_model or self.network("generator")
@@ -112,21 +123,6 @@ class Model:
         loaded = load_language_model(locate(self.source))
         return None if loaded is None else loaded.to(pick_device(self.device))
 
-    def scorer(self, scorer: Scorer = "auto") -> Loaded:
-        """Returns the network that `detect` uses.
-
-        "auto": the full-size masked language model if the model comes with one, else the discriminator.
-        Raises AbsentNetwork if the model does not have this network.
-        """
-        from electra.artifacts.model import Scorer
-
-        convert(Scorer, scorer, "scorer")
-        if scorer == "language-model":
-            return self.language_model
-        if scorer == "auto" and self._full_size_language_model is not None:
-            return self._full_size_language_model
-        return self.network("discriminator")
-
     @property
     def config(self) -> EncoderConfig:
         """The shape and architecture of the encoder."""
@@ -136,6 +132,17 @@ class Model:
     def num_parameters(self) -> int:
         """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
+
+    def scorer(self, scorer: Scorer = "auto") -> Loaded:
+        """Returns the network that `detect` uses. Raises AbsentNetwork if the model does not have it."""
+        from electra.artifacts.model import Scorer
+
+        convert(Scorer, scorer, "scorer")
+        if scorer == "language-model":
+            return self.language_model
+        if scorer == "auto" and self._full_size_language_model is not None:
+            return self._full_size_language_model
+        return self.network("discriminator")
 
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
@@ -170,61 +177,17 @@ class Model:
         threshold = convert(float | None, threshold, "threshold")
         return detect_with(self.scorer(scorer), each_text(texts), threshold=threshold)
 
-    def table(
-        self,
-        text: str | None = None,
-        *,
-        seed: int = 1,
-        mask_fraction: float = 0.4,
-        generator: Source | None = None,
-    ) -> Rows:
-        """Returns one row per token: Original, Masked, Generated, Label, P(replaced).
-
-        Some tokens are masked, the generator fills them in, and the discriminator scores the result. Without
-        a generator the text is scored unchanged.
-
-        Args:
-            text: a sentence (None: one from a run's held-out text, or "the chef cooked the meal").
-            seed: for masking and sampling.
-            mask_fraction: the fraction of tokens to mask (at least one token).
-            generator: the model with the generator, if this one has none.
-
-        Raises:
-            AbsentNetwork: there is neither a discriminator nor a generator.
-            ConfigError: `mask_fraction` is not above 0 and at most 1.
-            DataError: `text` is not a string.
-        """
-        from electra.inference.examples import COLUMNS, SENTENCE, example_rows
-
-        if text is None:
-            text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
-        if not isinstance(text, str):
-            raise DataError(f"{shortened(text)} is not text", where="text", fix="Pass one sentence")
-        seed, fraction = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
-        if not 0 < fraction <= 1:
-            raise ConfigError(f"must be above 0 and at most 1, not {fraction}", key="mask_fraction")
-        rows = example_rows(*self.pair(generator), text, seed=seed, mask_fraction=fraction)
-        return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
-
-    def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
-        """Returns the discriminator and the generator, None for a missing one.
-
-        `generator` names another model to take the generator from. Raises AbsentNetwork if both are missing
-        or, with `generator`, if either is.
-        """
-        if generator is not None:
-            return self.network("discriminator"), load(generator, device=self.device).network("generator")
-
-        def load_if_present(kind: Kind) -> Loaded | None:
-            try:
-                return self.network(kind)
-            except AbsentNetwork:
-                return None
-
-        pair = load_if_present("discriminator"), load_if_present("generator")
-        if pair == (None, None):
-            self.network("discriminator")  # raises
-        return pair
+    def pair(self) -> tuple[Loaded | None, Loaded | None]:
+        """Returns the discriminator and the generator, or None. Raises AbsentNetwork without both."""
+        generator = None
+        with suppress(AbsentNetwork):
+            generator = self.network("generator")
+        try:
+            return self.network("discriminator"), generator
+        except AbsentNetwork:
+            if generator is None:
+                raise
+            return None, generator
 
     def embed(
         self,
@@ -248,12 +211,11 @@ class Model:
 
         inputs = list(each_text(texts))
         with display_for(progress) as display:
-            return embed(
-                self.encoder,
-                inputs,
-                pooling,
-                progress=lambda share: display.progress(f"embedding: {share:.0%}", share),
-            )
+
+            def show(share: float) -> None:
+                display.progress(f"embedding: {share:.0%}", share)
+
+            return embed(self.encoder, inputs, pooling, progress=show)
 
     def export(self, out: Source, *, network: Network | None = None, dtype: Dtype = "float32") -> Model:
         """Writes a network as a folder that transformers can load, and returns it as a Model.
@@ -282,17 +244,10 @@ class Model:
         return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph.
+        """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph to the new folder `out`.
 
-        Returns a comparison of the graph's outputs with the model's.
-
-        Args:
-            out: a new folder.
-            int8: whether to store the weights as 8-bit integers.
-
-        Raises:
-            ModelError: the model cannot be exported, or the outputs of the graph differ from the model's;
-                nothing is written.
+        Returns a comparison of the graph's outputs with the model's. `int8` stores weights as 8-bit integers.
+        Raises ModelError if the model cannot be exported, or the outputs differ; nothing is written then.
         """
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
@@ -301,46 +256,5 @@ class Model:
             return export_tuned(self.source, checked_path(out, "out"), int8=int8)
         return write_onnx(self.encoder, checked_path(out, "out"), int8=int8)
 
-    def facts(self) -> list[tuple[str, Any]]:
-        """Returns names and values for display; a value of None is not shown."""
-        config = self.config
-        return [
-            ("kind", self.encoder.kind),
-            ("encoder", config.architecture),
-            ("layers", f"{config.num_layers} of {config.hidden_size}"),
-            ("parameters", f"{self.num_parameters / 1e6:.1f} M"),
-            ("vocabulary", f"{config.vocab_size:,}"),
-            ("labels", ", ".join(self.encoder.labels) or None),
-        ]
 
-    def __repr__(self) -> str:
-        checkpoint = "" if self.step is None else f" at step {self.step}"
-        checkpoint += "" if self.average is None else f", average of {self.average}"
-        facts = ", ".join(f"{name} {value}" for name, value in self.facts() if value is not None)
-        return f"<Model {self.source!r}{checkpoint}: {facts}>"
-
-    def _repr_html_(self) -> str:
-        return html_card(f"Model: {self.source}", [fact for fact in self.facts() if fact[1] is not None])
-
-
-def load(
-    source: Source,
-    *,
-    step: int | None = None,
-    average: int | None = None,
-    device: Device = "auto",
-    backend: Backend = "torch",
-) -> Model:
-    """Returns the model in a run folder or a model folder, or on the hub.
-
-    Args:
-        source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
-        step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
-        average: average the weights of this many checkpoints, the last ones up to `step`, in float64.
-        device: "auto" uses a GPU if there is one.
-        backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
-
-    Raises:
-        ModelError: there is no such model, or the hub cannot be reached.
-    """
-    return Model(source, step=step, average=average, device=device, backend=backend)
+load = Model  # electra.load("runs/mine", step=1000)

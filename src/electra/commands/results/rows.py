@@ -1,9 +1,8 @@
-"""Records that display well: a list of dicts, shown as a table in a notebook."""
+"""Records that display well: a list of dicts, shown as a table."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
@@ -24,27 +23,13 @@ class Rows(list[dict[str, Any]]):
         frame: pandas.DataFrame = library("pandas", "notebook").DataFrame.from_records(list(self))
         return frame
 
-    def columns(self) -> list[str]:
-        """Returns the keys of all rows, in order of appearance."""
-        return list(dict.fromkeys(key for row in self for key in row))
-
     def __repr__(self) -> str:
-        columns, names = self.columns(), [str(name) for name in self.columns()]  # pandas names some 0, 1, ...
-        cells = [[cell(row.get(name)) for name in columns] for row in self[:MAX_ROWS_SHOWN]]
-        widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-        lines = [
-            "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
-            for line in (names, *cells)
-        ]
-        more = [f"... {len(self)} rows"] if len(self) > MAX_ROWS_SHOWN else []
-        return "\n".join([*lines, *more])
-
-    def _repr_html_(self) -> str:
-        columns = self.columns()
-        more = f"<p>{len(self)} rows</p>" if len(self) > MAX_ROWS_SHOWN else ""
-        return (
-            html_table(columns, ([row.get(name) for name in columns] for row in self[:MAX_ROWS_SHOWN])) + more
-        )
+        columns = list(dict.fromkeys(key for row in self for key in row))
+        rows = [[str(name) for name in columns]]  # pandas names some 0, 1, ...
+        rows += [[cell(row.get(name)) for name in columns] for row in self[:MAX_ROWS_SHOWN]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, *([f"... {len(self)} rows"] if len(self) > MAX_ROWS_SHOWN else [])])
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
@@ -87,20 +72,4 @@ def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
 
 def cell(value: object) -> str:
     """Returns a value as text for a table."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns an HTML table. Everything is escaped."""
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def html_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """Returns the display of an object in a notebook: a title and a table of facts."""
-    return f"<b>{html.escape(title)}</b>{html_table(('', ''), facts)}"
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,48 +1,18 @@
-"""A pre-training run: its metrics, its networks, its report."""
+"""A pre-training run: its metrics, its checkpoints, its texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from typing_extensions import override
-
-from electra.artifacts.ledger import Axis, Curve
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.command import Source
-from electra.commands.results.artifact import Artifact
+from electra.commands.results.folders import Artifact, Store
 from electra.commands.results.rows import Rows
 from electra.foundation.config import convert
-from electra.foundation.errors import ConfigError, nearest
-from electra.foundation.machine import library
-from electra.foundation.options import checked_path
-from electra.pages.figures import AXIS_TITLES
+from electra.foundation.options import Source
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from electra.artifacts import Finding
     from electra.commands.results.model import Model
-    from electra.commands.results.store import Store
-
-
-class Metrics(Rows):
-    """The training and evaluation rows of a run: kind, step, tokens, flops, seconds, and each metric."""
-
-    def curve(self, kind: Literal["train", "eval"], key: str, against: Axis = "step") -> Curve:
-        """Returns (x, y) of a metric, such as ("eval", "auc") or ("train", "losses.rtd").
-
-        Raises ConfigError, with the nearest name, for a metric that the run does not have.
-        """
-        convert(Literal["train", "eval"], kind, "kind")
-        convert(Axis, against, "against")
-        rows = [row for row in self if row["kind"] == kind]
-        points = [row for row in rows if row.get(key) is not None and row.get(against) is not None]
-        if not points:
-            known = sorted({name for row in rows for name in row} - {"kind"})
-            raise ConfigError(f"no {kind} metric {key!r}", where="metrics", fix=nearest(key, known))
-        return Curve([float(row[against]) for row in points], [float(row[key]) for row in points])
 
 
 class Run(Artifact[RunFolder]):
@@ -72,13 +42,17 @@ class Run(Artifact[RunFolder]):
         return self.folder.record
 
     @property
-    def metrics(self) -> Metrics:
-        """The logged rows. Steps that were repeated after a resume count once."""
+    def metrics(self) -> Rows:
+        """The logged rows: kind (train or eval), step, tokens, flops, seconds, and each metric.
+
+        Steps that were repeated after a resume count once.
+        """
         ledger = self.folder.ledger()
         points = [("train", point) for point in ledger.train] + [("eval", point) for point in ledger.evals]
         points.sort(key=lambda entry: entry[1].step)
-        return Metrics(
-            {"kind": kind, **{axis: getattr(point, axis) for axis in AXIS_TITLES}, **point.values}
+        axes = ("step", "tokens", "flops", "seconds")
+        return Rows(
+            {"kind": kind, **{axis: getattr(point, axis) for axis in axes}, **point.values}
             for kind, point in points
         )
 
@@ -104,8 +78,6 @@ class Run(Artifact[RunFolder]):
     @property
     def store(self) -> Store | None:
         """The store in the run folder; None if the run was trained on a store elsewhere."""
-        from electra.commands.results.store import Store
-
         return Store(self.folder.store.path) if self.folder.store.exists() else None
 
     def load(self, *, step: int | None = None, average: int | None = None) -> Model:
@@ -129,17 +101,10 @@ class Run(Artifact[RunFolder]):
         return batch_texts(self.folder, convert(int, step, "step"), store)
 
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
-        """Repeats updates from a checkpoint and compares their results with the log. Writes nothing.
+        """Repeats `steps` updates from a checkpoint and compares their results with the log. Writes nothing.
 
-        It starts from the newest intact checkpoint that is followed by `steps` updates.
-
-        Args:
-            steps: how many updates to repeat.
-            store: the store that the run was trained on (default: RUN/store if it exists, otherwise the
-                recorded path).
-
-        Returns:
-            A finding for each comparison; its `problem` is empty if the values are equal.
+        It starts from the newest intact checkpoint that is followed by `steps` updates. Returns a finding for
+        each comparison; its `problem` is empty if the values are equal.
 
         Raises:
             ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
@@ -150,31 +115,3 @@ class Run(Artifact[RunFolder]):
         from electra.commands.parts.replay import replay
 
         return replay(self.folder, convert(int, steps, "steps"), store)
-
-    @override
-    def report(self, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
-        """Writes a report to RUN/report.html or `out`, and returns its path.
-
-        The runs in `compare` are shown for comparison.
-        """
-        from electra.pages.run import write_report
-
-        others = [checked_path(other, "compare") for other in compare]
-        return write_report(self.path, None if out is None else checked_path(out, "out"), others)
-
-    def plot(self, key: str, against: Axis = "tokens") -> Figure:
-        """Returns a matplotlib figure of a held-out metric ("auc") or a training metric ("losses.rtd").
-
-        Raises ConfigError for a metric that the run does not have, or if matplotlib is not installed.
-        """
-        matplotlib = library("matplotlib.figure", "report")
-        metrics = self.metrics
-        held_out = any(row["kind"] == "eval" and key in row for row in metrics)
-        curve = metrics.curve("eval" if held_out else "train", key, against)
-        figure: Figure = matplotlib.figure.Figure(figsize=(6, 3.5), layout="constrained")
-        axes = figure.add_subplot()
-        axes.plot(curve.x, curve.y, marker="o" if held_out else "")
-        axes.set_xlabel(AXIS_TITLES[against])
-        axes.set_ylabel(key.replace("_", " "))
-        axes.set_title(f"{self.path.name}, {'held out' if held_out else 'training'}")
-        return figure
