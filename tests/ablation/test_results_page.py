@@ -9,7 +9,7 @@ from pathlib import Path
 import fake_study
 import pytest
 
-from electra.commands.results.folders import Study
+from electra.commands.results.run import Study
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation import runner
 from electra.laboratory.ablation.plan import Job, all_jobs

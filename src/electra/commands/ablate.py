@@ -16,7 +16,7 @@ from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
-from electra.commands.results.folders import Study
+from electra.commands.results.run import Study
 from electra.foundation import machine
 from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, nearest

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from electra.artifacts import Folder, open_folder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.store import StoreFolder
-from electra.artifacts.study import StudyFolder
 from electra.commands.results.rows import Rows, cell
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
     from electra.commands.results.model import Model
-    from electra.commands.results.run import Run
     from electra.data.store import TokenStore
     from electra.data.tokenizer import Tokenizer
 
@@ -29,7 +27,7 @@ CLASSES = {  # class of a folder -> class of its result, in electra.commands.res
     "FinetuningFolder": "finetuned.FineTuned",
     "EvaluationFolder": "folders.Evaluation",
     "AnalysisFolder": "folders.Analysis",
-    "StudyFolder": "folders.Study",
+    "StudyFolder": "run.Study",
 }
 
 
@@ -155,50 +153,3 @@ class Analysis(Artifact[AnalysisFolder]):
             for name, record in self.records.items()
             for measure, value in record.get("headline", {}).items()
         )
-
-
-class Study(Artifact[StudyFolder]):
-    """A folder written by `ablate`."""
-
-    FOLDER = StudyFolder
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """The contents of results.json: statistics of each metric, by arm.
-
-        Raises RunFolderError if there is no such file yet.
-        """
-        from electra.foundation import durable
-        from electra.foundation.errors import RunFolderError
-
-        results: dict[str, Any] = durable.read_json(self.folder.results, RunFolderError)
-        return results
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs that have started, by arm and seed."""
-        from electra.commands.results.run import Run
-
-        return [Run(folder) for folder in self.folder.runs() if folder.exists()]
-
-    @property
-    def table(self) -> Rows:
-        """A row for each run: arm, seed, status, step, held-out metrics, task scores, their mean `panel`."""
-        from electra.laboratory.ablation.results import panel_scores
-
-        return Rows(
-            {
-                "arm": str(run.path.relative_to(self.folder.arms).parent),
-                "seed": run.path.name.removeprefix("seed-"),
-                "status": run.status,
-                "step": run.step,
-                **run.scores,
-                **(panel_scores(run.folder) if run.folder.score.is_file() else {}),
-            }
-            for run in self.runs
-        )
-
-    @property
-    def failed(self) -> list[dict[str, Any]]:
-        """The runs that failed, with `job` and `problem`."""
-        return list(self.results.get("failed", []))

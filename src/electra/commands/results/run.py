@@ -1,13 +1,16 @@
-"""A pre-training run: its metrics, its checkpoints, its texts."""
+"""Pre-training runs: metrics, checkpoints and texts of one, and the runs of a study."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.run import RunFolder
+from electra.artifacts.study import StudyFolder
 from electra.commands.results.folders import Artifact, Store
 from electra.commands.results.rows import Rows
+from electra.foundation import durable
 from electra.foundation.config import convert
+from electra.foundation.errors import RunFolderError
 from electra.foundation.options import Source
 
 if TYPE_CHECKING:
@@ -115,3 +118,45 @@ class Run(Artifact[RunFolder]):
         from electra.commands.parts.replay import replay
 
         return replay(self.folder, convert(int, steps, "steps"), store)
+
+
+class Study(Artifact[StudyFolder]):
+    """A folder written by `ablate`."""
+
+    FOLDER = StudyFolder
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The contents of results.json: statistics of each metric, by arm.
+
+        Raises RunFolderError if there is no such file yet.
+        """
+        results: dict[str, Any] = durable.read_json(self.folder.results, RunFolderError)
+        return results
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that have started, by arm and seed."""
+        return [Run(folder) for folder in self.folder.runs() if folder.exists()]
+
+    @property
+    def table(self) -> Rows:
+        """A row for each run: arm, seed, status, step, held-out metrics, task scores, their mean `panel`."""
+        from electra.laboratory.ablation.results import panel_scores
+
+        return Rows(
+            {
+                "arm": str(run.path.relative_to(self.folder.arms).parent),
+                "seed": run.path.name.removeprefix("seed-"),
+                "status": run.status,
+                "step": run.step,
+                **run.scores,
+                **(panel_scores(run.folder) if run.folder.score.is_file() else {}),
+            }
+            for run in self.runs
+        )
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The runs that failed, with `job` and `problem`."""
+        return list(self.results.get("failed", []))
