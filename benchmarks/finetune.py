@@ -43,7 +43,7 @@ def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
 
 
 def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
-    from electra.finetuning.runner.all_seeds import finetune
+    from electra.finetuning.runner.finetune import finetune
     from electra.finetuning.settings import Settings
 
     given: dict[str, Any] = {} if arguments.defaults else {

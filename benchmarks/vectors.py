@@ -75,7 +75,7 @@ def loop(model: str, texts: list[str], kind: str, result: Callable[[Any, Any], A
 
 
 def tune(folder: Path, texts: list[str]) -> str:
-    from electra.finetuning.runner.all_seeds import finetune
+    from electra.finetuning.runner.finetune import finetune
     from electra.finetuning.settings import Settings
 
     rows = [json.dumps({"text": text, "label": str(len(text) > 100)}) for text in texts[:400]]

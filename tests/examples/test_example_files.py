@@ -20,8 +20,8 @@ from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner.tuned_model import FinetunedModel
-from electra.finetuning.runner.tuning import run_model
+from electra.finetuning.runner.finetuned_model import FinetunedModel
+from electra.finetuning.runner.prepared import run_model
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
 from electra.foundation.errors import ModelError

@@ -35,4 +35,4 @@ def regression_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def every_step_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.finetuning.runner.one_seed.log_interval", lambda total: 1)
+    monkeypatch.setattr("electra.finetuning.runner.train_seed.log_interval", lambda total: 1)

@@ -14,9 +14,9 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
+from electra.finetuning.runner.finetuned_model import FinetunedModel
+from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.runner.saved_model import config_values
-from electra.finetuning.runner.tuned_model import FinetunedModel
-from electra.finetuning.runner.tuning import Finetuning
 
 RATE, STEPS, WARMUP = 2e-3, 20, 2
 

@@ -28,11 +28,11 @@ from electra.exchange.load import load
 from electra.finetuning.heads.joint import JointHead
 from electra.finetuning.metrics.squad import squad2_scores
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.defaults import resolve
-from electra.finetuning.runner.one_seed import build_model, train_seed
-from electra.finetuning.runner.tuning import Finetuning, prepare, run_model
+from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.runner.prepared import Finetuning, prepare, run_model
+from electra.finetuning.runner.train_seed import build_model, train_seed
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering

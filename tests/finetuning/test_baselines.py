@@ -13,9 +13,10 @@ import pytest
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import all_seeds, baselines
-from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.over_seeds import compare_with_baselines
+from electra.finetuning.runner import baselines
+from electra.finetuning.runner import finetune as runner
+from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.runner.summary import compare_with_baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import ConfigError, DataError
@@ -143,7 +144,7 @@ def test_baselines_are_scored_once_and_reported(
 def test_the_frozen_baseline_pools_as_the_frozen_head_does(
     pooling: str | None, modern_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (all_seeds, baselines):  # the pooling in an encoder's settings
+    for module in (runner, baselines):  # the pooling in an encoder's settings
         monkeypatch.setattr(module, "encoder_pooling", lambda loaded, task: pooling)
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=40)
     settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.0, baselines=True)

@@ -14,8 +14,8 @@ from sklearn.metrics import precision_recall_curve
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.calibration import LOWEST_THRESHOLD, RANGE, f1_threshold, fit_temperature
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Outputs
 from electra.finetuning.tasks.parts.text_class import TextClassification

@@ -14,7 +14,7 @@ import pytest
 from safetensors.torch import load_file
 
 from electra.exchange.weights import digest
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.testing import toy_task

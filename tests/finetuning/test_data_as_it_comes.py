@@ -14,8 +14,8 @@ import pytest
 from electra.commands.framework.main import main
 from electra.data.lines import guess_encoding
 from electra.finetuning.predict import open_predictor, predict
-from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.testing import toy_task

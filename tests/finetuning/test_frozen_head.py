@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DamagedModel, DataError
 from electra.inference.embedding import embed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import toy_questions
 
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.testing import toy_task
 
 SMALL = {"learning_rate": 2e-3, "layer_decay": 0.9, "epochs": 2.0}

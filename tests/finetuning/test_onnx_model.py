@@ -16,7 +16,7 @@ pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 from electra.commands.framework.main import main
 from electra.commands.results.model import Model
 from electra.finetuning.predict import export_tuned, open_predictor
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.onnx_model import FinetunedGraph
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
@@ -130,8 +130,8 @@ def test_a_damaged_task_is_one_line(written: tuple[Path, Path], tmp_path: Path, 
 
 def test_the_joint_head_cannot_be_exported(tmp_path: Path) -> None:
     from electra.finetuning.heads.joint import JointHead
+    from electra.finetuning.runner.finetuned_model import FinetunedModel
     from electra.finetuning.runner.onnx_model import write_tuned
-    from electra.finetuning.runner.tuned_model import FinetunedModel
     from electra.finetuning.tasks import load_task
 
     loaded = Model(toy_task.save_encoder(tmp_path / "model")).encoder

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
+from test_finetune import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.commands.framework.main import main
 from electra.data.rows import open_table
@@ -19,9 +19,9 @@ from electra.data.tables import ReadOptions
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.defaults import resolve
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.text_class import TextClassification

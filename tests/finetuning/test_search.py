@@ -11,8 +11,8 @@ import pytest
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.runner import search as module
-from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.search import neighbours, next_values
 from electra.finetuning.settings import Settings, search_budget
 from electra.foundation.errors import ConfigError, DataError, Interrupted
@@ -97,7 +97,7 @@ def test_a_search_can_be_extended_until_a_seed_is_trained(
 ) -> None:
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr("electra.finetuning.runner.all_seeds.run_seed", lambda *given: 1 / 0)
+        patched.setattr("electra.finetuning.runner.finetune.run_seed", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             finetune(str(modern_folder), wanted(out, data, "2"))
     assert len(FinetuningFolder(out).read_search()["trainings"]) == 2

@@ -14,9 +14,9 @@ import pytest
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
-from electra.finetuning.runner import all_seeds
+from electra.finetuning.runner import finetune as runner
 from electra.finetuning.runner import search as search_module
-from electra.finetuning.runner.all_seeds import finetune, help_finetune, remaining_work
+from electra.finetuning.runner.finetune import finetune, help_finetune, remaining_work
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import RunFolderError
 from electra.foundation.leases import Lease, Leases
@@ -80,8 +80,8 @@ def test_seeds_that_another_process_trains_are_left_to_it(
 ) -> None:
     out = tmp_path / "out"
     made: list[int] = []
-    train = all_seeds.train_seed
-    monkeypatch.setattr(all_seeds, "train_seed", lambda *given: made.append(given[1]) or train(*given))
+    train = runner.train_seed
+    monkeypatch.setattr(runner, "train_seed", lambda *given: made.append(given[1]) or train(*given))
     lease = held(out, "seed 1")
     help_finetune(str(modern_folder), settings(out, data), quiet, lambda: False)
     assert made == [0, 2] and not FinetuningFolder(out).results.exists()

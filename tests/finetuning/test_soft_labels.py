@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from electra.commands.framework.main import main
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.soft_labels import reorder_labels
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task

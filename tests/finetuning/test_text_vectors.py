@@ -14,7 +14,7 @@ import torch
 from electra.artifacts.model import POOLING
 from electra.data.rows import open_table
 from electra.exchange.load import load
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import ConfigError
 from electra.inference.embedding import embed

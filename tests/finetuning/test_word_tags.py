@@ -14,7 +14,7 @@ import pytest
 import tokenizers
 import torch
 from plain_loop import groups_with_decay, losses_of, write_start
-from test_all_seeds import read_tsv, silent, tuning_for
+from test_finetune import read_tsv, silent, tuning_for
 
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
@@ -22,9 +22,9 @@ from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.entities import count_invalid, entities, entity_scores
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.one_seed import build_model, train_seed
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.saved_model import config_values
+from electra.finetuning.runner.train_seed import build_model, train_seed
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.word_tags import TokenizedWords, WordTagging
 from electra.finetuning.windows.features import NO_TARGET, Tokens

@@ -172,7 +172,7 @@ def test_masked_language_models_both_ways(
 @torch.inference_mode()
 def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tmp_path: Path) -> None:
     from electra.finetuning.heads.parts.contract import HeadShape
-    from electra.finetuning.runner.tuned_model import build_head
+    from electra.finetuning.runner.finetuned_model import build_head
     from electra.finetuning.windows.features import Batch
 
     outputs = 2 if kind == "reader" else 3

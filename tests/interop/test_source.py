@@ -23,7 +23,7 @@ from electra.commands.parts.warm_start import initial_models
 from electra.data.hub_files import could_be_hub_name
 from electra.exchange.hub import files_to_upload
 from electra.exchange.load import load
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.foundation import durable
 from electra.model.pair import Pair
 from electra.serving.models import open_models

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from electra.commands.framework.main import main
-from electra.finetuning.runner.one_seed import parameter_groups
+from electra.finetuning.runner.train_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.model.pair import build_pair
 from electra.model.sizes import discriminator_config, generator_config, resolve_size

@@ -16,7 +16,7 @@ import pytest
 import electra
 from electra.artifacts import FinetuningFolder
 from electra.commands.framework.main import main
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.testing import toy_task
 
 TABLE = "number,sentence,label\n7,a fine film,1\n8,my grim town,0\n"

@@ -12,7 +12,7 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.testing import toy_task
 
 TEXT = "(the fine film) can't fail..."

@@ -73,8 +73,8 @@ class Finetune(
 
     @override
     def run(self) -> FineTuned:
-        from electra.finetuning.runner.all_seeds import finetune as train
-        from electra.finetuning.runner.all_seeds import remaining_work
+        from electra.finetuning.runner.finetune import finetune as train
+        from electra.finetuning.runner.finetune import remaining_work
         from electra.pages.finetuning import write_page
 
         model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
@@ -104,7 +104,7 @@ class Finetune(
         return super().main()
 
     def _missing(self) -> list[str]:
-        from electra.finetuning.runner.all_seeds import remaining_work
+        from electra.finetuning.runner.finetune import remaining_work
 
         return remaining_work(self._settings({"train": checked_path(str(self.data), "data")}))
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.windows.features import Tokens

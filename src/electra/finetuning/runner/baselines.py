@@ -36,10 +36,10 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.defaults import encoder_pooling, resolve, separates_texts
-from electra.finetuning.runner.one_seed import build_model
-from electra.finetuning.runner.over_seeds import FROZEN, result_name
-from electra.finetuning.runner.tuned_model import choose_pooling
-from electra.finetuning.runner.tuning import Finetuning, evaluate, prepare, source_of
+from electra.finetuning.runner.finetuned_model import choose_pooling
+from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, source_of
+from electra.finetuning.runner.summary import FROZEN, result_name
+from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation import durable

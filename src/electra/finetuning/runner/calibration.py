@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from electra.finetuning.heads.parts.contract import HeadModule
-from electra.finetuning.runner.tuned_model import FinetunedModel
-from electra.finetuning.runner.tuning import Finetuning, run_model
+from electra.finetuning.runner.finetuned_model import FinetunedModel
+from electra.finetuning.runner.prepared import Finetuning, run_model
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature

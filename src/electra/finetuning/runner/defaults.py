@@ -10,7 +10,7 @@ from electra.artifacts.model import Pooling
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.tuned_model import choose_pooling
+from electra.finetuning.runner.finetuned_model import choose_pooling
 from electra.finetuning.settings import (
     SEARCHABLE,
     ResolvedSettings,

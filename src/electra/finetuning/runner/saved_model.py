@@ -17,11 +17,11 @@ from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.names import Kind
-from electra.finetuning.runner.one_seed import build_model
-from electra.finetuning.runner.over_seeds import FinishedSeed
+from electra.finetuning.runner.finetuned_model import FinetunedModel, has_class
+from electra.finetuning.runner.prepared import Finetuning
+from electra.finetuning.runner.summary import FinishedSeed
 from electra.finetuning.runner.task_file import task_file, task_source
-from electra.finetuning.runner.tuned_model import FinetunedModel, has_class
-from electra.finetuning.runner.tuning import Finetuning
+from electra.finetuning.runner.train_seed import build_model
 from electra.foundation import durable
 from electra.foundation.extensions import HEADS
 from electra.foundation.visible import plural

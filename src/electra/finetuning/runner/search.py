@@ -24,8 +24,8 @@ from typing import Any
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.labelled.splits import split_by_hash
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.one_seed import Stopped, train_seed
-from electra.finetuning.runner.tuning import Finetuning, evaluate
+from electra.finetuning.runner.prepared import Finetuning, evaluate
+from electra.finetuning.runner.train_seed import Stopped, train_seed
 from electra.finetuning.settings import Settings, search_budget, settings_to_search
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable

@@ -22,7 +22,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples, read_texts
 from electra.finetuning.predict import Predictor, open_predictor
-from electra.finetuning.runner.tuning import Finetuning, count_steps
+from electra.finetuning.runner.prepared import Finetuning, count_steps
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens

@@ -22,7 +22,7 @@ from torch import Tensor
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import limit_by_hash
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation.config import build

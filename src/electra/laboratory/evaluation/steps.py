@@ -11,7 +11,7 @@ from typing import Any
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.runner import baselines
-from electra.finetuning.runner.all_seeds import finetune, help_finetune, seed_folders
+from electra.finetuning.runner.finetune import finetune, help_finetune, seed_folders
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.config import build

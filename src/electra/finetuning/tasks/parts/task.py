@@ -20,7 +20,7 @@
 
 A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
 increases whenever a change alters the task's numbers. Padding, batches, seeds, checkpoints and saved folders
-are left to one_seed.py and all_seeds.py, which use only this contract.
+are left to train_seed.py and finetune.py in runner/, which use only this contract.
 """
 
 from __future__ import annotations

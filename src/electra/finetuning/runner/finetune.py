@@ -43,15 +43,7 @@ from electra.finetuning.runner.defaults import (
     resolve,
     with_recorded_defaults,
 )
-from electra.finetuning.runner.one_seed import Stopped, train_seed
-from electra.finetuning.runner.over_seeds import (
-    FinishedSeed,
-    choose_seed,
-    compare_with_baselines,
-    headline,
-    result_name,
-    scores_over_seeds,
-)
+from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate, prepare, source_of
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import load_seed, save_model
 from electra.finetuning.runner.search import search, split_for_search
@@ -61,8 +53,16 @@ from electra.finetuning.runner.soft_labels import (
     unlabelled_digest,
     with_soft_labels,
 )
+from electra.finetuning.runner.summary import (
+    FinishedSeed,
+    choose_seed,
+    compare_with_baselines,
+    headline,
+    result_name,
+    scores_over_seeds,
+)
 from electra.finetuning.runner.task_file import task_source
-from electra.finetuning.runner.tuning import Finetuning, describe_scores, evaluate, prepare, source_of
+from electra.finetuning.runner.train_seed import Stopped, train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from electra.artifacts import checkpoints
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
-from electra.finetuning.runner.tuned_model import FinetunedModel, build_head
-from electra.finetuning.runner.tuning import Finetuning, describe_scores, evaluate
+from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head
+from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import RunFailed

@@ -18,7 +18,7 @@ from electra.exchange.load import Loaded
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.tuned_model import FinetunedModel
+from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens, Windows, batch_of
