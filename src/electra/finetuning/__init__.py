@@ -6,6 +6,6 @@ heads      one file for each head; parts/ has the contract (contract.py) and sha
 labelled   reads labelled data
 windows    converts texts to token ids and batches, and predicted spans back to the text
 metrics    accuracy, F1, correlations; SQuAD's scores; entities
-runner     the data (dataset), all seeds (finetune), the training loop (train_seed), search, baselines, the saved model
+runner     the data (dataset), all seeds (finetune), one seed (train_seed), search, baselines, the saved model
 predict    predicts with a fine-tuned model
 """
