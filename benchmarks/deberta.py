@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import DebertaV2Config, DebertaV2Model
 
 from electra.exchange.configs import read_config
-from electra.exchange.names import from_transformers
+from electra.exchange.weight_names import from_transformers
 from electra.model.deberta import DebertaEncoder
 
 SIZES = {"tiny": (4, 128, 2), "xsmall": (12, 384, 6), "small": (6, 768, 12), "base": (12, 768, 12)}

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.names import Kind
+from electra.exchange.weight_names import Kind
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score

@@ -31,7 +31,6 @@ _HOMES = {  # the modules of names that are not commands; a command's module has
     "Run": "commands.results.run",
     "Store": "commands.results.folders",
     "Study": "commands.results.run",
-    "import_pair": "commands.import_",
     "load": "commands.results.model",
     "open": "commands.results.folders",
     "trust": "foundation.extensions",

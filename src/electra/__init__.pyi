@@ -2,7 +2,6 @@
 from electra.commands.ablate import ablate as ablate
 from electra.commands.analyze import analyze as analyze
 from electra.commands.bench import bench as bench
-from electra.commands.deepen import deepen as deepen
 from electra.commands.detect import detect as detect
 from electra.commands.distil import distil as distil
 from electra.commands.embed import embed as embed
@@ -10,15 +9,11 @@ from electra.commands.evaluate import evaluate as evaluate
 from electra.commands.export import export as export
 from electra.commands.extend import extend as extend
 from electra.commands.finetune import finetune as finetune
-from electra.commands.import_ import import_pair as import_pair
-from electra.commands.lengthen import lengthen as lengthen
-from electra.commands.log import log as log
 from electra.commands.parts.estimates import Plan as Plan
 from electra.commands.plan import plan as plan
 from electra.commands.predict import predict as predict
 from electra.commands.prepare import prepare as prepare
 from electra.commands.pretrain import pretrain as pretrain
-from electra.commands.push import push as push
 from electra.commands.report import report as report
 from electra.commands.results.finetuned import FineTuned as FineTuned
 from electra.commands.results.folders import Analysis as Analysis

@@ -83,15 +83,7 @@ def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
     electra("pretrain", "--store", at["store"], "--out", at["mlm"], *SETTINGS, "--objective.name", "mlm")
     for network in ("discriminator", "generator"):
         electra("export", at["rtd"], "--out", at["exported"] / network, "--network", network)
-    electra(
-        "import",
-        at["exported"] / "discriminator",
-        "--generator",
-        at["exported"] / "generator",
-        "--out",
-        at["imported"],
-    )
-    both = ["--init-discriminator", at["imported"], "--init-generator", at["imported"]]
+    both = ["--init", at["exported"]]
     from_text = ["--corpus", "-", "--data.unit", "line", "--data.heldout", 0.1, "--workers", 1]
     shorter = list(SETTINGS)
     shorter[shorter.index("--training.steps") + 1] = "3"
@@ -127,7 +119,7 @@ def test_a_run_from_trained_weights_says_its_rate_and_size(journey: Journey) -> 
     at = words.index("--training.learning-rate")
     electra(
         *("pretrain", "--store", journey["store"], "--out", journey["gentle"]),
-        *("--init-discriminator", journey["imported"], *words[:at], *words[at + 2 :]),
+        *("--init-discriminator", journey["exported"], *words[:at], *words[at + 2 :]),
     )
     events = [row["message"] for row in journey.events("gentle")]
     assert any(message.startswith("learning rate 0.0001, 0.2 of the recipe's") for message in events)
@@ -172,8 +164,7 @@ def test_export_and_import_change_no_weight(journey: Journey) -> None:
 
     for network in ("discriminator", "generator"):
         copies = [
-            load_file(journey[folder] / network / "model.safetensors")
-            for folder in ("rtd", "exported", "imported")
+            load_file(journey[folder] / network / "model.safetensors") for folder in ("rtd", "exported")
         ]
         assert copies[0].keys() == copies[1].keys() == copies[2].keys()
         assert all(copies[0][name].equal(copy[name]) for copy in copies[1:] for name in copies[0])
@@ -221,7 +212,7 @@ def test_finetune_and_predict(journey: Journey) -> None:
 
 
 def test_everything_made_verifies(journey: Journey) -> None:
-    for made in ("store", "rtd", "mlm", "continued", "exported", "exported/generator", "imported"):
+    for made in ("store", "rtd", "mlm", "continued", "exported", "exported/generator"):
         findings = electra("verify", journey[made]).splitlines()
         assert findings and all(line.startswith("ok ") for line in findings), findings
 

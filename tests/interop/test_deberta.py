@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +23,11 @@ from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.configs import read_config
+from electra.exchange.convert import export
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import load
-from electra.exchange.names import from_transformers
 from electra.exchange.warm_start import load_weights_into
+from electra.exchange.weight_names import from_transformers
 from electra.foundation.config import RECIPES
 from electra.foundation.errors import ModelError
 from electra.model import flops
@@ -36,6 +39,7 @@ from electra.testing import toy
 from electra.training.recipe import make_recipe, read_recipe
 
 TOLERANCE = 1e-5
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "from_pickle.py")
 LENGTH = 75  # more than a block of distances
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 3}
 V3 = {
@@ -155,7 +159,7 @@ def test_masked_language_models_both_ways(
     assert (
         load(tmp_path / "given", "generator").logits(ids, document_ids)[real] - expected
     ).abs().max() <= TOLERANCE
-    electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
+    export(load(tmp_path / "given", "generator"), tmp_path / "ours" / "generator", "x")
     again = loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
     logits = again(input_ids=ids, attention_mask=real.long()).logits[real]
     assert (logits - expected).abs().max() <= TOLERANCE
@@ -275,7 +279,7 @@ def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokeni
             rel_embeddings=layers.get_rel_embedding(),
         )  # fmt: skip
     assert (loaded.encoder(ids, document_ids=document_ids) - queries)[real].abs().max() <= TOLERANCE
-    electra.import_pair(tmp_path, out=tmp_path / "ours")
+    export(load(tmp_path, "generator"), tmp_path / "ours" / "generator", "x")
     again = load(tmp_path / "ours" / "generator", "generator")
     assert again.config == loaded.config and again.config.mask_decoder
     assert torch.equal(again.logits(ids, document_ids), loaded.logits(ids, document_ids))
@@ -296,7 +300,7 @@ def test_a_published_pair_is_trained_further(uncased: Tokenizer, tmp_path: Path)
             assert torch.allclose(network.logits(hidden), loaded.logits(ids, document_ids), atol=TOLERANCE)
 
 
-def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_pair_as_microsoft_publishes_it_is_converted(uncased: Tokenizer, tmp_path: Path) -> None:
     """Pickles of both networks in one folder, whose config.json describes the discriminator."""
     tensors = with_both_heads(tmp_path / "given", uncased)
     (tmp_path / "given" / WEIGHTS).unlink()
@@ -305,7 +309,8 @@ def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_pa
     small = {name: tensor for name, tensor in small.items() if not name.startswith("mask_predictions")}
     small["deberta.embeddings.position_embeddings.weight"] = torch.randn(80, 24)
     torch.save(small, tmp_path / "given" / "pytorch_model.generator.bin")
-    electra.import_pair(tmp_path / "given", out=tmp_path / "pair", allow_pickle=True)
+    words = [sys.executable, EXAMPLE, str(tmp_path / "given"), "--out", str(tmp_path / "pair")]
+    subprocess.run(words, check=True, capture_output=True)
     judge, writer = (load(tmp_path / "pair", kind) for kind in ("discriminator", "generator"))  # type: ignore[arg-type]
     assert (judge.config.num_layers, judge.config.mask_decoder) == (3, False)
     assert (writer.config.num_layers, writer.config.mask_decoder) == (2, True)

@@ -16,7 +16,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import FILES, export_network, write_model
 from electra.exchange.load import load
-from electra.exchange.names import DISCRIMINATOR_OUTPUT
+from electra.exchange.weight_names import DISCRIMINATOR_OUTPUT
 from electra.foundation.errors import ModelError
 from electra.inference.detection import detect
 from electra.model.encoder import Encoder

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from copies import copy_networks, make_included
 from driven import write_corpus
 from safetensors.torch import load_file, save_file
 
@@ -17,7 +18,7 @@ import electra
 from electra.artifacts import included
 from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
-from electra.exchange.hub import files_to_upload
+from electra.exchange.hub import public_files
 from electra.exchange.load import load
 from electra.exchange.quantized import GROUP, dequantize, quantize
 from electra.foundation.errors import ModelError
@@ -34,8 +35,8 @@ def test_a_weight_changes_by_at_most_half_the_step_of_its_row(
     architecture: str, export_pair: ExportPair, tmp_path: Path
 ) -> None:
     given = export_pair(architecture=architecture)[1]
-    electra.import_pair(given, out=tmp_path / "int8", dtype="int8")
-    electra.import_pair(tmp_path / "int8", out=tmp_path / "again")
+    copy_networks(given, tmp_path / "int8", "int8")
+    copy_networks(tmp_path / "int8", tmp_path / "again")
     for network in ("discriminator", "generator"):
         before, after = (load_file(folder / network / WEIGHTS) for folder in (given, tmp_path / "again"))
         assert before.keys() == after.keys()
@@ -127,9 +128,9 @@ def test_a_pair_of_4_bits_is_a_seventh_of_its_size_and_computes_nearly_the_same(
     architecture: str, export_pair: ExportPair, tmp_path: Path
 ) -> None:
     given = export_pair(architecture=architecture)[1]
-    electra.import_pair(given, out=tmp_path / "int4", dtype="int4")
+    copy_networks(given, tmp_path / "int4", "int4")
     assert not [finding for finding in electra.verify(tmp_path / "int4") if finding.problem]
-    electra.import_pair(tmp_path / "int4", out=tmp_path / "again")
+    copy_networks(tmp_path / "int4", tmp_path / "again")
     texts = ["the chef cooked", "the meal"]
     vectors = [electra.load(folder).embed(texts) for folder in (given, tmp_path / "int4", tmp_path / "again")]
     np.testing.assert_array_equal(*vectors[1:])
@@ -144,14 +145,14 @@ def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
     dtype: Dtype, export_pair: ExportPair, tmp_path: Path
 ) -> None:
     given, file = export_pair()[1], INTEGER_WEIGHTS[dtype]
-    electra.import_pair(given, out=tmp_path / "int8", dtype=dtype)
+    make_included.make(given, tmp_path / "int8", "", dtype)
     stored = load_file(tmp_path / "int8" / "discriminator" / file)
     assert stored[TABLE].dtype in (torch.int8, torch.uint8)
     assert len(stored[f"{TABLE}.scale"]) == len(stored[TABLE])
     assert not [name for name in load_file(tmp_path / "int8" / "generator" / file) if TABLE in name]
     assert not (tmp_path / "int8" / "generator" / "tokenizer.json").exists()
     assert not [finding for finding in electra.verify(tmp_path / "int8") if finding.problem]
-    assert main(["import", str(tmp_path / "int8"), "--out", str(tmp_path / "again")]) == 0
+    copy_networks(tmp_path / "int8", tmp_path / "again")
     classes = {
         "discriminator": transformers.ElectraForPreTraining,
         "generator": transformers.ElectraForMaskedLM,
@@ -172,7 +173,7 @@ def test_what_cannot_read_integers_says_so(dtype: Dtype, export_pair: ExportPair
         with pytest.raises((OSError, ValueError)):
             cls.from_pretrained(tmp_path / "int8")
     with pytest.raises(ModelError):
-        files_to_upload(tmp_path / "int8")
+        public_files(tmp_path / "int8", "a/b")
     (tmp_path / "int8" / INTEGER_WEIGHTS[dtype]).rename(
         tmp_path / "int8" / WEIGHTS
     )  # as in an older reader's eyes
@@ -230,7 +231,7 @@ def test_a_model_becomes_included_by_its_folder_alone(
 ) -> None:
     given = export_pair()[1]
     monkeypatch.setattr(included, "MODELS", tmp_path / "models")
-    electra.import_pair(given, out=tmp_path / "models" / "other-en", dtype="int8")
+    make_included.make(given, tmp_path / "models" / "other-en", "", "int8")
     monkeypatch.chdir(tmp_path)
     assert included.included_names() == ["other-en"]
     assert main(["verify", "other-en"]) == 0
@@ -248,7 +249,7 @@ def test_a_model_becomes_included_by_its_folder_alone(
     run = electra.pretrain(
         corpus, out=tmp_path / "run", recipe="continue", budget="1steps", init="other-en", overrides=still
     )
-    electra.import_pair("other-en", out=tmp_path / "copy")
+    copy_networks("other-en", tmp_path / "copy")
     for network in ("discriminator", "generator"):
         before, after = (load_file(folder / network / WEIGHTS) for folder in (tmp_path / "copy", run.path))
         for name, tensor in before.items():

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ElectraError, ModelError
 from electra.model.pair import Pair
 
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "from_pickle.py")
 MakePair = Callable[..., Pair]
 ExportPair = Callable[..., tuple[Pair, Path]]
 
@@ -300,28 +303,21 @@ class Payload:
         return (os.mkdir, (os.environ["PAYLOAD"],))
 
 
-def test_pickles_are_opened_on_request_only_and_run_nothing(
+def test_pickles_are_not_opened(
     published: Callable[..., tuple[Any, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, folder = published()
+    _, folder = published()
     (folder / "model.safetensors").unlink()
-    torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"electra import .* --allow-pickle"):
-        load(folder)
-    assert load(folder, allow_pickle=True).kind == "discriminator"
     monkeypatch.setenv("PAYLOAD", str(tmp_path / "executed"))
+    example = [sys.executable, EXAMPLE, str(folder), "--out", str(tmp_path / "out")]
     for write in (
         lambda f: torch.save({"x": Payload()}, f),
         lambda f: f.write_bytes(pickle.dumps(Payload())),
-        lambda f: f.write_bytes(b"x"),
     ):
         write(folder / "pytorch_model.bin")
-        with pytest.raises(ModelError) as refused:
-            load(folder, allow_pickle=True)
-        assert "weights_only" not in str(refused.value), "nobody is advised to open it all the same"
-    torch.save({"step": 3}, folder / "pytorch_model.bin")
-    with pytest.raises(ModelError):
-        load(folder, allow_pickle=True)
+        with pytest.raises(ModelError, match="safetensors"):
+            load(folder)
+        assert subprocess.run(example, check=False, capture_output=True).returncode != 0
     assert not (tmp_path / "executed").exists()
 
 

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from copies import make_included
 
 import electra
 from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.hub import files_to_upload
+from electra.exchange.convert import export
+from electra.exchange.hub import public_files
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
-from electra.exchange.transfer import export, load_networks, share_encoder
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
 from electra.inference import mlm_detection
 from electra.inference.detection import Span, build_detection, tokenize
@@ -95,11 +96,11 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = PairFolder(tmp_path / "pair")
-    for path, loaded in load_networks(locate("tiny-en"), pair.path).items():
+    for path, loaded in make_included.load_networks(locate("tiny-en"), pair.path).items():
         export(loaded, path, "tiny-en", dtype="float16")
     whole = load_language_model(pair.path)
     folder = pair.language_model.path
-    share_encoder(folder, "discriminator")
+    make_included.share_encoder(folder, "discriminator")
     thin = load_language_model(pair.path)
     assert whole is not None and thin is not None
     assert (folder / WEIGHTS).stat().st_size < 0.1 * (
@@ -115,7 +116,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     )
     for pushed in (pair.path, folder):
         with pytest.raises(ModelError):
-            files_to_upload(pushed)
+            public_files(pushed, "a/b")
     monkeypatch.chdir(folder)
     assert load(".", "generator").tokenizer.digest == whole.tokenizer.digest
     (tmp_path / "link").symlink_to(folder)
@@ -130,10 +131,10 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
 @pytest.mark.slow
 def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -> None:
     pair = PairFolder(tmp_path / "pair")
-    for path, loaded in load_networks(locate("tiny-en"), pair.path).items():
+    for path, loaded in make_included.load_networks(locate("tiny-en"), pair.path).items():
         export(loaded, path, "tiny-en", dtype="float16")
     folder, beside = pair.language_model.path, pair.network("discriminator").path
-    share_encoder(folder, "discriminator")
+    make_included.share_encoder(folder, "discriminator")
     tokens = (beside / TOKENIZER).read_text()
     (beside / TOKENIZER).write_text(tokens.replace('"##ing"', '"##gni"'))
     with pytest.raises(ModelError):

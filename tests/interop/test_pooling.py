@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from electra.artifacts.model import MODULES, POOLING
+from electra.exchange.convert import export
 from electra.exchange.load import Loaded, load
-from electra.exchange.transfer import export
 from electra.foundation.errors import DamagedModel, ModelError
 from electra.inference.embedding import embed
 from electra.testing import small

@@ -15,6 +15,7 @@ import electra
 from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
+from electra.exchange.convert import export
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import load
 from electra.exchange.warm_start import load_main, load_weights_into
@@ -175,7 +176,7 @@ def test_masked_language_models_are_generators(  # noqa: PLR0917
     assert (loaded.logits(ids, torch.where(real, 0, -1))[real] - expected).abs().max() <= TOLERANCE
     assert load(tmp_path / "given", "encoder").kind == "generator"
 
-    electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
+    export(load(tmp_path / "given", "generator"), tmp_path / "ours" / "generator", "x")
     kept = tmp_path / "ours" / "generator"
     assert (
         load(kept, "generator").logits(ids, torch.where(real, 0, -1))[real] - expected

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import save_file
 
 import electra
+from electra.exchange.convert import export
 from electra.exchange.load import load, read_tensors
 from electra.exchange.onnx_graph import write_onnx
 from electra.exchange.onnx_session import load_onnx
-from electra.exchange.transfer import export
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError

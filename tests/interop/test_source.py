@@ -15,13 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from copies import copy_networks
 
 import electra
-from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
 from electra.commands.parts.warm_start import initial_models
 from electra.data.hub_files import could_be_hub_name
-from electra.exchange.hub import files_to_upload
+from electra.exchange.convert import export
+from electra.exchange.hub import public_files
 from electra.exchange.load import load
 from electra.finetuning.runner.finetune import finetune
 from electra.foundation import durable
@@ -168,8 +169,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     settings = toy_task.settings(tmp_path / "tuned", tmp_path, "classification", head="linear", epochs=1)
     finetune("tiny-en", settings, lambda _: None)
-    for file in files_to_upload(tmp_path / "tuned"):
-        durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
+    publish_to(tmp_path / "pushed", tmp_path / "tuned")
     assert 'electra.predict(name, "new.csv")' in (tmp_path / "pushed" / "README.md").read_text()
     [here] = open_models([str(tmp_path / "pushed")])
     assert here.predict(["a good film"])[0]["label"] == "yes"
@@ -186,9 +186,9 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_pushed_run_can_be_loaded_completely(tmp_path: Path) -> None:
     pair, text = tmp_path / "pair", "The chef cooked the castle."
-    electra.import_pair(MODELS / "tiny-en", out=pair)
-    for file in files_to_upload(pair):
-        durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
+    copy_networks("tiny-en", pair)
+    export(electra.load("tiny-en").language_model, pair / "language_model", "tiny-en")
+    publish_to(tmp_path / "pushed", pair)
     with served(tmp_path / "pushed") as hub:
         [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
     back, here = electra.load(folder), electra.load(pair)
@@ -197,8 +197,14 @@ def test_a_pushed_run_can_be_loaded_completely(tmp_path: Path) -> None:
     assert back.table(text) == here.table(text)
     assert initial_models(folder, None, None) == (folder, folder)
     assert not [finding for finding in electra.verify(folder) if finding.problem]
-    again, cards = [file.name for file in files_to_upload(Path(folder))], {"README.md"}
-    assert again == [file.name for file in files_to_upload(pair) if file.path.name not in cards]
+    again = [file.name for file in public_files(Path(folder), "a/b")]
+    assert again == [file.name for file in public_files(pair, "a/b") if not file.name.endswith(CARD)]
+
+
+def publish_to(out: Path, source: Path) -> None:
+    for file in public_files(source, "owner/model"):
+        content = file.content
+        durable.commit_file(out / file.name, content.read_bytes() if isinstance(content, Path) else content)
 
 
 def test_a_pushed_graph_can_be_loaded_completely(tmp_path: Path) -> None:
@@ -217,7 +223,7 @@ def test_a_model_without_safetensors_is_a_one_line_error(
     (tmp_path / "pair" / "discriminator" / "model.safetensors").unlink()
     [message] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
     assert message.startswith("owner/model: no model.safetensors on the hub.")
-    assert "electra import owner/model --allow-pickle --out FOLDER" in message
+    assert "from_pickle" in message
 
 
 def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

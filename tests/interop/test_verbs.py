@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
-from electra.exchange.card import Card
-from electra.exchange.huggingface import export_network
+from electra.exchange.convert import export
 from electra.exchange.load import load, load_language_model
-from electra.exchange.transfer import export
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -152,115 +147,21 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     assert not (tmp_path / "new").exists()
 
 
-def test_import_makes_a_pair_out_of_published_files(
-    tmp_path: Path, uncased: Tokenizer, capsys: Capture
-) -> None:
-    """As published: pickles, a tokenizer of vocab.txt and a flag, no digest."""
-    torch.manual_seed(0)
-    config = transformers.ElectraConfig(
-        vocab_size=uncased.vocab_size, hidden_size=128, num_hidden_layers=2, num_attention_heads=2
-    )
-    models = {
-        "d": transformers.ElectraForPreTraining(config).eval(),
-        "g": transformers.ElectraForMaskedLM(config).eval(),
-    }
-    for name, model in models.items():
-        (tmp_path / name).mkdir()
-        model.config.save_pretrained(tmp_path / name)
-        torch.save(model.state_dict(), tmp_path / name / "pytorch_model.bin")
-        (tmp_path / name / "vocab.txt").write_bytes(uncased.files()["vocab.txt"])
-        (tmp_path / name / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    argv = [
-        "import",
-        str(tmp_path / "d"),
-        "--generator",
-        str(tmp_path / "g"),
-        "--out",
-        str(tmp_path / "pair"),
-    ]
-    assert "--allow-pickle" in fails(capsys, *argv) and not (tmp_path / "pair").exists()
-    assert main([*argv, "--allow-pickle"]) == 0
-    assert "discriminator, 2 layers of 128, vocabulary" in capsys.readouterr().out
-    ids = torch.randint(5, 100, (2, 9))
-    for name, kind in (("d", "discriminator"), ("g", "generator")):
-        loaded = load(tmp_path / "pair", kind)  # type: ignore[arg-type]
-        with torch.inference_mode():
-            assert (loaded.logits(ids) - models[name](ids).logits).abs().max() <= 1e-5
-    assert main(["verify", str(tmp_path / "pair")]) == 0
-    assert main(["import", str(tmp_path / "pair"), "--out", str(tmp_path / "again")]) == 0
-    for name in ("discriminator", "generator"):
-        one, other = (tmp_path / pair / name / "model.safetensors" for pair in ("pair", "again"))
-        assert one.read_bytes() == other.read_bytes()
-    config.architectures = ["ElectraForSequenceClassification"]
-    transformers.ElectraForSequenceClassification(config).save_pretrained(tmp_path / "c")
-    uncased.save(tmp_path / "c")
-    capsys.readouterr()
-    assert "this is a classifier, not a pre-trained network" in fails(
-        capsys, "import", tmp_path / "c", "--out", tmp_path / "other"
-    )
-
-
-def test_import_of_a_run_keeps_what_its_language_model_is(
-    export_pair: ExportPair, tmp_path: Path, capsys: Capture
-) -> None:
+def test_export_of_a_run_keeps_what_its_language_model_is(export_pair: ExportPair, tmp_path: Path) -> None:
     _, run = export_pair("law")
-    named_by = replace(load(run, "generator"), threshold=0.2)
-    export(named_by, run / "language_model", run)
+    export(replace(load(run, "generator"), threshold=0.2), run / "language_model", run)
     (run / "run.toml").write_text('[objective]\nname = "rtd_mlm"\n')
     metrics = {"mlm_accuracy": 0.4, "best_f1_threshold": 0.3}
     row = {"kind": "eval", "step": 3, "metrics": metrics}
     (run / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    assert main(["import", str(run), "--out", str(tmp_path / "pair")]) == 0
+    for network in ("discriminator", "generator", "language_model"):
+        words = ["export", str(run), "--network", network, "--out", str(tmp_path / "pair" / network)]
+        assert main(words) == 0
+        card = (tmp_path / "pair" / network / "README.md").read_text()
+        assert f"# law-{network.replace('_', '-')}\n" in card and "| mlm_accuracy | 0.4 |" in card
     kept = load_language_model(tmp_path / "pair")
     assert kept is not None and kept.threshold == 0.2
     assert load(tmp_path / "pair").threshold == 0.3, "which the run measured"
-    for network in ("discriminator", "generator", "language-model"):
-        card = (tmp_path / "pair" / network.replace("-", "_") / "README.md").read_text()
-        assert f"# law-{network}\n" in card and "| mlm_accuracy | 0.4 |" in card
-
-
-@pytest.mark.parametrize("family", ["Bert", "Roberta"])
-def test_a_pickled_encoder_is_converted_as_advised(
-    family: str, tmp_path: Path, uncased: Tokenizer, capsys: Capture
-) -> None:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32}
-    config = getattr(transformers, f"{family}Config")(
-        vocab_size=uncased.vocab_size, pad_token_id=uncased.specials.pad, **sizes
-    )
-    model = getattr(transformers, f"{family}Model")(config).eval()
-    pickled(model, tmp_path / "given", uncased)
-    message = fails(capsys, "embed", tmp_path / "given", "the chef")
-    advised = re.search(r"electra (import \S+ --allow-pickle --out) FOLDER", message)
-    assert advised and main([*advised[1].split(), str(tmp_path / "made")]) == 0
-    assert f"{tmp_path / 'made'}  encoder, 2 layers of 24" in capsys.readouterr().out
-    ids = torch.randint(5, 100, (2, 9))
-    with torch.inference_mode():
-        ours = load(tmp_path / "made", "encoder").encoder(ids)
-        assert (ours - model(ids).last_hidden_state).abs().max() <= 1e-5
-    assert main(["embed", str(tmp_path / "made"), "the chef"]) == 0
-    assert (
-        main(["export", str(tmp_path / "made"), "--out", str(tmp_path / "half"), "--dtype", "float16"]) == 0
-    )
-    assert transformers.ElectraModel.from_pretrained(tmp_path / "half").dtype == torch.float16
-
-
-def test_errors_do_not_suggest_importing_a_pickle_that_import_refuses(
-    tmp_path: Path, uncased: Tokenizer, capsys: Capture
-) -> None:
-    config = transformers.ElectraConfig(
-        vocab_size=uncased.vocab_size, hidden_size=24, num_hidden_layers=1, num_attention_heads=3,
-        architectures=["ElectraForSequenceClassification"],
-    )  # fmt: skip
-    pickled(transformers.ElectraForSequenceClassification(config), tmp_path / "given", uncased)
-    message = fails(capsys, "embed", tmp_path / "given", "the chef")
-    assert "pytorch_model.bin" in message and "electra import" not in message and "save_pretrained" in message
-
-
-def pickled(model: Any, folder: Path, tokenizer: Tokenizer) -> None:
-    model.config.save_pretrained(folder)
-    tokenizer.save(folder)
-    torch.save(model.state_dict(), folder / "pytorch_model.bin")
 
 
 def test_export_writes_what_there_is(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
@@ -282,18 +183,6 @@ def test_export_of_a_fine_tuning_says_where_its_folder_is(tmp_path: Path, capsys
         message = fails(capsys, "export", source, "--out", tmp_path / "new")
         assert f"{tuning / 'model'}: " in message and "already" in message and "--format onnx" in message
     assert not (tmp_path / "new").exists()
-
-
-def test_import_takes_two_of_one_pair(
-    export_pair: ExportPair, tmp_path: Path, cased: Tokenizer, capsys: Capture
-) -> None:
-    pair, folder = export_pair()
-    assert pair.auxiliary is not None
-    export_network(tmp_path / "cased", pair.auxiliary, cased, Card("x", "generator"))
-    assert "different tokenizers" in fails(
-        capsys, "import", folder, "--generator", tmp_path / "cased", "--out", tmp_path / "out"
-    )
-    assert not (tmp_path / "out").exists()
 
 
 def test_verify_says_what_is_damaged(export_pair: ExportPair, capsys: Capture, tmp_path: Path) -> None:

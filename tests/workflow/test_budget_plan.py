@@ -10,6 +10,9 @@ import electra
 from electra.commands.framework.main import main
 from electra.commands.parts.estimates import Plan, PlanOption, at_size, duration
 from electra.commands.parts.recipes import compose
+from electra.exchange.convert import export
+from electra.exchange.load import load
+from electra.exchange.longer import lengthen
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.training.experience import expected, runs
 from electra.training.recipe import make_recipe, read_recipe
@@ -83,7 +86,8 @@ def test_a_dry_run_writes_nothing(
 def test_a_dry_run_starts_from_the_model_given(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    electra.lengthen("tiny-en", out=tmp_path / "longer", length=1024)
+    for network in ("discriminator", "generator"):
+        export(lengthen(load("tiny-en", network), 1024), tmp_path / "longer" / network, "tiny-en")  # type: ignore[arg-type]
     flags = [
         "--init",
         str(tmp_path / "longer"),

@@ -29,9 +29,13 @@ SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
-PICKLE = "pytorch_model.bin"
-GENERATOR_PICKLE = "pytorch_model.generator.bin"  # in DeBERTaV3's repository, next to the discriminator's
-OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot")
+OTHER_WEIGHTS = (
+    "pytorch_model.bin",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.ckpt.index",
+    "rust_model.ot",
+)
 ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
 # Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
@@ -69,7 +73,6 @@ class ModelFolder(Folder):
     onnx = ChildPath(ONNX)  # the graph, in a folder without weights
     task = ChildPath(TASK)  # the task of a fine-tuned model
     pooling = ChildPath(POOLING)  # how token states become a vector of the text; other programs may omit it
-    pickle = ChildPath(PICKLE)
 
     @property
     def weights(self) -> Path:

@@ -17,7 +17,7 @@ from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
+from electra.foundation.options import OnCommandLine, Source, TrackerName, as_name, optional_name
 
 if TYPE_CHECKING:
     from electra.training.recipe import Recipe
@@ -62,6 +62,8 @@ class Distil(
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's). It includes the
     teacher's forward passes.
     """
+    track: TrackerName | None = None
+    """Send the measurements to this experiment tracker too, as in electra pretrain."""
     overrides: Annotated[
         Mapping[str, Any] | None,
         Sections(

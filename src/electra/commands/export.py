@@ -1,4 +1,4 @@
-"""The command `electra export`; folders and graphs are written by `electra.exchange`."""
+"""The command `electra export`; folders and graphs are written, and published, by `electra.exchange`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing_extensions import override
 
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.display import display_for
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
+    from electra.exchange.hub import PublicFile
     from electra.exchange.load import Loaded
 
 
@@ -26,17 +28,18 @@ class Export(
     examples=(
         "electra export runs/mine --out exported",
         "electra export runs/reviews --format onnx --int8 --out graph",
+        "electra export runs/mine --push me/my-encoder --private",
     ),
 ):
-    """Export a network of a run as a Hugging Face model folder, or any model as an ONNX graph."""
+    """Export a network as a Hugging Face model folder, any model as an ONNX graph, or publish a model."""
 
     model: Source
-    """A run folder, a model folder or a hub name; with --format onnx also a fine-tuned model, whose subfolder
-    model/ is a Hugging Face folder already.
+    """A run folder, a model folder or a hub name; with --format onnx or --push also a fine-tuned model, whose
+    subfolder model/ is a Hugging Face folder already.
     """
     _: KW_ONLY
-    out: Source
-    """The folder to write. It must be new, or contain only an exported model."""
+    out: Source | None = None
+    """The folder to write. It must be new, or contain only an exported model. Not needed with --push."""
     network: Literal["discriminator", "generator", "language_model"] | None = None
     """The network to export (default: the discriminator, or the only network). language_model: the full-size
     masked language model that electra detect prefers, if there is one, else the generator.
@@ -44,7 +47,7 @@ class Export(
     dtype: Dtype = "float32"
     """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and about a
     seventh of the size (matrices whose width is no multiple of 64 keep 8 bits), which only electra reads;
-    electra import makes a float32 copy of them.
+    exporting such a folder makes a float32 copy.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned
@@ -58,19 +61,41 @@ class Export(
     """Average the weights of the run's last N checkpoints (with --step: of the last N up to that step)
     (default: no averaging).
     """
+    push: str | None = None
+    """Publish on the Hugging Face Hub, as owner/name: what was written to --out, or, without --out, all
+    networks of MODEL (a run's generator in generator/, its milestones as branches step-N), with their cards.
+    Absolute paths are removed; run.toml is not sent.
+    """
+    private: bool = False
+    """If the repository of --push is new, make it private."""
+    revision: str = "main"
+    """The branch that --push writes to."""
 
     @override
     def run(self) -> Path:
         return self._export()[0]
 
     def _export(self) -> tuple[Path, str, Loaded | None]:
-        """Writes the export; returns the folder, a comparison, and the network whose notes are to be shown.
+        """Exports and publishes; returns the folder, a comparison, and the network whose notes are shown.
 
         The comparison is that of an ONNX graph with the model, else "". The network is None for an ONNX
         graph, unless checkpoints were averaged.
         """
+        if self.out is None and self.push is None:
+            raise ConfigError("required", key="out")
+        written = checked_path(self.model, "model"), "", None
+        result = written if self.out is None else self._write(checked_path(self.out, "out"))
+        if self.push is not None:
+            from electra.exchange.hub import publish
+
+            files = self._public_files(result[0])
+            with display_for(self.progress) as display:
+                display.say(publish(files, self.push, private=self.private))
+                display.say("note: add the licence and the language to the model card there")
+        return result
+
+    def _write(self, out: Path) -> tuple[Path, str, Loaded | None]:
         model = load(self.model, step=self.step, average=self.average, device="cpu")
-        out = checked_path(self.out, "out")
         if self.format == "onnx":
             if self.network in ("generator", "language_model") or self.dtype != "float32":
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
@@ -82,6 +107,11 @@ class Export(
             raise ConfigError(what, key="int8", fix="Add `format=onnx`, or use `dtype=int8`")
         return out, "", model.write(out, self.network, self.dtype)
 
+    def _public_files(self, folder: Path) -> list[PublicFile]:
+        from electra.exchange.hub import public_files
+
+        return public_files(folder, self.push or "", self.revision)
+
     @override
     def main(self) -> int:
         out, comparison, network = self._export()
@@ -89,6 +119,21 @@ class Export(
             sys.stderr.writelines(f"note: {note}\n" for note in network.notes)
         sys.stdout.write(f"{comparison}\n{out}\n" if comparison else f"{out}\n")
         return 0
+
+    @override
+    def preview(self) -> None:
+        """List what --push would upload of MODEL, without writing or uploading anything."""
+        with display_for(self.progress) as display:
+            files = self._public_files(checked_path(self.model, "model"))
+            for file in files:
+                display.say(f"{file.branch}: {file.name} ({_size(file)})")
+            display.say(f"{len(files)} files; nothing was uploaded")
+
+
+def _size(file: PublicFile) -> str:
+    content = file.content
+    count = content.stat().st_size if isinstance(content, Path) else len(content)
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
 export = function(Export)

@@ -12,7 +12,7 @@ from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
 from electra.data.settings import CACHE_GB
-from electra.foundation.options import Source, optional_name
+from electra.foundation.options import Source, TrackerName, optional_name
 
 if TYPE_CHECKING:
     from electra.training.recipe import Recipe
@@ -62,6 +62,8 @@ class Pretrain(
     """
     init_generator: Source | None = None
     """Start from this model's generator (default: random initialization)."""
+    track: TrackerName | None = None
+    """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
 
     @property
     @override

@@ -11,7 +11,7 @@ from typing import Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, Pooling
-from electra.exchange.names import Kind
+from electra.exchange.weight_names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.model.sizes import MAX_SIZE, EncoderConfig

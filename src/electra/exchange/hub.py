@@ -1,4 +1,4 @@
-"""Publishes models on the hub: selects the files of a folder, removes private paths and uploads them.
+"""Publishes models on the hub: only model files, without paths of this machine.
 
 A run becomes one repository: the discriminator at the top level, the generator and a masked language model in
 subfolders, and each milestone in the same layout on its own branch, step-00001000.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from electra.artifacts import open_folder
 from electra.artifacts.finetuning import FinetuningFolder
@@ -27,6 +27,7 @@ from electra.artifacts.model import (
     TASK,
     TOKENIZER,
     TOKENIZER_FILES,
+    VOCABULARY_JSON,
     WEIGHTS,
     ModelFolder,
 )
@@ -36,55 +37,32 @@ from electra.exchange.pooling import SENTENCE_FILES
 from electra.exchange.verify import require_undamaged
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, ModelError
-from electra.foundation.progress import Say, quiet
 
 MAIN = "main"
-STEP_FILES = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # files of a step of sentence-transformers
-MODEL_FILES = (  # files of a model folder to upload, by name or pattern
+PUBLISHED = (  # names or patterns of the files that leave the machine
     *(CONFIG, CARD, WEIGHTS, SHARDS, "model-*-of-*.safetensors", HEAD, TASK, MODULES, POOLING),
     *(ONNX, f"{ONNX}.data", durable.MANIFEST, *TOKENIZER_FILES, *SENTENCE_FILES),
-    *(f"[0-9]_*/{name}" for name in STEP_FILES),
+    *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
 )
-VERBATIM = {
-    TOKENIZER,
-    "vocab.json",
-}  # uploaded unchanged: their strings are tokens, which may look like paths
+VERBATIM = (TOKENIZER, VOCABULARY_JSON)  # their strings are tokens, which may look like paths
 QUOTED_PATH = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
 
-@dataclass(frozen=True)
-class UploadFile:
-    """One file of a branch to upload."""
+class PublicFile(NamedTuple):
+    """One file to upload: its branch, its path there, and its content (a local path, if unchanged)."""
 
     branch: str
     name: str
-    """Its path in the repository."""
-    path: Path
-
-    @property
-    def size(self) -> int:
-        """The size of the local file in bytes."""
-        return self.path.stat().st_size
-
-    def content(self, repo: str) -> bytes | Path:
-        """Returns the file's path or, for a card or JSON with paths of this machine, cleaned content.
-
-        `repo` is the name from which the code in a card loads the model. Raises ModelError for damaged JSON.
-        """
-        if self.name.endswith(CARD):
-            return clean_card(self.path.read_text(encoding="utf-8"), repo, self.name, self.branch).encode()
-        if self.path.suffix == ".json" and self.path.name not in VERBATIM:
-            original = durable.read_json(self.path, ModelError)
-            cleaned = without_paths(original)
-            if cleaned != original:
-                return json.dumps(cleaned, indent=2, ensure_ascii=False).encode()
-        return self.path
+    content: bytes | Path
 
 
-def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
+def public_files(source: Path, repo: str, revision: str = MAIN) -> list[PublicFile]:
     """Returns the files to upload of a run, a pair of networks, a fine-tuning or a model folder.
 
-    `revision` is the branch for them; milestones have branches of their own.
+    Args:
+        source: the folder.
+        repo: the repository, from which the code in the cards loads the model.
+        revision: the branch; milestones have branches of their own.
 
     Raises:
         RunFolderError: there is no such folder, or electra did not write it.
@@ -96,142 +74,113 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     if isinstance(folder, FinetuningFolder):
         folder = folder.model
     if isinstance(folder, ModelFolder):
-        return list(_model_files(folder, revision, ""))
+        return list(_model_files(folder, repo, revision, ""))
     if not isinstance(folder, PairFolder):
         fix = "Pass a run, a model folder or a fine-tuning"
         raise ModelError(f"not a model (the folder's kind: {folder.KIND})", where=source, fix=fix)
     if not folder.finished_networks():
-        fix = "Let the run finish, or export a checkpoint and push the export: electra export"
+        fix = "Let the run finish, or export a checkpoint, and publish the export"
         raise ModelError("the run has no finished network", where=source, fix=fix)
-    files = list(_pair_files(folder, revision))
+    pairs = {revision: folder}
     if isinstance(folder, RunFolder):
-        for _, path in numbered_folders(folder.path / "milestones", "step-"):
-            files += _pair_files(PairFolder(path), path.name)
+        milestones = numbered_folders(folder.path / "milestones", "step-")
+        pairs |= {path.name: PairFolder(path) for _, path in milestones}
+    files: list[PublicFile] = []
+    for branch, pair in pairs.items():
+        for index, name in enumerate(pair.finished_networks()):
+            files += _model_files(pair.network(name), repo, branch, "" if index == 0 else f"{name}/")
+        if pair.language_model.exists():
+            files += _model_files(pair.language_model, repo, branch, f"{pair.language_model.path.name}/")
     return files
 
 
-def _pair_files(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
-    names = pair.finished_networks()
-    for index, name in enumerate(names):
-        yield from _model_files(pair.network(name), branch, "" if index == 0 else f"{name}/")
-    if pair.language_model.exists():
-        yield from _model_files(pair.language_model, branch, f"{pair.language_model.path.name}/")
-
-
-def require_complete(folder: ModelFolder) -> None:
-    """Raises ModelError if only this package can read the network: transformers could not load it."""
+def _model_files(folder: ModelFolder, repo: str, branch: str, prefix: str) -> Iterator[PublicFile]:
+    """Yields the files of a model, except links out of the folder (other than into the hub's cache)."""
     path, is_shared = folder.path.resolve(), folder.shares_encoder_with is not None
     if is_shared or folder.holds_integers:
-        fix = f"Push a complete copy: electra import {path.parent if is_shared else path} --out FOLDER"
         problem = "its encoder is in another folder" if is_shared else "its weights are integers with scales"
-        raise ModelError(problem, where=folder.path, fix=fix)
-
-
-def _model_files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
-    """Yields the files of a model that match MODEL_FILES.
-
-    Links that lead out of the folder are skipped, except those in the hub's cache to its own files.
-    """
-    require_complete(folder)
+        fix = f"Publish a complete copy: electra export {path.parent if is_shared else path} --out FOLDER"
+        raise ModelError(f"{problem}, which only electra reads", where=folder.path, fix=fix)
     require_undamaged(folder)
-    root = folder.path.resolve()
-    allowed = [root, *(parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots")]
-    for path in sorted({path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}):
-        if path.is_file() and any(path.resolve().is_relative_to(root) for root in allowed):
-            yield UploadFile(branch, prefix + path.relative_to(folder.path).as_posix(), path)
+    roots = [path, *(parent.parent / "blobs" for parent in path.parents if parent.name == "snapshots")]
+    for file in sorted({file for pattern in PUBLISHED for file in folder.path.glob(pattern)}):
+        if file.is_file() and any(file.resolve().is_relative_to(root) for root in roots):
+            name, content = file.relative_to(folder.path).as_posix(), _public_content(file)
+            if name == CARD:
+                content = public_card(file.read_text(encoding="utf-8"), repo, prefix, branch).encode()
+            yield PublicFile(branch, prefix + name, content)
 
 
-def clean_card(text: str, repo: str, name: str, branch: str) -> str:
-    """Returns a model card without paths of this machine; its code loads the model from the hub.
+def _public_content(file: Path) -> bytes | Path:
+    if file.suffix != ".json" or file.name in VERBATIM:
+        return file
+    original = durable.read_json(file, ModelError)
+    cleaned = without_paths(original)
+    return file if cleaned == original else json.dumps(cleaned, indent=2, ensure_ascii=False).encode()
 
-    `name` is the card's path in the repository: a card in a subfolder loads the model from there.
-    """
-    subfolder = name.rpartition("/")[0]
+
+def public_card(text: str, repo: str, subfolder: str, branch: str) -> str:
+    """Returns a model card without paths of this machine; its code loads the model from the hub."""
     text = QUOTED_PATH.sub("", text).replace(str(Path.home()) + "/", "")
     text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
-    arguments = {"subfolder": subfolder, "revision": branch if branch != MAIN else ""}
+    arguments = {"subfolder": subfolder.rstrip("/"), "revision": branch if branch != MAIN else ""}
     code = "".join(f', {key}="{value}"' for key, value in arguments.items() if value)
     return text.replace("from_pretrained(name)", f"from_pretrained(name{code})")
 
 
-def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet) -> str:
+def publish(files: list[PublicFile], repo: str, *, private: bool = False) -> str:
     """Uploads `files` to the repository `repo`, creating it if necessary. Returns its URL.
 
-    `private` applies to a new repository. `say` gets a line for each branch.
+    `private` applies to a new repository.
 
     Raises:
         ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached or
             refuses the upload.
-        ModelError: a JSON file is damaged.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi, get_token
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    require_valid_name(repo)
     if not get_token():
         fix = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access"
         raise ConfigError("no access token for the hub", where=repo, fix=fix)
     api = HfApi(library_name="electra")
+    connection_errors: Any = HfHubHTTPError.__bases__  # the HTTP library differs between versions
+    problem, fix = "the hub cannot be reached", "Check the connection, and HF_ENDPOINT"
     try:
         url = api.create_repo(repo, private=private, exist_ok=True)
-        repo = url.repo_id
         for branch in dict.fromkeys(file.branch for file in files):
             if branch != MAIN:
-                api.create_branch(repo, branch=branch, exist_ok=True)
-            branch_files = [file for file in files if file.branch == branch]
-            operations = [
-                CommitOperationAdd(file.name, _payload(file.content(repo))) for file in branch_files
-            ]
-            api.create_commit(repo, operations, commit_message="Upload with electra", revision=branch)
-            say(f"{branch}: {len(branch_files)} files")
-    except HfHubHTTPError as error:
-        raise _upload_error(error, repo) from None
-    except OfflineModeIsEnabled:
-        raise ConfigError("HF_HUB_OFFLINE is set", where=repo, fix="Unset HF_HUB_OFFLINE") from None
-    except Exception as error:
-        http_error = HfHubHTTPError.__bases__[0]  # its HTTP library differs between versions
-        if not isinstance(error, (http_error, OSError)):
-            raise
-        if isinstance(error, OSError) and error.filename:
-            problem = f"cannot be read ({error.strerror})"
-            raise ConfigError(problem, where=error.filename, fix="Rerun the command") from None
-        problem = f"the hub cannot be reached ({type(error).__name__})"
-        raise ConfigError(problem, where=repo, fix="Check the connection, and HF_ENDPOINT") from None
-    return str(url)
-
-
-def require_valid_name(repo: str) -> None:
-    """Raises ConfigError unless `repo` is a valid repository name."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils._validators import validate_repo_id
-
-    try:
-        validate_repo_id(repo)
+                api.create_branch(url.repo_id, branch=branch, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+                for file in files:
+                    if file.branch == branch:
+                        _stage(Path(folder) / file.name, file.content)
+                api.upload_folder(
+                    repo_id=url.repo_id,
+                    folder_path=folder,
+                    revision=branch,
+                    commit_message="Upload with electra",
+                )
+        return str(url)
     except HFValidationError:
-        fix = "Use owner/name, with letters, digits, '-', '_' and '.'"
-        raise ConfigError("invalid repository name", where=repo, fix=fix) from None
+        problem, fix = "invalid repository name", "Use owner/name, with letters, digits, '-', '_' and '.'"
+    except HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        problem = f"the hub refused the upload ({status}{': ' * bool(error.server_message)}"
+        problem += f"{error.server_message or ''})"
+        fix = (
+            "Check the name, and that the token may write there (`hf auth login`); otherwise try again later"
+        )
+    except OfflineModeIsEnabled:
+        problem, fix = "HF_HUB_OFFLINE is set", "Unset HF_HUB_OFFLINE"
+    except connection_errors as error:
+        problem += f" ({type(error).__name__})"
+    raise ConfigError(problem, where=repo, fix=fix)
 
 
-def _payload(content: bytes | Path) -> bytes | str:
-    return str(content) if isinstance(content, Path) else content
-
-
-def _upload_error(error: Any, repo: str) -> ConfigError:
-    status = error.response.status_code if error.response is not None else 0
-    reasons = {
-        401: ("the hub rejected the token", "Log in again with `hf auth login`, or check HF_TOKEN"),
-        403: (
-            "no permission to write to this repository",
-            "Use your own name or organisation, and a token with write access",
-        ),
-        404: ("not found on the hub, or no access", "Check the name"),
-        409: ("the repository was changed by another upload", "Rerun the command"),
-        429: ("too many requests", "Wait a while, then rerun the command"),
-    }
-    details = f"{status}: {error.server_message}" if error.server_message else str(status)
-    default = (
-        f"the hub refused the upload ({details})",
-        "Rerun the command later",
-    )
-    problem, fix = reasons.get(status, default)
-    return ConfigError(problem, where=repo, fix=fix)
+def _stage(path: Path, content: bytes | Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, Path):
+        path.symlink_to(content.resolve())
+    else:
+        path.write_bytes(content)

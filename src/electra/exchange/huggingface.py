@@ -34,9 +34,9 @@ from electra.artifacts.model import (
 )
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
-from electra.exchange.names import Kind, to_transformers
 from electra.exchange.pooling import pooling_files
 from electra.exchange.quantized import BITS, quantize
+from electra.exchange.weight_names import Kind, to_transformers
 from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert

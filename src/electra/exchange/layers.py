@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,8 +16,7 @@ import torch
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import DEFAULT_THRESHOLD
-from electra.exchange.load import Loaded, load_main
-from electra.exchange.transfer import rewrite
+from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, ModelError
 from electra.model.heads import GeneratorHead
@@ -28,38 +26,25 @@ MAX_LAYERS = 1_000
 TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # names in the three encoders
 
 
-def deepen(source: str, out: Path, layers: int) -> list[str]:
-    """Writes a copy of `source` with its layers repeated, `layers` in all. Returns lines for the user.
-
-    The networks of a run go to subfolders, each with its number of layers multiplied by the same factor.
+def deepen(model: Loaded, layers: int) -> Loaded:
+    """Returns the model with its layers repeated in order, `layers` in all.
 
     Raises:
         ConfigError: `layers` is not a multiple of the model's number of layers, or out of range.
-        ModelError: the source is missing or fine-tuned, the repetition would break its order of full and
-            windowed attention, or `out` would replace something else.
-        ElectraError: the errors of `load` and `write_model`.
+        ModelError: the repetition would break the order of full and windowed attention.
     """
-    num_layers = load_main(source).config.num_layers
-    if not 2 * num_layers <= layers <= MAX_LAYERS or layers % num_layers:
-        raise ConfigError(
-            f"must be a multiple of the model's {num_layers}, from {2 * num_layers} to {MAX_LAYERS:,},"
-            f" not {layers:,}",
-            key="layers",
-        )
-    return rewrite(source, out, lambda model: _repeat_layers(model, layers // num_layers))
-
-
-def _repeat_layers(model: Loaded, times: int) -> tuple[Loaded, str]:
-    """Returns the model with its layers repeated, and a description of the change."""
     config = model.config
+    times, rest = divmod(layers, config.num_layers)
+    if times < 2 or rest or layers > MAX_LAYERS:
+        allowed = f"a multiple of the model's {config.num_layers}, above it and at most {MAX_LAYERS:,}"
+        raise ConfigError(f"must be {allowed}, not {layers:,}", key="layers")
     if config.num_layers % config.global_every:
         raise ModelError(
             f"one layer in {config.global_every} attends to all tokens; repeating {config.num_layers} layers"
             " would break that order",
             where=model.folder,
         )
-    layers = [*range(config.num_layers)] * times
-    return _with_layers(model, layers), f"{config.num_layers} to {len(layers)} layers"
+    return _with_layers(model, [*range(config.num_layers)] * times)
 
 
 def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -15,7 +14,6 @@ from electra.artifacts.model import (
     CONFIG,
     HEAD,
     OTHER_WEIGHTS,
-    PICKLE,
     SHARDS,
     SHARED_DIGEST,
     SHARED_TENSORS,
@@ -25,12 +23,12 @@ from electra.artifacts.model import (
 )
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
-from electra.exchange import names, run_folder
+from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, FolderConfig, read_config
-from electra.exchange.names import Kind
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
+from electra.exchange.weight_names import Kind
 from electra.exchange.weights import (
     digest,
     read_safetensors,
@@ -46,7 +44,6 @@ from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder
 from electra.model.sizes import EncoderConfig
 
-_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")  # the forbidden function or class in the unpickler's message
 KIND_PHRASES: dict[Kind, str] = {
     "discriminator": "a discriminator",
     "generator": "a generator (a masked language model)",
@@ -124,7 +121,6 @@ def load(
     *,
     step: int | None = None,
     average: int | None = None,
-    allow_pickle: bool = False,
 ) -> Loaded:
     """Loads a network from a run folder, a model folder or a name on the hub.
 
@@ -137,7 +133,6 @@ def load(
         step: the step of a run's checkpoint.
         average: the number of checkpoints whose weights to average, the last ones up to `step` (None: do not
             average).
-        allow_pickle: also read weights that are stored as a pickle.
 
     Raises:
         AbsentNetwork: the model has no such network.
@@ -152,7 +147,7 @@ def load(
         DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
             skipped.
     """
-    path = locate(source, allow_pickle=allow_pickle)
+    path = locate(source)
     options = [name for name, value in (("step", step), ("average", average)) if value is not None]
     if options and not RunFolder.is_at(path):
         raise ModelError(
@@ -161,7 +156,7 @@ def load(
             fix=f"Omit {' and '.join(f'`{name}`' for name in options)}",
         )
     if not run_folder.holds_networks(path):
-        return load_folder(path, network, allow_pickle=allow_pickle)
+        return load_folder(path, network)
     finished_folder = None if options else run_folder.finished_network(path, network)
     if finished_folder is not None:
         return load_folder(finished_folder, network)
@@ -193,18 +188,12 @@ def load_language_model(path: Path) -> Loaded | None:
     return load_folder(folder.path, "generator") if folder.exists() else None
 
 
-def load_folder(
-    folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False, pickle: str = PICKLE
-) -> Loaded:
+def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     """Loads a folder in the format of transformers or sentence-transformers.
 
     Args:
         folder: the model folder.
         network: see `load`.
-        allow_pickle: also read weights that are stored as a pickle.
-        pickle: the name of the pickle. If it is not the default, it is read even without `allow_pickle`. Its
-            network is then not the one that config.json describes, so the number of layers is taken from the
-            weights.
 
     Raises:
         AbsentNetwork: the model has no such network.
@@ -219,10 +208,10 @@ def load_folder(
     folder_config = read_config(folder)
     config = folder_config.encoder
     text_vector.check(config.hidden_size, folder)
-    weights = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
+    weights = read_tensors(folder)
     if (encoder_folder := ModelFolder(folder).shares_encoder_with) is not None:
         prefix, shared_names = (
-            names.PREFIX[config.architecture],
+            weight_names.PREFIX[config.architecture],
             ModelFolder(folder).record.get(SHARED_TENSORS),
         )
         shared = {
@@ -237,13 +226,11 @@ def load_folder(
         weights = shared | weights
     require_floating_point(weights, folder)
     require_finite(weights, folder)
-    tensors = names.normalise_names(weights, config.architecture, folder_config.position_offset)
+    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
     if not folder_config.decoder_bias and folder_config.kind == "generator":
-        tensors = {names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
+        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     kind = _choose_kind(folder_config, set(tensors), network, folder)
-    tensors, config = names.complete_from_weights(tensors, config, kind)
-    if pickle != PICKLE:
-        config = replace(config, num_layers=names.num_layers(tensors, config.architecture))
+    tensors, config = weight_names.complete_from_weights(tensors, config, kind)
     is_tied = _has_tied_output(folder_config, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(
@@ -251,17 +238,19 @@ def load_folder(
         )
     with torch.device("meta"):  # names and shapes are compared before memory is allocated
         template = _template(build_encoder(config), _head(kind, config, is_tied))
-    state, unused_names = names.from_transformers(tensors, template, config.architecture, kind, folder)
+    state, unused_names = weight_names.from_transformers(tensors, template, config.architecture, kind, folder)
     encoder, head = build_encoder(config), _head(kind, config, is_tied)
     _fill(encoder, _with_prefix(state, "encoder."))
     _fill(head, _with_prefix(state, "head."))
     head_weights = (
-        names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
+        weight_names.finetuned_head(tensors, config.architecture, kind)
+        if head is None and kind != "encoder"
+        else {}
     )
     used_by_head = {
         name
         for ours in head_weights
-        for name in names.transformers_names(f"head.{ours}", config.architecture, kind)
+        for name in weight_names.transformers_names(f"head.{ours}", config.architecture, kind)
     }
     unused_names = [name for name in unused_names if name not in used_by_head]
     require_encoder_used(unused_names, config.architecture, folder)
@@ -343,51 +332,21 @@ def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
     return f"{digest(encoder)} {tokenizer.digest}"
 
 
-def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
-    """Reads the weights of a folder: safetensors, or a pickle if `allow_pickle`. Raises ModelError."""
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Reads the weights of a folder, which must be safetensors. Raises ModelError."""
     model = ModelFolder(folder)
     if (path := model.weights).is_file():
         tensors = read_safetensors(path)
         return dequantize(tensors, path) if model.holds_integers else tensors
     if (index := folder / SHARDS).is_file():
         return read_shards(index)
-    pickle = folder / PICKLE
-    if not pickle.is_file():
-        others = [name for name in OTHER_WEIGHTS if (folder / name).is_file()]
-        fix = "Pass a folder that contains weights"
-        if others:
-            fix = f"Convert {others[0]} to safetensors with transformers"
-        elif ModelFolder(folder).holds_graph:
-            fix = "Pass a folder that contains weights, or use `backend=onnx` to run its ONNX graph"
-        raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
-    if not allow_pickle:
-        fix = (
-            f"Convert it once: electra import {folder} --allow-pickle --out FOLDER"
-            if read_config(folder).kind in run_folder.PRETRAINED
-            else "Save it as safetensors: from_pretrained, then save_pretrained, in transformers"
-        )
-        problem = f"the weights are a pickle ({PICKLE}), which can run code"
-        raise ModelError(problem, where=folder, fix=fix)
-    return read_pickle(pickle)
-
-
-def read_pickle(pickle: Path) -> dict[str, Tensor]:
-    """Reads the weights in a pickle with PyTorch's restricted unpickler. Raises ModelError."""
-    try:
-        # The only torch.load of this package, reached through `electra import --allow-pickle` alone.
-        # With weights_only, the unpickler only makes tensors and plain containers, and calls nothing else.
-        tensors = torch.load(pickle, map_location="cpu", weights_only=True)
-    except Exception as error:  # damage can make the unpickler raise anything
-        # The message is not shown: PyTorch advises loading the file without restrictions.
-        match = _GLOBAL.search(str(error))
-        reason = f"it calls {match[1]}" if match else "damaged"
-        fix = "Do not trust this file: weights never call code" if match else "Download the file again"
-        raise ModelError(f"cannot be read as weights ({reason})", where=pickle, fix=fix) from None
-    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise ModelError(
-            "not a dictionary of tensors", where=pickle, fix="Pass the file that transformers wrote"
-        )
-    return dict(tensors)
+    others = [name for name in OTHER_WEIGHTS if (folder / name).is_file()]
+    fix = "Pass a folder that contains weights"
+    if others:
+        fix = f"Convert {others[0]} to safetensors with transformers, or with examples/from_pickle.py"
+    elif model.holds_graph:
+        fix += ", or use `backend=onnx` to run its ONNX graph"
+    raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
 
 
 def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:
@@ -395,7 +354,7 @@ def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path)
 
     Unused tensors of other heads are allowed.
     """
-    encoder_names = [name for name in unused if name.startswith(names.PREFIX[architecture])]
+    encoder_names = [name for name in unused if name.startswith(weight_names.PREFIX[architecture])]
     if encoder_names:
         more = f" and {len(encoder_names) - 1} more" if encoder_names[1:] else ""
         raise ModelError(
@@ -411,7 +370,7 @@ def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, 
     For "encoder", it is the kind in config.json if the weights have it, or their only kind, or "encoder".
     Raises AbsentNetwork if the weights lack `network`.
     """
-    present_kinds = names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
+    present_kinds = weight_names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
     if network == "encoder":
         kind = folder_config.kind if folder_config.kind in present_kinds else "encoder"
         # Old configurations do not name the class.
@@ -436,7 +395,7 @@ def _has_tied_output(folder_config: FolderConfig, tensors: Mapping[str, Tensor])
 
     As in transformers, weights that contain both override config.json: the two are tied if they are equal.
     """
-    table, decoder = names.table_and_decoder(tensors, folder_config.encoder.architecture)
+    table, decoder = weight_names.table_and_decoder(tensors, folder_config.encoder.architecture)
     if table is None or decoder is None:
         return folder_config.is_tied
     return torch.equal(table, decoder)

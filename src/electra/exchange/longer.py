@@ -16,12 +16,10 @@ The model accepts longer texts but was not trained on any: train it further.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from electra.exchange.load import Loaded
-from electra.exchange.transfer import rewrite
 from electra.foundation.errors import ConfigError
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
@@ -29,21 +27,8 @@ from electra.model.sizes import EncoderConfig
 MAX_LENGTH = 131_072  # tokens; full attention over more does not fit in memory
 
 
-def lengthen(source: str, out: Path, length: int) -> list[str]:
-    """Writes a copy of `source` with positions for `length` tokens to `out`. Returns lines for the user.
-
-    The networks of a run go to subfolders.
-
-    Raises:
-        ConfigError: `length` is out of range.
-        ModelError: the source is missing or fine-tuned, or `out` would replace something else.
-        ElectraError: the errors of `load` and `write_model`.
-    """
-    return rewrite(source, out, lambda model: _with_positions(model, length))
-
-
-def _with_positions(model: Loaded, length: int) -> tuple[Loaded, str]:
-    """Returns the model with positions for `length` tokens, and a description of the change."""
+def lengthen(model: Loaded, length: int) -> Loaded:
+    """Returns the model with positions for `length` tokens. Raises ConfigError if that is out of range."""
     old_config = model.config
     if not old_config.max_positions < length <= MAX_LENGTH:
         raise ConfigError(
@@ -54,19 +39,13 @@ def _with_positions(model: Loaded, length: int) -> tuple[Loaded, str]:
     config = replace(old_config, max_positions=length)
     state = model.encoder.state_dict()
     if old_config.architecture == "modern":
-        config = replace(
-            config, rope_theta=_scaled_rotary_base(old_config, length / old_config.max_positions)
-        )
-        change = f"rotary base {old_config.rope_theta:,.0f} to {config.rope_theta:,.0f}"
+        theta = _scaled_rotary_base(old_config, length / old_config.max_positions)
+        config = replace(config, rope_theta=theta)
     elif (name := "embeddings.positions.weight") in state:
         state[name] = state[name][torch.arange(length) % old_config.max_positions]
-        change = "position table repeated"
-    else:
-        change = f"distances above {old_config.position_span:,} tokens share the last bucket"
     encoder = build_encoder(config)
     encoder.load_state_dict(state)
-    description = f"{old_config.max_positions:,} to {length:,} tokens, {change}"
-    return replace(model, encoder=encoder.eval(), config=config), description
+    return replace(model, encoder=encoder.eval(), config=config)
 
 
 def _scaled_rotary_base(config: EncoderConfig, times: float) -> float:

@@ -20,8 +20,8 @@ from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import FolderConfig, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded
-from electra.exchange.names import Kind
 from electra.exchange.pooling import TextVector, read_text_vector
+from electra.exchange.weight_names import Kind
 from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
 from electra.foundation.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation

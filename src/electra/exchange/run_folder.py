@@ -19,7 +19,7 @@ from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
-from electra.exchange.names import Kind
+from electra.exchange.weight_names import Kind
 from electra.exchange.weights import require_finite
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError

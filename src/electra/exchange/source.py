@@ -7,12 +7,10 @@ from pathlib import Path
 from electra.artifacts.included import included_model
 from electra.artifacts.model import (
     CONFIG,
-    GENERATOR_PICKLE,
     HEAD,
     INTEGER_WEIGHTS,
     MODULES,
     ONNX,
-    PICKLE,
     POOLING,
     SHARDS,
     TASK,
@@ -38,10 +36,8 @@ _FILES = [
 ]
 
 
-def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
+def locate(source: str | Path) -> Path:
     """Returns the folder of the model `source`, downloading it from the hub if it is not a local path.
-
-    With `allow_pickle`, a pickle is downloaded if the repository has no safetensors.
 
     Raises:
         ModelError: there is no such model, or the hub cannot be reached.
@@ -61,10 +57,10 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
             where=source,
             fix="Pass a run folder, a model folder, or a name on the hub (owner/name)",
         )
-    return _fetch(str(source), allow_pickle)
+    return _fetch(str(source))
 
 
-def _fetch(name: str, allow_pickle: bool) -> Path:
+def _fetch(name: str) -> Path:
     folder = download(name, _FILES, ModelError)
     model = ModelFolder(transformer_folder(folder))
     if not model.exists():
@@ -73,10 +69,8 @@ def _fetch(name: str, allow_pickle: bool) -> Path:
         )
     if model.weights.is_file() or (model.path / SHARDS).is_file():
         return folder
-    # Graphs and pickles are large, and not needed if the repository has safetensors.
-    pickles = [PICKLE, GENERATOR_PICKLE] if allow_pickle else []
-    folder = download(name, [*_FILES, ONNX, durable.MANIFEST, *pickles], ModelError)
-    if not allow_pickle and not ModelFolder(folder).holds_graph:
-        fix = f"If it has {PICKLE}, convert it once: electra import {name} --allow-pickle --out FOLDER"
+    folder = download(name, [*_FILES, ONNX, durable.MANIFEST], ModelError)  # graphs are large: only if needed
+    if not ModelFolder(folder).holds_graph:
+        fix = "Convert its weights to safetensors with transformers, or with examples/from_pickle.py"
         raise ModelError(f"no {WEIGHTS} on the hub", where=name, fix=fix)
     return folder

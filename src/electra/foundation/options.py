@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, ElectraError
@@ -16,6 +16,7 @@ MAX_SHOWN_PATH = 200  # characters of a path in an error
 
 Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
+TrackerName = Literal["tensorboard", "trackio", "wandb"]  # of an experiment tracker
 
 
 class OnCommandLine(NamedTuple):

@@ -17,6 +17,7 @@ from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.clock import Costs
@@ -52,6 +53,7 @@ def start(
     name: str = "",
     command: str = "",
     extend: bool = False,
+    track: TrackerName | None = None,
     say: Say = quiet,
     progress: Progress = no_progress,
 ) -> Iterator[Run]:
@@ -66,6 +68,7 @@ def start(
         name: The recipe's name, for the record.
         command: The user's command, for the record.
         extend: Whether to make the run in the folder as long as `recipe` says.
+        track: An experiment tracker that gets the measurements, too.
         say: Called with each message.
         progress: Called with each progress line and the fraction done.
 
@@ -121,7 +124,7 @@ def start(
     run_folder = RunFolder(folder)
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
     lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""
-    rows = run.telemetry.open(run.step, say, progress)
+    rows = run.telemetry.open(run.step, say, progress, track)
     run.evaluated_steps = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:

@@ -9,6 +9,9 @@ from typing import Any
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
+from electra.exchange.trackers import Tracker
+from electra.foundation.errors import reason_of
+from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet, time_left
 
 LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
@@ -23,8 +26,15 @@ class Telemetry:
         self.progress: Progress = no_progress
         self._last_line = 0.0
         self._ledger: Writer | None = None
+        self._tracker: Tracker | None = None
 
-    def open(self, step: int, say: Say = quiet, progress: Progress = no_progress) -> list[dict[str, Any]]:
+    def open(
+        self,
+        step: int,
+        say: Say = quiet,
+        progress: Progress = no_progress,
+        track: TrackerName | None = None,
+    ) -> list[dict[str, Any]]:
         """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
         Rows after `step` move to metrics.cut.jsonl, because their updates will run again.
@@ -33,10 +43,13 @@ class Telemetry:
             step: Finished updates.
             say: Called with each message.
             progress: Called with each progress line and the fraction done.
+            track: An experiment tracker that gets each row, too.
         """
         if not self.is_main:
             return []
         self._say, self.progress = say, progress
+        if track is not None:
+            self._tracker = Tracker(track, RunFolder(self.folder))
         self._ledger = Writer(RunFolder(self.folder).metrics, step)
         return self._ledger.rows
 
@@ -45,6 +58,9 @@ class Telemetry:
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None
 
     def sync(self) -> int:
         """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
@@ -54,6 +70,13 @@ class Telemetry:
         """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
+        if self._tracker is None:
+            return
+        try:
+            self._tracker.log(row)
+        except Exception as error:  # of its library; training goes on without it
+            self._tracker = None
+            self.say(f"warning: the tracker gets nothing more ({reason_of(error)})")
 
     def say(self, line: str) -> None:
         """Sends one line to the caller and to log.txt."""

@@ -15,7 +15,7 @@ from electra.commands.parts.shared import Processes, Workers
 from electra.commands.parts.texts import Corpus, source_names
 from electra.data.settings import CACHE_GB
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, as_name, checked_path
+from electra.foundation.options import Source, TrackerName, as_name, checked_path
 
 if TYPE_CHECKING:
     from electra.commands.parts.train import Inputs
@@ -30,6 +30,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
     out: Source
     overrides: Mapping[str, Any] | None
     store_cache_gb: float = CACHE_GB
+    track: TrackerName | None
 
     @property
     def recipe_source(self) -> Source:
@@ -103,6 +104,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
             workers=self.workers,
             store_cache_gb=self.store_cache_gb,
             processes=self.processes,
+            track=self.track,
             recipe_name=recipe_name,
             settings=settings,
             learning_rate_is_set=learning_rate_is_set(recipe_name, settings),

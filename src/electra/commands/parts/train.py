@@ -31,6 +31,7 @@ from electra.foundation.errors import (
     out_of_memory,
 )
 from electra.foundation.machine import is_distributed, launch_variable
+from electra.foundation.options import TrackerName
 from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
 
@@ -63,6 +64,8 @@ class Inputs:
     """Whether the user set the learning rate, rather than a recipe for random initialization."""
     command: str = ""
     """The command line or Python call, for the record."""
+    track: TrackerName | None = None
+    """The experiment tracker that gets the measurements."""
     extend: bool = False
     """Whether the run in `out` is trained to a larger budget."""
 
@@ -113,6 +116,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> No
         name=inputs.recipe_name,
         command=inputs.command,
         extend=inputs.extend,
+        track=inputs.track,
         say=display.say,
         progress=display.progress,
     )
@@ -131,7 +135,7 @@ def refuse_early(recipe: Recipe, inputs: Inputs) -> None:
     """Checks what would otherwise be found only after the text is encoded.
 
     Raises:
-        ConfigError: there is no such device or size, or the model to start from has another shape.
+        ConfigError: there is no such device, size or tracker, or the model to start from has another shape.
         ModelError: the model to start from cannot be loaded.
     """
     from electra.model.precision import pick_device
@@ -139,6 +143,10 @@ def refuse_early(recipe: Recipe, inputs: Inputs) -> None:
 
     pick_device(recipe.training.device, key="training.device")
     resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
+    if inputs.track is not None:
+        from electra.exchange.trackers import require_tracker
+
+        require_tracker(inputs.track)
     if any(name.startswith("model.") for name in inputs.settings):
         warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
         if warm is not None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from electra.artifacts.model import Scorer
     from electra.exchange.load import Loaded
-    from electra.exchange.names import Kind
     from electra.exchange.onnx_graph import ExportReport
+    from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
     from electra.model.sizes import EncoderConfig
 
@@ -234,7 +234,7 @@ class Model:
 
     def write(self, out: Source, network: Network | None, dtype: Dtype) -> Loaded:
         """Like `export`, but returns the network that was written."""
-        from electra.exchange.transfer import export
+        from electra.exchange.convert import export
         from electra.finetuning.predict import require_pretrained
 
         path, kind = checked_path(out, "out"), convert(Network | None, network, "network")

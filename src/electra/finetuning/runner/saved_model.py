@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
-from electra.exchange.names import Kind
+from electra.exchange.weight_names import Kind
 from electra.finetuning.runner.finetuned_model import FinetunedModel, has_class
 from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.runner.summary import FinishedSeed

@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.names import Kind
+from electra.exchange.weight_names import Kind
 from electra.finetuning.tasks.parts.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError

@@ -318,9 +318,3 @@ def complete_from_weights(
     if kind == "generator":
         return tensors, replace(config, mask_decoder=True, max_positions=len(tensors[positions]))
     return {name: tensor for name, tensor in tensors.items() if name != positions}, config
-
-
-def num_layers(tensors: Mapping[str, Tensor], architecture: str) -> int:
-    """Returns the number of layers, judging by the names of the tensors; at least 1."""
-    stem = re.compile(re.escape(f"{PREFIX[architecture]}{_LAYER_LIST[architecture]}.") + r"(\d+)\.")
-    return 1 + max((int(match[1]) for name in tensors if (match := stem.match(name))), default=0)

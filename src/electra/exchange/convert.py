@@ -1,0 +1,57 @@
+"""Writes loaded models as Hugging Face folders, with the card of the run or model that they come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.model import Dtype
+from electra.artifacts.run import RunFolder
+from electra.exchange.card import Card, card_of_language_model, card_of_run
+from electra.exchange.configs import DEFAULT_THRESHOLD
+from electra.exchange.huggingface import write_model
+from electra.exchange.load import Loaded
+
+
+def export(
+    loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32", summary: str = ""
+) -> None:
+    """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
+
+    `summary` are sentences for the card of a model that was changed, which then shows no metrics. Raises the
+    errors of `write_model`, for example if `out` contains anything but a model.
+    """
+    card = make_card(loaded, Path(out), source)
+    if summary:
+        card = replace(card, summary=summary, metrics={}, recipe="", training={}, audit={})
+    write(loaded, Path(out), card, dtype)
+
+
+def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
+    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`."""
+    write_model(
+        out,
+        loaded.encoder,
+        loaded.head,
+        kind=loaded.kind,
+        labels=loaded.labels,
+        tokenizer=loaded.tokenizer,
+        card=card,
+        dtype=dtype,
+        pooling=loaded.pooling,
+    )
+
+
+def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
+    """Makes the card of a model that is written to `out`, with the run's record if `source` is a run."""
+    run = RunFolder(Path(source).expanduser())
+    if not run.exists():
+        base = str(source) if not run.path.exists() else ""
+        card = Card(out.resolve().name, loaded.kind, base_model=base, output=loaded.output)
+    elif loaded.folder == run.language_model.path:
+        card = card_of_language_model(run.path, None)
+    else:
+        step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
+        card = card_of_run(run.path, loaded.kind, step=step, averaged=loaded.averaged)
+    return card if loaded.threshold == DEFAULT_THRESHOLD else replace(card, threshold=loaded.threshold)
