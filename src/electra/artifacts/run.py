@@ -1,4 +1,4 @@
-"""Run folders, and folders with a pair of networks, as `electra import` writes them."""
+"""Run folders, and folders with a pair of networks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from electra.foundation.errors import ElectraError
 
 LOST_ROWS = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
-PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
+# subfolders of a repository that `electra export --push` fills
+PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)
 
 
 class PairFolder(Folder):
     """One or two model folders: discriminator/, generator/.
 
-    In a repository that `electra push` filled, the discriminator is at the top.
+    In a repository that `electra export --push` filled, the discriminator is at the top.
     """
 
     KIND = "pair of networks"

@@ -1,6 +1,6 @@
 """Opens the networks of a run: the finished ones, or those of a checkpoint.
 
-It also opens a pair of folders outside a run, discriminator/ and generator/, as `electra import` writes it.
+It also opens a pair of folders outside a run, discriminator/ and generator/.
 """
 
 from __future__ import annotations

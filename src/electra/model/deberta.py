@@ -3,7 +3,7 @@
 A post-norm transformer whose attention adds two terms to the product of a query and a key: the product of
 the query with one embedding of their distance (content to position), and that of the key with another
 (position to content). Long distances share buckets. Weight-compatible with transformers' `DebertaV2Model`
-(exchange/names.py maps the names).
+(exchange/weight_names.py maps the names).
 
 No [T, T, D] tensor is built. A block of n queries and all keys have T + n - 1 consecutive distances, so one
 matrix product scores them. The block's part of the scores is a view of that product in which each row begins

@@ -1,6 +1,6 @@
 """The paper's encoder: a post-norm transformer with factorised embeddings (Clark et al. 2020, section 3.1).
 
-Weight-compatible with transformers' `ElectraModel` (exchange/names.py maps the names); here one matrix
+Weight-compatible with transformers' `ElectraModel` (exchange/weight_names.py maps the names); here one matrix
 computes queries, keys and values. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size,
 V vocabulary.
 """

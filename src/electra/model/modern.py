@@ -1,7 +1,7 @@
 """The modern encoder: pre-norm, rotary positions, gated feed-forward, no biases.
 
 Weight-compatible with transformers' `ModernBertModel` (Warner et al. 2024) and exported as such
-(exchange/names.py maps the names), so no remote code is needed. It exists because the paper's
+(exchange/weight_names.py maps the names), so no remote code is needed. It exists because the paper's
 post-norm network spends most of a small budget on a plateau (docs/decisions.md). In our own sizes, every
 layer attends to all tokens; in published models only every third does, and the others attend to a window,
 with another rotary base. Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.

@@ -148,7 +148,7 @@ def refuse_length(length: int, networks: Networks) -> None:
         raise ConfigError(
             f"{length} exceeds the model's {positions} positions",
             key="training.length",
-            fix=f"Use at most {positions}, or lengthen the model with electra lengthen",
+            fix=f"Use at most {positions}, or a model made longer (electra.exchange.longer)",
         )
 
 
