@@ -1,6 +1,6 @@
 """Loading and saving models: Hugging Face folders, runs, the hub, ONNX, experiment trackers.
 
-names         weight names, ours <-> transformers
+weight_names  weight names, ours <-> transformers
 configs       config.json, both ways
 pooling       pooling of token states, as sentence-transformers stores it
 weights       weight files and their digests
@@ -10,12 +10,12 @@ source        finds the folder of a model: a path, an included model or a name o
 run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these
 warm_start    initialises a new run's networks from other weights
-transfer      export and import
+convert       writes loaded models as folders
 layers        adds layers to a trained model, or removes layers and vocabulary
 longer        extends the positions of a trained model
 onnx_graph    exports a network as ONNX
 onnx_session  runs an ONNX export
 hub           publishes on the hub
 verify        checks a folder's files against their recorded digests
-trackers      sends curves to experiment trackers
+trackers      sends measurements to experiment trackers
 """

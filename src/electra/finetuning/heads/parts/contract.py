@@ -63,7 +63,7 @@ class HeadModule(nn.Module):
 
 
 class Head(HeadModule):
-    """A head with dropout, pooling and a last layer `output`; exchange/weight_names.py maps its weights' names."""
+    """A head with dropout, pooling and a last layer `output` (exchange/weight_names.py maps its names)."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__()
