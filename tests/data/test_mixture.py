@@ -153,19 +153,6 @@ def test_corpora_without_any_text_are_refused(tmp_path: Path, capsys: pytest.Cap
             ["en={en}", "de={en}", "--mix-exponent", "0.5"],
             "de: ",
         ),
-        (
-            [
-                "en={en}",
-                "de={de}",
-                "--mix-exponent",
-                "1",
-                "--shard",
-                "0/2",
-                "--tokenizer.source",
-                "tiny-en",
-            ],
-            "--data.mix-exponent",
-        ),
     ],
 )
 def test_wrong_mixtures_are_refused(

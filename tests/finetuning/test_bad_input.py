@@ -276,7 +276,6 @@ def rows(**last: Any) -> list[dict[str, Any]]:
         ({"model": "no/such/model"}, "no/such/model"),
         ({"out": None}, "out"),
         ({"epochs": -1}, "epochs"),
-        ({"epohcs": 1}, "epohcs"),
         ({"task": "clasification"}, "task"),
         ({"max_length": 1000}, "max_length"),
     ],

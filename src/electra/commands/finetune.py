@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from typing_extensions import override
 
@@ -18,29 +18,25 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.session import require_no_other_contents
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.results.finetuned import FineTuned
 from electra.commands.results.rows import records
-from electra.data.hub_files import DATA_SET, load_data_set
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
 from electra.foundation.options import as_name, checked_path
-from electra.foundation.signals import StopRequest
 from electra.foundation.visible import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
 Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
 TABLES = "data"  # the folder in OUT for rows that were passed in Python
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_NO_TEXT = re.compile(r"[\ud800-\udfff]|(?<!\\)\\u0000")  # in JSON
 
 
 @dataclass(frozen=True)
 class Finetune(
     Settings,
-    Copies,
     Command[FineTuned],
     group="Train",
     examples=(
@@ -52,7 +48,7 @@ class Finetune(
 
     Writes the scores, the predictions and the model. Rerun the command to resume; if it already finished with
     the same settings, it shows the saved scores instead of training again. Several processes with the same
-    OUT divide the seeds.
+    OUT share the seeds.
     """
 
     model: Source
@@ -74,64 +70,24 @@ class Finetune(
     @override
     def run(self) -> FineTuned:
         from electra.finetuning.runner.finetune import finetune as train
-        from electra.finetuning.runner.finetune import remaining_work
         from electra.pages.finetuning import write_page
 
         model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
-        if str(self.data).startswith(DATA_SET):
-            rows = tables(hub_splits(str(self.data)))
-            files = {split: table_path(folder, split) for split in rows}
-        elif isinstance(self.data, str | os.PathLike):
-            rows, files = {}, {"train": checked_path(self.data, "data")}
-        else:
-            rows = tables(self.data)
-            files = {split: table_path(folder, split) for split in rows}
-        settings = self._settings(files)
-        with display_for(self.progress) as display, written_tables(rows, folder):
-            with StopRequest() as stop:
-                self.run_copies(folder, display.say, stop, lambda: remaining_work(settings))
-            train(model_name, settings, display.say)
+        rows = {} if isinstance(self.data, str | os.PathLike) else tables(self.data)
+        files = {split: folder / TABLES / f"{split}.jsonl" for split in rows}
+        values = {each.name: getattr(self, each.name) for each in fields(Settings)}
+        values["data"] = files.get("train") or checked_path(cast(Source, self.data), "data")
+        values |= {"out": folder, "dev": self.dev or files.get("dev"), "test": self.test or files.get("test")}
+        with display_for(self.progress) as display, written_tables(rows, files, folder):
+            train(model_name, Settings(**values), display.say)
             with FinetuningFolder(folder).locked():
                 page = write_page(folder)
             display.say(f"report: {page}")
             display.say(f"results: {FinetuningFolder(folder).results}")
         return FineTuned(folder)
 
-    @override
-    def main(self) -> int:
-        if self.missing:
-            return print_missing(self._missing())
-        return super().main()
-
-    def _missing(self) -> list[str]:
-        from electra.finetuning.runner.finetune import remaining_work
-
-        return remaining_work(self._settings({"train": checked_path(str(self.data), "data")}))
-
-    def _settings(self, files: Mapping[str, Path]) -> Settings:
-        values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
-            "data": files["train"],
-            "out": checked_path(self.out, "out"),
-            "dev": self.dev or files.get("dev"),
-            "test": self.test or files.get("test"),
-        }
-        return Settings(**values)
-
 
 finetune = function(Finetune)
-
-
-def hub_splits(name: str) -> dict[str, Table]:
-    """Returns the train, dev and test splits of a data set on the hub, such as its validation_matched."""
-    from electra.finetuning.labelled.splits import SPLIT_NAMES
-
-    data = load_data_set(name, DataError)
-    split_of = {name: split for split, names in SPLIT_NAMES.items() for name in names}
-    splits: dict[str, Table] = {}
-    for each, rows in data.items() if isinstance(data, Mapping) else [("train", data)]:
-        if (split := split_of.get(each.partition("_")[0])) is not None:
-            splits.setdefault(split, rows)
-    return splits
 
 
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
@@ -149,44 +105,39 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     return {split: _lines(records(rows, split), split) for split, rows in splits.items()}
 
 
-def table_path(out: Path, split: str) -> Path:
-    """Returns the file for the rows of a split."""
-    return out / TABLES / f"{split}.jsonl"
-
-
 @contextmanager
-def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
-    """Writes rows to OUT/data, and removes them again if the fine-tuning does not start.
+def written_tables(rows: Mapping[str, bytes], files: Mapping[str, Path], out: Path) -> Iterator[None]:
+    """Writes rows to files in OUT/data, and removes them again if the fine-tuning does not start.
 
     Raises:
         RunFolderError: the folder contains other rows, or something other than a fine-tuning.
     """
     tuning = FinetuningFolder(out)
-    if tables:
+    if rows:
         allowed = (*tuning.ALLOWED_EARLY, TABLES)
         require_no_other_contents(out, tuning.RECORD, with_article(tuning.KIND), allowed)
-    paths = {split: table_path(out, split) for split in tables}
-    paths_to_write = {split: path for split, path in paths.items() if not path.is_file()}
-    for split, path in paths.items():
-        if split not in paths_to_write and path.read_bytes() != tables[split]:
-            fix = "Use the same rows, or another `out`"
-            raise RunFolderError("contains rows other than those passed now", where=path, fix=fix)
+    written: list[Path] = []
     existed, new_folders = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
     try:
-        for split, path in paths_to_write.items():
-            durable.commit_file(path, tables[split])
+        for split, file in files.items():
+            if not file.is_file():
+                written.append(file)
+                durable.commit_file(file, rows[split])
+            elif file.read_bytes() != rows[split]:
+                fix = "Use the same rows, or another `out`"
+                raise RunFolderError("contains rows other than those passed now", where=file, fix=fix)
         yield
     except BaseException as error:
         if tuning.exists() == existed:
-            for path in paths_to_write.values():
-                path.unlink(missing_ok=True)
+            for file in written:
+                file.unlink(missing_ok=True)
             for folder in new_folders:
                 with suppress(OSError):  # not empty
                     folder.rmdir()
         if isinstance(error, DataError):  # name the rows instead of the file they were written to
-            for split, path in paths.items():
-                where = error.where.replace(f"{path}:", f"{split} row ")
-                error.where = where.replace(str(path), f"{split} rows")
+            for split, file in files.items():
+                where = error.where.replace(f"{file}:", f"{split} row ")
+                error.where = where.replace(str(file), f"{split} rows")
         raise
 
 
@@ -198,18 +149,17 @@ def _lines(rows: Sequence[Any], split: str) -> bytes:
 
 def _line(row: Any, where: str) -> str:
     if not isinstance(row, Mapping):
-        fix = "Pass dicts, or a DataFrame"
-        raise DataError(f"{shortened(row)} is not a row", where=where, fix=fix)
+        raise DataError(f"{shortened(row)} is not a row", where=where, fix="Pass dicts, or a DataFrame")
     for column, value in row.items():
         if isinstance(column, tuple):
             fix = "Give each column a single name: frame.columns = ['text', 'label']"
             raise DataError(f"{column!r} is not the name of a column", where=where, fix=fix)
         try:
-            strings = _strings(json.loads(json.dumps({column: value}, default=_plain)))
+            text = json.dumps(value, ensure_ascii=False, default=_plain)
         except (TypeError, ValueError, RecursionError):
             problem = f"column {column!r} has {shortened(value)}, which is not text"
             raise DataError(problem, where=where, fix="Decode it, or omit the column") from None
-        if match := next(filter(None, map(_NO_TEXT.search, strings)), None):
+        if match := _NO_TEXT.search(text):
             problem = f"column {column!r} has the character {match[0]!a}, which is not text"
             raise DataError(problem, where=where, fix="Replace it")
     return json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n"
@@ -222,12 +172,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError
     return None if type(value).__name__ == "NAType" else json_default(value)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yields all strings in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _strings(inner)

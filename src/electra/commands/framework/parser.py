@@ -7,6 +7,7 @@ has it. An underscore is as good as a hyphen, and nothing may be abbreviated.
 from __future__ import annotations
 
 import argparse
+import re
 import typing
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -46,7 +47,7 @@ class RaisingParser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(message.removeprefix("argument "), fix=self.see_help)
+        raise ConfigError(re.sub(r"^argument ([^/: ]+)\S*:", r"\1:", message), fix=self.see_help)
 
     @property
     def see_help(self) -> str:

@@ -50,11 +50,13 @@ def build(
         Interrupted: a stop was requested.
     """
     from electra.commands.results.folders import Store
+    from electra.data.audit import format_rows
     from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
-    check_memory(memory)
+    if memory < 1:
+        raise ConfigError(f"must be at least 1 (megabyte), not {memory}", key="memory")
     source = tokenizer_for(tokenizer)
     with interrupt_on_signal(out):
         build_store(
@@ -67,7 +69,8 @@ def build(
             progress=character_progress(display),
         )
     store = Store(out)
-    print_audit(store, display)
+    for name, value in format_rows(store.audit):
+        display.say(f"{name:<16}{value}")
     entries = store.vocab_size
     if tokenizer.source is None and entries < tokenizer.vocab_size:
         display.say(
@@ -94,26 +97,12 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | Vo
     )
 
 
-def check_memory(megabytes: int) -> None:
-    """Raises ConfigError for an amount of memory below 1 MB."""
-    if megabytes < 1:
-        raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
-
-
 def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
     """Returns the settings of a vocabulary to train, from the section [tokenizer] of a recipe."""
     from electra.data.settings import TokenizerConfig
 
     existing = ("source", "cut_to")  # settings of an existing tokenizer
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in existing})
-
-
-def print_audit(store: Store, display: Display) -> None:
-    """Shows the store's audit, line by line."""
-    from electra.data.audit import format_rows
-
-    for name, value in format_rows(store.audit):
-        display.say(f"{name:<16}{value}")
 
 
 def character_progress(display: Display) -> StageProgress:
