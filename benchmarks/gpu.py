@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contest import HERE, Contender, compare, electra, options, python
+from contest import HERE, Contender, compare, options, python
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -83,11 +83,21 @@ def run_tests(device: str) -> None:
 def train(size: str, length: int, device: str, arguments: argparse.Namespace) -> None:
     """Compares training at one size and length."""
     batch = 2 if device == "cpu" else TOKENS // length
-    shared = ["--batch", batch, "--length", length, "--seconds", arguments.seconds, "--device", device]
-    loop = python(HERE / "transformers_loop.py", "--size", size, "--dropout", 0.1, *shared)
+    shared = ["--length", length, "--seconds", arguments.seconds, "--device", device]
+    loop = python(HERE / "transformers_loop.py", "--size", size, "--dropout", 0.1, "--batch", batch, *shared)
     recipe = "tiny" if size == "tiny" else f"paper-{size}"
-    settings = ["--vocab-size", 30522, "--dropout", 0.1, "--precision", "bf16", *shared]
-    ours = electra("bench", "--recipe", recipe, *settings, "--json")
+    settings = [
+        "--vocab-size",
+        30522,
+        "--dropout",
+        0.1,
+        "--precision",
+        "bf16",
+        "--batch-size",
+        batch,
+        *shared,
+    ]
+    ours = python(HERE / "speed.py", "--recipe", recipe, *settings)
     contenders = [
         Contender("transformers, fp32", [*loop, "--precision", "fp32"]),
         Contender("transformers, bf16", [*loop, "--precision", "bf16"]),
@@ -121,7 +131,7 @@ def packed_ends(rows: int, length: int) -> Tensor:
 
 def attention_row(device: str) -> dict[str, Any]:
     """Returns the milliseconds of attention, forward and backward, for 12 heads of 64 (bf16, no dropout)."""
-    from electra.training.bench import best_of
+    from speed import best_of
 
     results: dict[str, Any] = {}
     for length in (16,) if device == "cpu" else (128, 512):

@@ -3,13 +3,13 @@
     python benchmarks/pretrain.py [--rounds 3] [--seconds 10] [--batch 32] [--length 128] [--device cpu|cuda]
     [--compiled]
 
-Our side is `electra bench`, the other is `transformers_loop.py`; each runs with the paper's dropout of 0.1
+Our side is `speed.py`, the other is `transformers_loop.py`; each runs with the paper's dropout of 0.1
 and without dropout.
 """
 
 from __future__ import annotations
 
-from contest import HERE, Contender, compare, electra, options, python
+from contest import HERE, Contender, compare, options, python
 
 
 def main() -> None:
@@ -25,25 +25,24 @@ def main() -> None:
         help="also run the transformers loop with torch.compile (takes minutes to compile)",
     )
     arguments = parser.parse_args()
-    shared = ["--batch", arguments.batch, "--length", arguments.length]
+    shared = ["--length", arguments.length]
     shared += ["--seconds", arguments.seconds, "--device", arguments.device]
     contenders = []
     for dropout in (0.1, 0.0):
         for precision in ("fp32", "bf16"):
-            settings = ["--precision", precision, "--dropout", dropout, "--size", arguments.size, *shared]
+            settings = ["--precision", precision, "--dropout", dropout, "--size", arguments.size]
+            settings += ["--batch", arguments.batch, *shared]
             reference = python(HERE / "transformers_loop.py", *settings)
             contenders.append(Contender(f"transformers, {precision}, dropout {dropout}", reference))
             if arguments.compiled and precision == "bf16":
                 contenders.append(
                     Contender(f"transformers, bf16, compiled, dropout {dropout}", [*reference, "--compile"])
                 )
-        ours = ["bench", "--recipe", f"paper-{arguments.size}", "--vocab-size", 30522]
-        ours += ["--dropout", dropout, *shared, "--json"]
-        contenders.append(
-            Contender(f"electra, bf16, dropout {dropout}", electra(*ours, "--precision", "bf16"))
-        )
+        ours = [HERE / "speed.py", "--recipe", f"paper-{arguments.size}", "--vocab-size", 30522]
+        ours += ["--batch-size", arguments.batch, "--dropout", dropout, *shared, "--precision", "bf16"]
+        contenders.append(Contender(f"electra, bf16, dropout {dropout}", python(*ours)))
         if arguments.device == "cpu":
-            two = electra(*ours, "--precision", "bf16", "--processes", 2)
+            two = python("-m", "torch.distributed.run", "--nproc-per-node", 2, *ours)
             contenders.append(Contender(f"electra, bf16, 2 processes, dropout {dropout}", two))
     name, baseline = f"pretrain-{arguments.size}-{arguments.length}", "transformers, fp32, dropout 0.1"
     rates = {"rate": "tokens_per_s_median", "unit": "tokens/s", "baseline": baseline}

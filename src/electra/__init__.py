@@ -27,7 +27,6 @@ _HOMES = {  # the modules of names that are not commands; a command's module has
     "FineTuned": "commands.results.finetuned",
     "Interrupted": "foundation.errors",
     "Model": "commands.results.model",
-    "Plan": "commands.parts.estimates",
     "Run": "commands.results.run",
     "Store": "commands.results.folders",
     "Study": "commands.results.run",

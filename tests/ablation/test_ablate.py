@@ -32,6 +32,7 @@ from electra.laboratory.ablation import plan, worker
 from electra.testing import toy
 from electra.training.compilation import encoder_layers
 from electra.training.distributed import World
+from electra.training.estimate import UpdateTime
 from electra.training.run import build_run
 
 JOBS = [plan.Job(arm, 1.0, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]
@@ -409,7 +410,7 @@ def test_a_dry_run_prints_the_cost_and_trains_nothing(
     monkeypatch: pytest.MonkeyPatch,
     scorer: Scorer,
 ) -> None:
-    monkeypatch.setattr("electra.training.rehearsal.seconds_per_step", lambda run: 36.0)
+    monkeypatch.setattr("electra.training.estimate.measure", lambda run: UpdateTime(36.0, 1))
     assert main([*command, "--dry-run", "--jobs", "2"]) == 0
     said = capsys.readouterr().out
     steps = {arm: int(said.partition(f"  {arm}: ")[2].partition(" updates")[0]) for arm in ("mlm", "rtd")}

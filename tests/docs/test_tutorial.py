@@ -59,10 +59,9 @@ def commands(page: str) -> Iterator[tuple[str, list[str]]]:
 @pytest.fixture(autouse=True)
 def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """What --dry-run spends its seconds on."""
-    from electra.training.rehearsal import UpdateTime
+    from electra.training.estimate import UpdateTime
 
-    for room in ("estimate", "rehearsal"):
-        monkeypatch.setattr(f"electra.training.{room}.measure", lambda *_: UpdateTime(0.01, 1))
+    monkeypatch.setattr("electra.training.estimate.measure", lambda *_: UpdateTime(0.01, 1))
 
 
 def follow(

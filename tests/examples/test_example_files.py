@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar

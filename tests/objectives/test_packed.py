@@ -49,17 +49,6 @@ def test_documents_in_one_row_do_not_see_each_other(name: str, encoder: str) -> 
         assert float(alone.losses[loss].detach()) == pytest.approx(float(value.detach()), rel=1e-6), loss
 
 
-def test_the_old_name_of_document_ids_still_works() -> None:
-    objective = toy.objective("rtd")
-    batch = toy.batches().batch(0, 8)
-    part = objective.corrupt(batch, 3, 0.0)
-    assert batch.piece_ids is batch.document_ids and part.piece_ids is part.document_ids
-    encoder = toy.pair_for(objective).main.encoder.eval()
-    states = encoder(part.input_ids, part.position_ids, part.document_ids)
-    assert torch.equal(states, encoder(part.input_ids, part.position_ids, piece_ids=part.piece_ids))
-    assert not torch.equal(states, encoder(part.input_ids, part.position_ids))
-
-
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_a_row_of_one_document_needs_neither_mask_nor_positions(name: str) -> None:
     objective = toy.objective(name)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 import electra
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import ConfigError
-from electra.training.growth import keep_milestone, warmup_updates
+from electra.training.extend import keep_milestone, warmup_updates
 from electra.training.schedule import multiplier, plateau_end, progress
 
 SMALL = {

@@ -65,4 +65,4 @@ def test_chunks_are_fetched_before_the_update_that_needs_them(
         update(run)
         pending = run.prefetcher._next
         assert pending is not None and pending[1].result(timeout=30)  # the next rows are on their way
-        assert pending[0] == (1, (run.total_steps, run.rows.batch_size))
+        assert pending[0] == (1, (run.total_steps, run.training.batch_size))

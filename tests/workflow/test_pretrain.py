@@ -8,7 +8,7 @@ import pytest
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.commands.parts.recipes import compose
+from electra.commands.parts.recipes import PURPOSES, compose, recipe_for
 from electra.commands.parts.warm_start import (
     SHARE_OF_RATE,
     learning_rate_is_set,
@@ -100,3 +100,63 @@ def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path
     assert not (tmp_path / "run").exists()
     same = {"tokenizer.vocab_size": 60, "tokenizer.kind": "wordpiece", "training.steps": 1}
     pretrain(store, out=tmp_path / "run", overrides=same)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Text to plan with; nothing is timed for long."""
+    monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
+    lines = [f"the chef cooked meal number {line % 97} of {line} for the guests" for line in range(2400)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    return tmp_path / "text.txt"
+
+
+DRY = ["--training.length", "16", "--training.batch-size", "4", "--dry-run", "--out", "none"]
+CASES = {
+    "as the recipe says": ("--budget 50steps", "updates        50 (0.0 M tokens,"),
+    "too little": ("--budget 50steps", "expect little better than chance"),
+    "enough": ("--budget 9e6steps --recipe tiny --layers 1", "tokens per parameter"),
+    "a time": ("--budget 2h", "time           2 h ("),
+    "a start": ("--init tiny-en --recipe continue --budget 9steps", "layers         4 x 128, encoder modern"),
+    "a generator alone does not size the discriminator": (
+        "--tokenizer.source tiny-en --init-generator tiny-en --budget 9steps --model.layers 1"
+        " --model.hidden-size 128 --model.encoder modern",
+        "layers         1 x 128",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), CASES.values(), ids=CASES)
+def test_a_dry_run_says_what_it_costs_and_writes_nothing(
+    words: str, told: str, corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(corpus.parent)
+    assert main(["pretrain", str(corpus), *DRY, *words.split()]) == 0
+    assert told in capsys.readouterr().out
+    assert list(corpus.parent.iterdir()) == [corpus]
+
+
+@pytest.mark.parametrize(
+    "words", ["--budget 2hours", "--budget 2h --model.size huge", "--budget 2h --purpose tags --recipe tiny"]
+)
+def test_a_plan_that_cannot_be_is_one_line(
+    words: str, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pretrain", str(corpus), *DRY, *words.split()]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_plan_of_no_text_is_refused(corpus: Path) -> None:
+    corpus.write_text(" \n")
+    assert main(["pretrain", str(corpus), *DRY, "--budget", "2h"]) == 2
+
+
+def test_the_purpose_chooses_the_recipe() -> None:
+    names = {
+        purpose: compose(recipe_for(None, purpose), {}).objective["name"] for purpose in (None, *PURPOSES)
+    }
+    assert names == {None: "rtd", "pairs": "rtd", "tags": "mlm", "both": "rtd_mlm"}
+    for recipe, purpose in ((None, "tag"), ("tiny", "tags")):
+        with pytest.raises(ConfigError) as caught:
+            recipe_for(recipe, purpose)
+        assert caught.value.key == "purpose"

@@ -13,7 +13,6 @@ from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, Terminal, display_for
 from electra.commands.parts.copies import Copies, print_missing
-from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
 from electra.commands.results.run import Study
@@ -22,6 +21,7 @@ from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.leases import Leases
 from electra.foundation.options import as_names, as_strings, checked_path, optional_name
+from electra.foundation.progress import duration
 from electra.foundation.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -300,13 +300,13 @@ def _hours(
     """Returns lines on the time left, estimated by training each arm for a few seconds."""
     from electra.laboratory.ablation.plan import Job, job_recipe
     from electra.training.distributed import World
-    from electra.training.rehearsal import seconds_per_step
+    from electra.training.estimate import measure
     from electra.training.run import build_run
 
     share, total_seconds, lines = planned["fixed"]["budgets"][-1], 0.0, []
     for arm in dict.fromkeys(job.job.arm for job in jobs):
         recipe = job_recipe(planned, Job(arm, share, 1), request.threads_each)
-        seconds = seconds_per_step(build_run(recipe, Path("."), store, World()))
+        seconds = measure(build_run(recipe, Path("."), store, World())).seconds
         steps = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
         time_left = duration(seconds * steps)
         lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {time_left}")

@@ -44,7 +44,7 @@ class Extend(
         from electra.commands.parts.processes import run_training
         from electra.commands.parts.replay import run_store_path
         from electra.commands.parts.train import Inputs
-        from electra.training.growth import extended_recipe
+        from electra.training.extend import extended_recipe
 
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
         record = folder.record

@@ -92,10 +92,7 @@ class OnnxEncoder(Encoder):
         document_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
-        *,
-        piece_ids: Tensor | None = None,
     ) -> Tensor:
-        document_ids = document_ids if piece_ids is None else piece_ids
         return torch.from_numpy(self.run(HIDDEN, input_ids, document_ids, token_type_ids))
 
     def run(

@@ -6,7 +6,6 @@ options     types of options that take more forms in Python than on a command li
 seeds       the key of every random draw
 durable     the only writer of files that must survive a crash or a power cut
 machine     cores, memory, devices, and optional libraries
-network_interfaces  the interfaces of this machine, and their addresses
 signals     requests to stop
 jobs        work in child processes
 leases      locks on the pieces of work in a shared folder

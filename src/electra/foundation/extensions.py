@@ -208,7 +208,6 @@ MOVED = {  # modules of the last release that users' files may import
     **{name: f"foundation.{name}" for name in _FOUNDATION.split()},
     **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
     "interop": "exchange (detection, embedding, filling and examples: electra.inference)",
-    "foundation.network": "foundation.network_interfaces",
     "labelled": "finetuning.labelled",
     "report": "pages",
     "trackers": "exchange.trackers",

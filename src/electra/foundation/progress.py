@@ -31,6 +31,14 @@ def time_left(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m left" if hours else f"{minutes}m{seconds:02d}s left"
 
 
+def duration(seconds: float) -> str:
+    """Formats a time in the unit that fits: 90 s, 12 min, 2.5 h, 3.1 days."""
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} days"
+
+
 def part_progress(progress: Progress, activity: str, index: int, count: int) -> Share:
     """Returns a reporter for part `index` (from 0) of `count` equal parts of an activity."""
     return lambda share: progress(activity, (index + share) / count)

@@ -74,8 +74,6 @@ class Encoder(nn.Module, ABC):
         document_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
-        *,
-        piece_ids: Tensor | None = None,
     ) -> Tensor:
         """Returns the last layer's states [B, T, D].
 
@@ -86,11 +84,8 @@ class Encoder(nn.Module, ABC):
                 with the same id (default: to all tokens of the row).
             token_type_ids: Token types [B, T] (default: 0); ignored by encoders without token types.
             variation: An experiment's changes.
-            piece_ids: An old name of `document_ids`.
         """
-        mask_B1TT = variation.limit_attention(
-            attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
-        )
+        mask_B1TT = variation.limit_attention(attention_mask(document_ids), input_ids)
         states_BTD = self.embed(input_ids, position_ids, token_type_ids, variation)
         variation.observe(states_BTD)
         context = self.context(mask_B1TT, input_ids, position_ids)

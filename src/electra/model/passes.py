@@ -53,7 +53,6 @@ class PaddedBatch:
     lengths: Ints  # [B] tokens of each row
     input_ids: Tensor  # [B, T]
     document_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding; None: no padding
-    piece_ids = property(lambda self: self.document_ids)  # its old name
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
         """Pads one array [length] per row, such as token types, with `fill`, and stacks them to [B, T]."""

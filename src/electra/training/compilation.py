@@ -34,7 +34,7 @@ def should_compile(run: Run) -> bool:
 
     On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
     """
-    setting, budget_text = run.machine.compile, run.schedule.budget
+    setting, budget_text = run.training.compile, run.training.budget
     if setting != "auto":
         return setting == "on"
     if uses_dropout(run) and run.device.type == "cpu":

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import torch
@@ -19,7 +15,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
-from electra.foundation import network_interfaces
 from electra.foundation.errors import ConfigError, LostProcess
 from electra.foundation.machine import LAUNCHER_FIX, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
@@ -27,11 +22,6 @@ from electra.training.launch import RENDEZVOUS
 Value = TypeVar("Value")
 
 TIMEOUT, INTERFACE = "ELECTRA_TIMEOUT_MINUTES", "GLOO_SOCKET_IFNAME"
-UNUSED_ADDRESS = (
-    "203.0.113.1"  # an address that no machine has (RFC 5737): it is reached by the default route
-)
-ATTENDANCE_PREFIX = "electra/attendance/"  # prefix of the keys of a roll call
-ROLL_CALL_SECONDS = 3.0  # for other processes to report that they have lost the connection, too
 # Matches gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
@@ -269,8 +259,7 @@ def join_world() -> World:
     """Joins the processes started by --processes or torchrun; returns a world of one if there are none.
 
     Raises:
-        ConfigError: if the launcher's environment variables are inconsistent, the timeout is invalid, or no
-            network interface is found.
+        ConfigError: if the launcher's environment variables are inconsistent, or the timeout is invalid.
     """
     size = launch_variable("WORLD_SIZE", 1)
     if size == 1:
@@ -280,8 +269,6 @@ def join_world() -> World:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
         raise ConfigError(problem, where="RANK", fix=LAUNCHER_FIX)
     cuda = torch.cuda.is_available()
-    if not cuda:
-        _choose_interface(size)
     if cuda:
         torch.cuda.set_device(local_rank)
     timeout = _timeout()
@@ -290,48 +277,7 @@ def join_world() -> World:
     store.set_timeout(timeout)
     backend = "nccl" if cuda else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-    global _attendance  # noqa: PLW0603
-    _attendance = Attendance(store, rank, size)
     return World(rank, size, local_rank)
-
-
-def _choose_interface(size: int) -> None:
-    """Makes gloo announce an address of this machine that other machines can reach.
-
-    Gloo announces the address that the host name resolves to, which on Debian and Ubuntu is 127.0.1.1, and a
-    loopback address if it does not resolve. In both cases, this selects the interface through which
-    MASTER_ADDR is reached.
-
-    Raises:
-        ConfigError: if the interface cannot be determined.
-    """
-    if RENDEZVOUS in os.environ or INTERFACE in os.environ:
-        return
-    host_name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
-    is_local = leader == "localhost" or leader.startswith("127.") or leader == "::1"
-    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(host_name, True):
-        return
-    # The leader's own name may loop back as well; its interface is that of the default route.
-    address = network_interfaces.local_address(UNUSED_ADDRESS if _loops_back(leader) else leader)
-    if address is None and _loops_back(leader):
-        return  # no network: all processes are on this machine
-    if interface := network_interfaces.interface_of(address or ""):
-        os.environ[INTERFACE] = interface
-        return
-    problem = (
-        f"this machine's name, {host_name}, does not resolve to an address that other machines can reach"
-    )
-    listed = ", ".join(network_interfaces.interfaces()) or "eth0"
-    fix = f"On every machine, set {INTERFACE} to its network interface ({listed})"
-    raise ConfigError(problem, where="torchrun", fix=fix)
-
-
-def _loops_back(name: str, unknown: bool = False) -> bool:
-    """Whether a name resolves to a loopback address; returns `unknown` if it does not resolve."""
-    try:
-        return ip_address(socket.gethostbyname(name)).is_loopback
-    except OSError:
-        return unknown
 
 
 def _timeout() -> timedelta:
@@ -366,49 +312,11 @@ def translate_disconnects() -> Iterator[None]:
             raise
         minutes = _timeout().total_seconds() / 60
         reason = f"no answer for {minutes:g} minutes" if timed_out else "connection closed"
-        rank = os.environ.get("RANK", "0")
-        absent_ranks = _attendance.absent() if _attendance is not None else []
-        listed = ", ".join(map(str, absent_ranks))
-        others = f"process{'es' * (len(absent_ranks) > 1)} {listed}" if absent_ranks else "another process"
-        fix = f"Check {'it' if len(absent_ranks) == 1 else 'the other processes'}, then rerun to resume"
         raise LostProcess(
-            f"process {rank} lost the connection to {others} ({reason})",
-            fix=f"{fix}; {TIMEOUT} sets the timeout",
+            f"process {os.environ.get('RANK', '0')} lost the connection to another process ({reason})",
+            fix=f"Check the other processes, then rerun to resume; {TIMEOUT} sets the timeout. If machines"
+            f" never find each other, set {INTERFACE} to the network interface that joins them",
         ) from error
-
-
-class Attendance:
-    """Finds out, once the connection is lost, which processes have ended or hang.
-
-    Each process that notices the loss reports it in the store through which the group was formed; those that
-    do not report have ended or hang.
-    """
-
-    def __init__(self, store: Any, rank: int, size: int) -> None:
-        self.store, self.rank, self.size = store, rank, size
-
-    def absent(self, seconds: float = ROLL_CALL_SECONDS) -> list[int]:
-        """Returns the ranks that do not report within `seconds`; [] if the store does not answer."""
-        present: set[int] = set()
-        deadline = time.monotonic() + seconds
-
-        def call() -> None:
-            with suppress(RuntimeError):
-                self.store.set(f"{ATTENDANCE_PREFIX}{self.rank}", "here")
-                while len(present) < self.size and time.monotonic() < deadline:
-                    present.update(
-                        rank for rank in range(self.size) if self.store.check([f"{ATTENDANCE_PREFIX}{rank}"])
-                    )
-                    time.sleep(0.1)
-
-        # The store may hang as well: it is in the process with rank 0, or in torchrun on that machine.
-        caller = threading.Thread(target=call, daemon=True)
-        caller.start()
-        caller.join(seconds)
-        return sorted(set(range(self.size)) - present) if self.rank in present else []
-
-
-_attendance: Attendance | None = None
 
 
 def leave_world() -> None:

@@ -16,11 +16,11 @@ from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
 from electra.model.precision import autocast
 from electra.training import checkpoint, evaluation, memory
-from electra.training.clock import follow_clock
 from electra.training.compilation import uncompiled
-from electra.training.drift import refuse_drift
 from electra.training.record import recipe_sections
 from electra.training.run import Run
+from electra.training.time_budget import follow
+from electra.training.weight_check import check_weights
 
 LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 
@@ -35,12 +35,12 @@ def train(run: Run, stop: Stop) -> bool:
         RunFailed: if a gradient or a held-out loss is not finite, if the processes' weights have drifted
             apart, or if the recipe says to stop at a spike or a collapse and there is one.
     """
-    refuse_drift(run)
+    check_weights(run)
     while True:
         if run.clock is not None:
             position = run.step, run.seconds, run.total_steps
             [due] = run.world.sum([float(run.world.is_main and run.clock.due(*position))])
-            if due and follow_clock(run, run.clock):
+            if due and follow(run, run.clock):
                 run.clock = None
         if run.evaluation_due():
             evaluate(run, stop)
@@ -66,21 +66,17 @@ def update(run: Run) -> None:
     step, world, objective = run.step, run.world, run.objective
     # On a CPU training needs every core, so rows are prepared ahead only if they have to be fetched.
     prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
-    depends_on = run.total_steps, run.rows.batch_size
+    depends_on = run.total_steps, run.training.batch_size
     corrupted = run.prefetcher.get(step, depends_on, run.corrupted_batches, prefetch)
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
-    rank_seconds = run.stragglers.take_seconds(run.log_due(step + 1))
-    began_waiting = time.perf_counter()
-    summed = world.sum([*local_counts, *rank_seconds])
-    waited = time.perf_counter() - began_waiting
-    counts = dict(zip(names, summed, strict=False))
+    counts = dict(zip(names, world.sum(local_counts), strict=True))
 
     objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
     micro_batch_losses: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
     for index, micro_batch in enumerate(corrupted):
-        torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + index))
+        torch.manual_seed(key(run.training.seed, "dropout", step, world.rank * len(corrupted) + index))
         with autocast(run.device, run.precision):
             losses = objective.forward(run.pair, micro_batch.to(run.device)).losses
         weighted_loss = sum(
@@ -93,7 +89,6 @@ def update(run: Run) -> None:
         run.reduction.add()
         micro_batch_losses.append([losses[name].detach() for name in names])
 
-    run.stragglers.add(time.perf_counter() - began - waited)
     run.reduction.finish()
     norm = float(run.optimizer.clip())
     if not math.isfinite(norm):
@@ -115,7 +110,7 @@ def update(run: Run) -> None:
     if run.log_due(run.step):
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
-        log(run, measured | applied | run.stragglers.report(summed[len(names) :], run.step, run.telemetry))
+        log(run, measured | applied)
 
 
 def handle_spike(run: Run, loss: float) -> bool:
@@ -128,7 +123,7 @@ def handle_spike(run: Run, loss: float) -> bool:
     """
     if run.step == run.objective.phase(run.step, run.total_steps)[0]:
         run.recent_losses.clear()  # the previous phase had another loss
-    spike, policy = run.recent_losses.add(loss), run.upkeep.on_spike
+    spike, policy = run.recent_losses.add(loss), run.training.on_spike
     if spike is None:
         return False
     details = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
@@ -146,8 +141,7 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
     Args:
         run: The run.
-        measured: Further entries of the row: losses, counts, learning rate, gradient norm and, with several
-            processes, seconds per rank.
+        measured: Further entries of the row: losses, counts, learning rate and gradient norm.
     """
     row: dict[str, Any] = {
         "kind": "train",
@@ -191,7 +185,7 @@ def evaluate(run: Run, stop: Stop) -> None:
             f" original (AUC {metrics['auc'] or 0.5:.2f})"
         )
         run.telemetry.record_event(run.step, "collapse", f"{message}; see docs/metrics.md")
-        if run.upkeep.on_collapse == "stop":
+        if run.training.on_collapse == "stop":
             raise RunFailed(
                 message,
                 where=run.folder,
@@ -215,8 +209,8 @@ def heldout_metrics(run: Run, stop: Stop) -> dict[str, float | None]:
             run.pair,
             run.objective,
             run.heldout,
-            rows=run.evaluation.rows,
-            mask_fraction=run.evaluation.mask_fraction,
+            rows=run.recipe.evaluation.rows,
+            mask_fraction=run.recipe.evaluation.mask_fraction,
             batch_size=run.micro_batch_size,
             device=run.device,
             precision=run.precision,
@@ -233,7 +227,7 @@ def save(run: Run) -> None:
     Raises:
         RunFailed: if the weights differ.
     """
-    refuse_drift(run)
+    check_weights(run)
     began = time.monotonic()
     if run.world.is_main:
         state = {
@@ -249,7 +243,7 @@ def save(run: Run) -> None:
             run.pair,
             run.optimizer,
             state,
-            keep=run.upkeep.keep,
+            keep=run.training.keep,
             protect=run.plateau_end,
         )
     run.saved_step = run.step

@@ -29,10 +29,6 @@ from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
-RENAMED = {  # section -> name in the last release -> name now
-    "data": {"mix_temperature": "mix_exponent"},
-    "objective": {f"naming_{part}": f"mlm_{part}" for part in ("weight", "share", "first")},
-}
 
 
 @dataclass(frozen=True)
@@ -237,7 +233,7 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     Raises:
         ConfigError: for an unknown setting or an invalid value.
     """
-    recipe = build(Recipe, _with_new_names(sections), where)
+    recipe = build(Recipe, sections, where)
     recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})
     model, training = recipe.model, recipe.training
     counts = ("length", "batch_size", "micro_batch", "steps", "keep", "threads")
@@ -264,18 +260,6 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     if not 0 < (fraction := recipe.evaluation.mask_fraction) < 1:
         raise ConfigError(f"must be above 0 and below 1, not {fraction}", key="evaluation.mask_fraction")
     return recipe
-
-
-def _with_new_names(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the sections with settings renamed since they were written; a new name takes precedence."""
-    renamed = dict(sections)
-    for section, names in RENAMED.items():
-        if isinstance(values := sections.get(section), Mapping):
-            under_new_names = {new: values[name] for name, new in names.items() if name in values}
-            renamed[section] = under_new_names | {
-                name: value for name, value in values.items() if name not in names
-            }
-    return renamed
 
 
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:

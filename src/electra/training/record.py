@@ -19,7 +19,7 @@ from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
-from electra.training.growth import length_settings, shares_state
+from electra.training.extend import length_settings, shares_state
 from electra.training.networks import INHERITED
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
@@ -79,7 +79,7 @@ def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
     current, parts = conditions(run), parts_of(recorded)
     earlier_parts = [part for part in parts if part["step"] < run.step]
-    ignored_names = ("processes",) if run.machine.summation == "fixed" else ()
+    ignored_names = ("processes",) if run.training.summation == "fixed" else ()
     differences = [
         f"{name.replace('_', ' ')} {current[name]} instead of {earlier_parts[-1][name]}"
         for name in current

@@ -35,21 +35,13 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.prefetching import Prefetcher
-from electra.training.recipe import (
-    EvaluationSection,
-    MachineSection,
-    ModelSection,
-    Recipe,
-    RowsSection,
-    ScheduleSection,
-    UpkeepSection,
-)
+from electra.training.recipe import ModelSection, Recipe, TrainingSection
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.spikes import RecentLosses
-from electra.training.stragglers import Stragglers
 from electra.training.telemetry import Telemetry
 from electra.training.threads import Pace
 
+OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
 EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
 
 
@@ -72,12 +64,7 @@ class Run:
     telemetry: Telemetry
     flops_per_step: float
     identity: dict[str, Any]
-    recipe: Recipe  # used only for the record; the training reads the sections below
-    rows: RowsSection
-    schedule: ScheduleSection
-    machine: MachineSection
-    upkeep: UpkeepSection
-    evaluation: EvaluationSection
+    recipe: Recipe
     step_estimates: list[tuple[int, int]] = field(default_factory=list)
     """(first step, total steps from then on): several if a time budget was re-estimated."""
     step: int = 0  # finished updates
@@ -91,9 +78,13 @@ class Run:
     update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
     last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint
     clock: TimeBudget | None = None  # set while the number of steps of a time budget is not final
-    stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
+
+    @property
+    def training(self) -> TrainingSection:
+        """The recipe's [training]."""
+        return self.recipe.training
 
     @property
     def total_steps(self) -> int:
@@ -103,16 +94,16 @@ class Run:
     @property
     def tokens_per_step(self) -> int:
         """Tokens per update, over all processes."""
-        return self.rows.batch_size * self.rows.length
+        return self.training.batch_size * self.training.length
 
     @property
     def micro_batch_size(self) -> int:
         """Rows per forward pass of this process."""
-        return micro_batch_rows(self.rows, self.machine.summation, self.world.size)
+        return micro_batch_rows(self.training, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """Returns this process's rows of the batch at `step`, in micro-batches."""
-        size = self.rows.batch_size
+        size = self.training.batch_size
         rows = size // self.world.size
         first, end = self.world.rank * rows, (self.world.rank + 1) * rows
         batches = [
@@ -124,19 +115,19 @@ class Run:
 
     def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
-        schedule, seed = self.schedule, self.rows.seed
-        fraction_done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
-        return [self.objective.corrupt(batch, seed, fraction_done) for batch in self.micro_batches(step)]
+        training = self.training
+        done = progress(step, self.total_steps, training.schedule, training.decay)
+        return [self.objective.corrupt(batch, training.seed, done) for batch in self.micro_batches(step)]
 
     @property
     def rate(self) -> float:
         """The learning rate of the next update, relative to its peak."""
-        schedule = self.schedule
+        training = self.training
         stage_begin, stage_end = self.objective.stage(self.step, self.total_steps)
-        stage_steps, warmup = stage_end - stage_begin, schedule.warmup
-        if schedule.warmup_steps is not None:
-            warmup = schedule.warmup_steps / stage_steps
-        return multiplier(self.step - stage_begin, stage_steps, warmup, schedule.schedule, schedule.decay)
+        stage_steps, warmup = stage_end - stage_begin, training.warmup
+        if training.warmup_steps is not None:
+            warmup = training.warmup_steps / stage_steps
+        return multiplier(self.step - stage_begin, stage_steps, warmup, training.schedule, training.decay)
 
     @property
     def plateau_end(self) -> int | None:
@@ -144,15 +135,23 @@ class Run:
 
         None for schedules without a plateau.
         """
-        schedule = self.schedule
-        return plateau_end(self.total_steps, schedule.decay) if schedule.schedule == "wsd" else None
+        training = self.training
+        return plateau_end(self.total_steps, training.decay) if training.schedule == "wsd" else None
+
+    @property
+    def disk_bytes(self) -> int:
+        """Peak size of the run folder without its store: kept checkpoints, the next one, and exports."""
+        weights = sum(parameter.nbytes for parameter in self.pair.parameters())
+        exports = sum(4 * p.numel() for network in self.pair.named.values() for p in network.parameters())
+        saved = max(1, self.training.keep) + 1
+        return saved * (weights + self.optimizer.bytes) + exports + OTHER_BYTES
 
     def batch_digest(self, step: int) -> str:
         """Returns a 64-bit digest of the batch at `step`, over all processes.
 
         In the ledger it shows that no example was repeated or skipped.
         """
-        return self.batches.batch(step, self.rows.batch_size).digest
+        return self.batches.batch(step, self.training.batch_size).digest
 
     def progress(self) -> dict[str, Any]:
         """Returns step, tokens, FLOPs and seconds so far, as ledger rows contain them."""
@@ -169,22 +168,22 @@ class Run:
 
         The evaluations at their ends then take at most EVALUATION_SHARE of a time budget.
         """
-        if (seconds := self.last_costs.get("evaluation")) and self.schedule.budget:
-            amount, unit = parse_budget(self.schedule.budget)
+        if (seconds := self.last_costs.get("evaluation")) and self.training.budget:
+            amount, unit = parse_budget(self.training.budget)
             if unit == "seconds":
                 return max(1, min(10, int(EVALUATION_SHARE * amount / seconds)))
         return 10
 
     def evaluation_due(self) -> bool:
         """Whether to evaluate before the next update."""
-        every = self.upkeep.evaluate_every or max(1, self.total_steps // self.num_intervals)
+        every = self.training.evaluate_every or max(1, self.total_steps // self.num_intervals)
         return self.step not in self.evaluated_steps and (
             self.step % every == 0 or self.step == self.total_steps
         )
 
     def checkpoint_due(self) -> bool:
         """Whether to save a checkpoint before the next update."""
-        every = self.upkeep.checkpoint_every or max(1, self.total_steps // 20)
+        every = self.training.checkpoint_every or max(1, self.total_steps // 20)
         return (
             self.saved_step < self.step
             and self.step > 0
@@ -193,7 +192,7 @@ class Run:
 
     def log_due(self, step: int) -> bool:
         """Whether the update that ends at `step` is logged."""
-        return step % self.upkeep.log_every == 0 or step in (1, self.total_steps)
+        return step % self.training.log_every == 0 or step in (1, self.total_steps)
 
 
 def build_pair(
@@ -243,12 +242,12 @@ def identity_of(
 FIXED_ORDER_ROWS = 8  # default rows per forward pass if the order of sums is fixed
 
 
-def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
+def micro_batch_rows(training: TrainingSection, processes: int) -> int:
     """Returns the rows per forward pass; they do not depend on `processes` if the order of sums is fixed."""
-    if summation == "fixed":
-        return rows.micro_batch or min(FIXED_ORDER_ROWS, rows.batch_size)
-    per_process = rows.batch_size // processes
-    return min(rows.micro_batch or per_process, per_process)
+    if training.summation == "fixed":
+        return training.micro_batch or min(FIXED_ORDER_ROWS, training.batch_size)
+    per_process = training.batch_size // processes
+    return min(training.micro_batch or per_process, per_process)
 
 
 def build_run(
@@ -303,7 +302,7 @@ def build_run(
     optimizer = Optimizer(pair, training, networks.rates)
     reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
     if training.summation == "fixed":
-        micro_batch = micro_batch_rows(training, training.summation, world.size)
+        micro_batch = micro_batch_rows(training, world.size)
         micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
         reduction = FixedOrder(world, optimizer.parameters, micro_batches)
     return Run(
@@ -320,15 +319,9 @@ def build_run(
         device=device,
         precision=precision,
         telemetry=Telemetry(folder, is_main=world.is_main),
-        stragglers=Stragglers(world),
         flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
         identity=identity,
         recipe=recipe,
-        rows=training,
-        schedule=training,
-        machine=training,
-        upkeep=training,
-        evaluation=recipe.evaluation,
         step_estimates=[(0, training.steps or 0)],
         notes=notes,
     )

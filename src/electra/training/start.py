@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,15 +17,13 @@ from electra.artifacts.run import LOST_ROWS, RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, FullDisk
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
-from electra.training import budget, checkpoint, compilation, rehearsal
-from electra.training.clock import Costs
-from electra.training.disk_space import disk_bytes, refuse_full_disk
+from electra.training import budget, checkpoint, compilation, estimate
 from electra.training.distributed import World
-from electra.training.growth import extend as extend_folder
-from electra.training.growth import extended_record
+from electra.training.extend import extend as extend_folder
+from electra.training.extend import extended_record
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
@@ -39,6 +38,7 @@ from electra.training.record import (
 from electra.training.run import Run, build_run
 from electra.training.spikes import RecentLosses
 from electra.training.threads import set_threads
+from electra.training.time_budget import Costs
 from electra.training.token_init import initialise_tokens, refuse_little_text, uses_cooccurrence
 
 
@@ -182,6 +182,23 @@ def resume(run: Run) -> list[str]:
     return warnings
 
 
+def refuse_full_disk(run: Run) -> None:
+    """Raises FullDisk if the disk has no room for the whole run; the message says how much is needed."""
+    existing_bytes = sum(
+        file.stat().st_size
+        for saved in RunFolder(run.folder).saved_checkpoints()
+        for file in saved.path.glob("*.safetensors")
+    )
+    needed_bytes = run.disk_bytes - existing_bytes
+    free_bytes = shutil.disk_usage(durable.nearest_existing(run.folder)).free
+    if free_bytes < needed_bytes:
+        raise FullDisk(
+            f"this run needs {mebibytes(needed_bytes)} of disk space; {mebibytes(free_bytes)} are free",
+            where=run.folder,
+            fix="Free some space, choose another `out`, or lower `training.keep`",
+        )
+
+
 def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     """Returns the number of steps of a budget, and a note on how a time budget was measured ("" for others).
 
@@ -191,7 +208,7 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
         ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
         RunFailed: if a gradient is not finite while a time budget is measured.
     """
-    text, began, note = run.schedule.budget, time.monotonic(), ""
+    text, began, note = run.training.budget, time.monotonic(), ""
     if text is None:
         fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
         raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
@@ -199,8 +216,8 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     def steps_in(seconds: float) -> float:
         nonlocal note
         say(f"measuring how many updates fit in {text}")
-        measured = rehearsal.measure(run)
-        costs, batch_size = Costs(measured.seconds), run.rows.batch_size
+        measured = estimate.measure(run)
+        costs, batch_size = Costs(measured.seconds), run.training.batch_size
         basis = f", from {measured.rows} of {batch_size} rows" if measured.rows < batch_size else ""
         note = f"at the measured speed ({costs}{basis}); re-estimated during the first tenth of the run"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
@@ -224,7 +241,7 @@ def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
         was_compiled: Whether the layers were compiled when the run began; None for a new run. Compiled and
             uncompiled layers differ in the last bits, so a resumed run keeps its choice.
     """
-    automatic = run.machine.compile == "auto"
+    automatic = run.training.compile == "auto"
     wanted = was_compiled if automatic and was_compiled is not None else compilation.should_compile(run)
     problem = compilation.compile_layers(run) if wanted else None
     [num_failures] = run.world.sum([float(problem is not None)])
@@ -242,15 +259,15 @@ def describe(run: Run) -> str:
     def millions(module: torch.nn.Module) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
-    row_settings, num_rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
+    training, num_rows, threads = run.training, run.batches.num_blocks, torch.get_num_threads()
     main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
         f"{run.identity['objective']}, {shape}; {networks} parameters;"
-        f" {row_settings.batch_size} x {row_settings.length} tokens per update,"
-        f" {run.total_steps * row_settings.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
+        f" {training.batch_size} x {training.length} tokens per update,"
+        f" {run.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
         f" {run.device}, {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
         f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
-        f" up to {mebibytes(disk_bytes(run))} on disk"
+        f" up to {mebibytes(run.disk_bytes)} on disk"
     )

@@ -60,17 +60,13 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
     @override
     def preview(self) -> None:
-        """Print the complete recipe and what it would cost on this machine, without training."""
-        from electra.commands.parts import estimates
-        from electra.foundation.config import write_toml
+        """Print what would be trained, how long it would take and what it needs, without training."""
+        from electra.commands.parts.planning import plan
 
         recipe = self.recipe_to_train()
         with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            option = estimates.estimate_run(recipe, self._inputs(recipe, sources), display)
-            display.say(write_toml(estimates.non_empty_sections(option.recipe)))
-            for name, value in option.facts():
-                display.say(f"{name:<22}{value}")
-            display.say(f"measured: {option.cost.timing(option.recipe.training.batch_size)}")
+            for line in plan(recipe, self._inputs(recipe, sources), display).lines():
+                display.say(line)
 
     def _sources(self, recipe: Recipe, display: Display) -> AbstractContextManager[list[str]]:
         return source_names(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)

@@ -276,7 +276,7 @@ def finish(run: Training) -> None:
         export_network(files.language_model.path, mlm, run.store.tokenizer, card)
     rows = []
     with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
-        networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
+        networks, seed = Model(folder, device="cpu").pair(), run.training.seed
         rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()

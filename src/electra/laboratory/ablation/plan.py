@@ -29,9 +29,9 @@ from electra.foundation.extensions import OBJECTIVES
 from electra.laboratory.ablation.study import Arm, Study, arm_recipe
 from electra.training import budget
 from electra.training.distributed import World
+from electra.training.estimate import measure
 from electra.training.recipe import Recipe, make_recipe
 from electra.training.record import with_defaults
-from electra.training.rehearsal import seconds_per_step
 from electra.training.run import build_run
 
 FORMAT = 1
@@ -170,7 +170,7 @@ def budget_in_flops(
     if unit == "flops":
         return amount
     if unit == "seconds":
-        step_seconds = seconds_per_step(build_run(baseline.recipe, Path("."), store, World()))
+        step_seconds = measure(build_run(baseline.recipe, Path("."), store, World())).seconds
         return amount / step_seconds * baseline.flops_per_step
     return max(
         amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step

@@ -39,7 +39,6 @@ class CorruptedBatch:
     uniforms: Tensor  # [M] float64 in [0, 1), one per sample; stays on the host if the device lacks float64
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
     document_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
-    piece_ids = property(lambda self: self.document_ids)  # its old name
     counts: dict[str, int]  # loss -> number of terms in its sum
     progress: float = 1.0  # fraction of training done, 0 to 1, for objectives with a schedule
 
@@ -85,8 +84,6 @@ class CorruptedBatch:
             else self.document_ids >= 0
         )
 
-    real = is_token  # its old name
-
 
 @dataclass
 class Outcome:
@@ -94,17 +91,6 @@ class Outcome:
 
     losses: dict[str, Tensor]  # scalars, summed over their terms, differentiable
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
-
-
-# Names in the last release, for objectives that use them.
-Shapes = Networks
-Corrupted = CorruptedBatch
-_OLD_METHODS = {
-    "needs": "required_settings",
-    "others": "extra_networks",
-    "connect": "tie_weights",
-    "masked_share": "mean_mask_fraction",
-}
 
 
 class Objective(ABC):
@@ -149,12 +135,6 @@ class Objective(ABC):
         """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for old, new in _OLD_METHODS.items():
-            if old in vars(cls):
-                setattr(cls, new, vars(cls)[old])
 
     @property
     @abstractmethod

@@ -1,11 +1,17 @@
 """Measures how fast this machine trains: tokens per second, the parts of a step, and the hardware's limits.
 
+    python benchmarks/speed.py --recipe budget-tiny --batch-size 32 --compile on
+    torchrun --nproc-per-node 2 benchmarks/speed.py --recipe budget-tiny
+
+Prints one JSON object; to compare settings, run it several times in turn.
 The text consists of random ids, which cost as much as real text. FLOPs of matrix products are counted as they
 are executed (torch's counter), so embedding lookups do not inflate the model FLOPs utilisation (MFU).
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -14,19 +20,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
-from electra.data.store import RANDOM, TokenDocuments, TokenStore
-from electra.data.tokenizer_folder import Specials
+from electra.foundation.config import find_recipe
 from electra.foundation.errors import RunFailed
 from electra.model.precision import device_kind
 from electra.training import compilation
-from electra.training.distributed import World
+from electra.training.distributed import World, join_world, leave_world
+from electra.training.estimate import random_store
 from electra.training.loop import update
-from electra.training.recipe import Recipe
+from electra.training.recipe import Recipe, make_recipe, read_recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
@@ -34,23 +39,36 @@ WARM_UP = 2  # steps that are not measured
 MIN_STEPS = 5  # minimum number of measured steps
 
 
-def random_store(vocab_size: int) -> TokenStore:
-    """Returns an in-memory store of random ids of ordinary tokens; both splits are the same.
-
-    The vocabulary must have more than 5 tokens.
-    """
-    documents, size = 1000, 1000  # number of documents, and tokens of each
-    ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
-    split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
-    return TokenStore(
-        Path("memory"),
-        split,
-        split,
-        Specials(pad=0, unk=1, cls=2, sep=3, mask=4),
-        vocab_size,
-        RANDOM,
-        {"digest": RANDOM},
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--recipe", default="budget-tiny", help="a name or a TOML file")
+    parser.add_argument("--size", help="model size (default: the recipe's)")
+    parser.add_argument("--batch-size", type=int, help="rows per batch (default: the recipe's)")
+    parser.add_argument("--length", type=int, help="tokens per row (default: the recipe's)")
+    parser.add_argument("--precision", default="auto", choices=["auto", "bf16", "fp32"])
+    parser.add_argument("--threads", type=int, help="CPU threads per process (default: torch's choice)")
+    parser.add_argument("--compile", default="off", choices=["off", "on"])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dropout", type=float, help="dropout rate (default: the recipe's)")
+    parser.add_argument("--vocab-size", type=int, default=8192)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    options = parser.parse_args()
+    recipe = make_recipe(read_recipe(find_recipe(options.recipe)))
+    names = ("batch_size", "length", "precision", "threads", "compile", "device")
+    training = {name: value for name in names if (value := getattr(options, name)) is not None}
+    model: dict[str, Any] = {"size": options.size or recipe.model.size}
+    if options.dropout is not None:
+        model |= {"dropout": options.dropout, "attention_dropout": options.dropout}
+    recipe = replace(
+        recipe, training=replace(recipe.training, **training), model=replace(recipe.model, **model)
+    )
+    world = join_world()
+    row = measure(recipe, options.vocab_size, options.seconds, world)
+    leave_world()
+    if world.is_main:
+        print(json.dumps(row))
 
 
 def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
@@ -196,3 +214,7 @@ def best_of(work: Callable[[], object], device: torch.device) -> float:
     """Returns the shortest measured time of `work` in seconds, over about half a second of calls."""
     timer = Timer("work()", timer=clock(device), globals={"work": work}, num_threads=torch.get_num_threads())
     return float(min(timer.blocked_autorange(min_run_time=0.5).times))
+
+
+if __name__ == "__main__":
+    main()

@@ -36,7 +36,7 @@ class Costs:
             elapsed: Seconds of the budget that have passed.
             update_seconds: How many of these were spent on updates.
         """
-        evaluate_every, checkpoint_every = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
+        evaluate_every, checkpoint_every = run.training.evaluate_every, run.training.checkpoint_every
         seconds_per_step = (
             self.update
             + (self.evaluation / evaluate_every if evaluate_every else 0)
@@ -56,7 +56,7 @@ class Costs:
         return ", ".join(f"{seconds:.2g} s per {name}" for name, seconds in parts.items() if seconds)
 
 
-def follow_clock(run: Run, clock: TimeBudget) -> bool:
+def follow(run: Run, clock: TimeBudget) -> bool:
     """Re-estimates the number of steps and records it. Returns whether the estimate is final.
 
     All processes must call it, and get the main one's estimate.
@@ -72,7 +72,7 @@ def follow_clock(run: Run, clock: TimeBudget) -> bool:
         folder = RunFolder(run.folder)
         folder.write_record(with_step_estimates(folder.record, run, settled=is_final))
         status = "now fixed" if is_final else "re-estimated during the first tenth of the run"
-        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {status}"
+        message = f"{run.training.budget} is {steps:,} steps at the measured speed ({costs}); {status}"
         run.telemetry.record_event(run.step, "budget", message, steps=steps)
     return is_final
 

@@ -13,8 +13,8 @@ from electra.artifacts.run import RunFolder
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.drift import digest
 from electra.training.run import build_run
+from electra.training.weight_check import digest
 
 DRIFTING = str(Path(__file__).with_name("drifting.py"))
 either_rank = pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.reliability)])

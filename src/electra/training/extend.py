@@ -95,7 +95,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
     folder, recorded_steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= recorded_steps:
         raise ConfigError(
-            f"{run.schedule.budget} is {run.total_steps:,} steps, but the run already has {recorded_steps:,}",
+            f"{run.training.budget} is {run.total_steps:,} steps, but the run already has {recorded_steps:,}",
             key="budget",
             fix="Set the budget of the whole run, including the part already used",
         )

@@ -22,7 +22,7 @@ def digest(run: Run) -> int:
     return int.from_bytes(hashlib.blake2b(sums.tobytes(), digest_size=8).digest(), "little") >> 12
 
 
-def refuse_drift(run: Run) -> None:
+def check_weights(run: Run) -> None:
     """Compares the weights and optimizer state of all processes.
 
     Raises:
