@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar

@@ -116,8 +116,8 @@ CASES = {
     "as the recipe says": ("--budget 50steps", "updates        50 (0.0 M tokens,"),
     "too little": ("--budget 50steps", "expect little better than chance"),
     "enough": ("--budget 9e6steps --recipe tiny --layers 1", "tokens per parameter"),
-    "a time": ("--budget 2h", "time           2 h ("),
-    "a start": ("--init tiny-en --recipe continue --budget 9steps", "layers         4 x 128, encoder modern"),
+    "a time": ("--budget 3h", "time           3 h ("),
+    "a start": ("--init tiny-en --recipe continue --budget 9steps", "layers         8 x 128, encoder modern"),
     "a generator alone does not size the discriminator": (
         "--tokenizer.source tiny-en --init-generator tiny-en --budget 9steps --model.layers 1"
         " --model.hidden-size 128 --model.encoder modern",
