@@ -1,7 +1,6 @@
 # Made by docs/make_cli.py.
 from electra.commands.ablate import ablate as ablate
 from electra.commands.analyze import analyze as analyze
-from electra.commands.bench import bench as bench
 from electra.commands.detect import detect as detect
 from electra.commands.distil import distil as distil
 from electra.commands.embed import embed as embed
@@ -9,8 +8,6 @@ from electra.commands.evaluate import evaluate as evaluate
 from electra.commands.export import export as export
 from electra.commands.extend import extend as extend
 from electra.commands.finetune import finetune as finetune
-from electra.commands.parts.estimates import Plan as Plan
-from electra.commands.plan import plan as plan
 from electra.commands.predict import predict as predict
 from electra.commands.prepare import prepare as prepare
 from electra.commands.pretrain import pretrain as pretrain
