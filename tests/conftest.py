@@ -52,7 +52,7 @@ def no_trusted_code(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages are written without figures, which take longer to draw than most tests train."""
-    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.figures.missing", lambda: "written without figures")
 
 
 @pytest.fixture

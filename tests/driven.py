@@ -135,7 +135,7 @@ def _run_command(words: list[str], log: Path, variables: dict[str, str]) -> None
     import offline
 
     from electra.commands.framework.main import main
-    from electra.pages import svg
+    from electra.pages import figures
 
     offline.block_network()
     os.environ.update(variables)
@@ -143,7 +143,7 @@ def _run_command(words: list[str], log: Path, variables: dict[str, str]) -> None
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.argv = ["electra", *words]
-    svg.available = lambda: False
+    figures.missing = lambda: "written without figures"
     sys.exit(main(words))
 
 

@@ -144,8 +144,8 @@ def make(out: Path, name: str, seeds: int = 3, *, with_panel: bool = True) -> di
 
 
 if __name__ == "__main__":
-    from electra.pages.study import write_report
+    from electra.pages.study import write_page
 
     for shape in ("objectives", "convergence", "generator-size", "training-algorithm", "model-size"):
         make(Path(sys.argv[1]) / shape, shape)
-        sys.stdout.write(f"{write_report(Path(sys.argv[1]) / shape)}\n")
+        sys.stdout.write(f"{write_page(Path(sys.argv[1]) / shape)}\n")

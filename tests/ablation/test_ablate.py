@@ -234,7 +234,7 @@ def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
     stub = Scorer()
     monkeypatch.setattr(worker, "run_job", stub.run_job)
     monkeypatch.setattr(jobs, "run_parallel", in_this_process)
-    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.figures.missing", lambda: "written without figures")
     return stub
 
 

@@ -16,8 +16,8 @@ from electra.laboratory.ablation.plan import Job, all_jobs
 from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines, write
 from electra.laboratory.ablation.statistics import compare, summarise
 from electra.laboratory.ablation.study import find_study, read_study
-from electra.pages.study import write_report
-from electra.pages.svg import PALETTE
+from electra.pages.figures import PALETTE, draw
+from electra.pages.study import StudyPage, write_page
 
 
 def test_scores_are_read_from_the_run_folders(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
         )
         assert "against_baseline" not in arms[f"mlm-{size}"]["scores"]["pos"]
     assert any("against mlm-small" in line for line in summary_lines(record))
-    html = write_report(tmp_path).read_text()
-    assert "every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
+    html = write_page(tmp_path).read_text()
+    assert "Every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
 
 
 def test_an_unfinished_study_lists_what_is_done(tmp_path: Path) -> None:
@@ -134,19 +134,17 @@ def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Pat
         if job.arm in ("rtd", "electra_15") or (job.arm, job.seed) == ("replace_mlm", 1):
             fake_study.write_run(job.folder(tmp_path), plan, job)
     write(tmp_path, study_results(plan, [runner.job_status(tmp_path, job, plan) for job in jobs]))
-    html = write_report(tmp_path).read_text()
+    html = write_page(tmp_path).read_text()
     assert "Missing: BERT, seeds 1, 2; All-tokens MLM, seeds 1, 2; Replace MLM, seed 2." in html
     assert "Not finished" in html and "tested against BERT" in html  # though BERT is among what is missing
 
 
 @pytest.mark.slow
 def test_an_arm_keeps_its_colour_where_another_lacks_the_metric(tmp_path: Path) -> None:
-    fake_study.make(tmp_path, "objectives")
-    write_report(tmp_path)
+    drawn = {figure.name: figure for figure in StudyPage(fake_study.make(tmp_path, "objectives")).curves()}
     order = list(fake_study.plan_of(read_study(find_study("objectives")))["fixed"]["arms"])
-    for metric, arms in (("generator-loss", order), ("auc", order[1:])):  # the masked LM has no AUC
-        drawn = (tmp_path / "figures" / f"curve-{metric}.svg").read_text()
-        colours = dict.fromkeys(re.findall("|".join(PALETTE), drawn))
+    for metric, arms in (("generator_loss", order), ("auc", order[1:])):  # the masked LM has no AUC
+        colours = dict.fromkeys(re.findall("|".join(PALETTE), draw(drawn[f"curve-{metric}"]) or ""))
         assert set(colours) == {PALETTE[order.index(arm)] for arm in arms}
 
 
@@ -177,7 +175,7 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
     record = fake_study.make(tmp_path, "convergence")
     assert record["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
     assert record["reached"]["rtd"] < fake_study.FLOPS
-    html = write_report(tmp_path).read_text()
+    html = write_page(tmp_path).read_text()
     assert (
         f"ELECTRA reaches the final mean of BERT with {100 * record['reached']['rtd'] / fake_study.FLOPS:.0f}"
         " % of its compute." in html
@@ -188,7 +186,7 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
 def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_path: Path) -> None:
     record = fake_study.make(tmp_path, name)
-    html = write_report(tmp_path).read_text()
+    html = write_page(tmp_path).read_text()
     for arm in record["budgets"][-1]["arms"].values():
         for score in arm["scores"].values():
             assert f'<data value="{score["mean"]!r}">' in html
@@ -199,25 +197,22 @@ def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_pat
         "Result",
         "All scores",
         "During training",
-        "Compute",
-        "Statistical power",
-        "Settings of the arms",
+        "Arms",
     ):
         assert f"<h2>{part}</h2>" in html
-    drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
-    assert drawn >= {"panel", "pos", "chunking", "differences", "auc", "curve-auc", "curve-generator-loss"}
+    assert html.count("<figure>") >= 7
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
     fake_study.make(tmp_path, "objectives")
-    html = write_report(tmp_path).read_text()
+    html = write_page(tmp_path).read_text()
     assert "Paper (another scale)" in html and "never the values" in html
     assert [f'<data value="{value}">{value}</data>' in html for value in (82.2, 82.4, 84.3, 85.0)] == [
         True
     ] * 4
     fake_study.make(tmp_path / "b", "lambda")
-    assert "Paper (another scale)" not in write_report(tmp_path / "b").read_text()
+    assert "Paper (another scale)" not in write_page(tmp_path / "b").read_text()
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -226,7 +221,7 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
     assert record["budgets"][0]["arms"]["two-stage-fresh"]["collapsed"] == 1
     record |= {"complete": False, "failed": [{"job": "rtd, seed 1", "problem": "a <b> of trouble"}]}
     (tmp_path / "results.json").write_text(json.dumps(record))
-    html = write_report(tmp_path).read_text()
+    html = write_page(tmp_path).read_text()
     assert (
         "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html
         and "Not finished" in html
@@ -234,12 +229,12 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
     )
     assert "1 of 1" in html  # the collapse alarm
     fake_study.make(tmp_path / "b", "lambda", seeds=1)
-    assert "One seed so far" in write_report(tmp_path / "b").read_text()
+    assert "One seed so far" in write_page(tmp_path / "b").read_text()
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "{"])
 def test_damaged_results_are_refused_by_name(content: str, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(content)
     with pytest.raises(ConfigError) as caught:
-        write_report(tmp_path)
+        write_page(tmp_path)
     assert "results.json" in str(caught.value)

@@ -13,7 +13,7 @@ from golden.record import machine
 from safetensors.numpy import load_file
 
 from electra.commands.framework.main import main
-from electra.pages import svg
+from electra.pages import figures
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
@@ -38,7 +38,7 @@ SETTINGS = {
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns a writable copy, which is the working directory."""
-    monkeypatch.setattr(svg, "available", lambda: False)  # figures take seconds
+    monkeypatch.setattr(figures, "missing", lambda: "without figures")  # figures take seconds
     for path in FIXTURES.glob("old-*"):
         (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / path.name)
     monkeypatch.chdir(tmp_path)

@@ -39,7 +39,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, toy_store: Path) -> Pat
         start(recipe, folder, store, World()) as run,
         StopRequest() as stop,
     ):
-        patch.setattr("electra.pages.svg.available", lambda: False)
+        patch.setattr("electra.pages.figures.missing", lambda: "written without figures")
         assert loop.train(run, stop)
         store.tokenizer.save(folder / "tokenizer")
         finish(run)

@@ -21,7 +21,7 @@ NEEDED = [
 ]
 MODELS = ROOT / "src" / "electra" / "inference" / "models"
 NEEDED += [f"inference/models/{path.relative_to(MODELS)}" for path in MODELS.rglob("*") if path.is_file()]
-NEEDED += ["pages/page.html.j2", "pages/page.css", "laboratory/ablation/studies/objectives.toml"]
+NEEDED += ["pages/page.html.j2", "pages/metrics.toml", "laboratory/ablation/studies/objectives.toml"]
 
 
 def newest(pattern: str) -> Path:

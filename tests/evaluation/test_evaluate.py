@@ -158,7 +158,7 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
     for row in record["rows"][:3]:
         for score in row["scores"].values():
             assert repr(score["median"]) in shown and repr(score["mean"]) in shown
-    assert re.search(r'<span class="none">\(<data value="0.667">66.7</data>\)</span>', page)
+    assert re.search(r'<span class="soft">\(<data value="0.667">66.7</data>\)</span>', page)
     assert re.search(r'(?<!\()<data value="0.912">91.2</data>', page)
     for said in (
         "RTE, accuracy",
@@ -169,7 +169,7 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
         "google-research",
     ):
         assert said in page
-    assert "<script" not in page and (whole / "figures" / "evaluation.svg").exists()
+    assert "<script" not in page and "<figure>" in page
 
 
 def test_finished_tasks_are_not_repeated_and_seeds_can_be_added(

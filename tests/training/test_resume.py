@@ -54,7 +54,7 @@ def kill_and_continue(
 def unbroken(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("unbroken") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("electra.pages.svg.available", lambda: False)
+        patch.setattr("electra.pages.figures.missing", lambda: "written without figures")
         assert main(command(toy_store, out)) == 0
     return out
 

@@ -29,8 +29,8 @@ from electra.laboratory.analysis.contract import record as records_of
 from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.pages import probes, svg
-from electra.pages.figures import Figure, Series, draw
+from electra.pages import probes
+from electra.pages.figures import Figure, Series, draw, inline
 from electra.pages.page import Number
 from electra.testing import small, toy
 from electra.testing.probes import write_data
@@ -107,12 +107,7 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
     assert shown and shown <= numbers(list(records.values()))
     for record in records.values():
         assert record["title"].replace("'", "&#39;") in html
-    for drawing in (out / "figures").glob("*.svg"):
-        ET.fromstring(drawing.read_text())
-    drawn = {f"{name}-{figure['name']}" for name, record in records.items() for figure in record["figures"]}
-    assert {path.stem for path in (out / "figures").glob("*.svg")} <= drawn and len(
-        list((out / "figures").glob("*.svg"))
-    ) > 5
+    assert html.count("<figure>") > 5
     probes.write_page(out)
     assert (out / "analysis.html").read_text() == html  # the same files, the same page
 
@@ -506,7 +501,7 @@ def test_charts_draw_only_known_values(kind: Any) -> None:
     text = draw(figure)
     assert text is not None and text == draw(figure)
     ET.fromstring(text)
-    assert "currentColor" in svg.inline(text) and "var(--series-0" in svg.inline(text)
+    assert "currentColor" in inline(text) and "var(--series-0" in inline(text)
     assert draw(replace(figure, series=[replace(one, y=[None] * 3)])) is None
 
 
@@ -519,8 +514,8 @@ def test_references_are_straight_lines_in_any_chart() -> None:
 
 
 def test_an_interval_is_shown_beside_its_number() -> None:
-    shown = str(Number(0.25, "score", 0.2, 0.3).__html__())
+    shown = str(Number(0.25, ".3f", 0.2, 0.3).__html__())
     assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
-    assert "[" not in str(Number(0.25, "score").__html__())
-    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == Number(0.25, "score", 0.2, 0.3)
+    assert "[" not in str(Number(0.25).__html__())
+    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == Number(0.25, ".3f", 0.2, 0.3)
     assert probes.FORMATS[-1] == records_of.FORMAT  # two rooms that may not import each other

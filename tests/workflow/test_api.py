@@ -295,7 +295,7 @@ def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     notebook = json.loads((EXAMPLES / "journey.ipynb").read_text(encoding="utf-8"))
     cells = notebook["cells"]
     assert notebook["nbformat"] == 4 and len({cell["id"] for cell in cells}) == len(cells)
-    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.figures.missing", lambda: "without figures")
     home = 'tempfile.mkdtemp(prefix="electra-journey-")'
     names: dict[str, Any] = {}
     for cell in cells:

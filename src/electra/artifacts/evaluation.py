@@ -23,7 +23,7 @@ PAGE = "analysis.html"
 class AnalysisFolder(Folder):
     """The folder that `electra analyze` writes.
 
-    OUT/  NAME.probe.json for each probe, log.txt, analysis.html, figures/
+    OUT/  NAME.probe.json for each probe, log.txt, analysis.html
 
     Each record holds its own settings; rerunning a probe with other settings replaces its record.
     """

@@ -104,7 +104,7 @@ class Folder:
         """The HTML page that `electra report` writes."""
         return self.path / REPORT
 
-    figures = ChildPath(FIGURES)  # the page's figures as standalone SVG
+    figures = ChildPath(FIGURES)  # of pages of older versions
     log = ChildPath(LOG)
 
     @property

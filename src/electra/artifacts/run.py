@@ -83,7 +83,7 @@ class RunFolder(PairFolder):
 
     RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
           checkpoints/   discriminator/  generator/  language_model/ (model folders)
-          audit.json     examples.json   report.html    figures/
+          audit.json     examples.json   report.html
           store/ (if made from --corpus)   tokenizer/ (if trained from --store)
           milestones/step-N/ (networks, examples and page before the run was extended)
           score.json (in a study: the scores of its panel)

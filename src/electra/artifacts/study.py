@@ -18,7 +18,7 @@ from electra.foundation.errors import RunFolderError
 class StudyFolder(Folder):
     """The folder that `electra ablate` writes.
 
-    OUT/  study.json   results.json   report.html   figures/   log.txt   tokenizer/   store/ (with --corpus)
+    OUT/  study.json   results.json   report.html   log.txt   tokenizer/   store/ (with --corpus)
           arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
           arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
     """

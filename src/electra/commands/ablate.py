@@ -221,7 +221,7 @@ def _train(
     """Trains and evaluates `jobs`, and rewrites the results whenever a run has ended."""
     from electra.laboratory.ablation import results, runner
     from electra.laboratory.ablation.overview import Overview
-    from electra.pages.study import write_report
+    from electra.pages.study import write_page
 
     folder, identity = StudyFolder(request.folder), planned["panel"]["identity"]
     leases = Leases(folder.leases)
@@ -252,7 +252,7 @@ def _train(
     for line in results.summary_lines(final_results):
         session.say(line)
     with session.exclusive():
-        page = write_report(request.folder)
+        page = write_page(request.folder)
     session.say(f"page: {page}")
     if session.stopping() and any(job.state != "done" for job in jobs):
         session.interrupt()

@@ -50,11 +50,11 @@ class Report(
 
     @override
     def main(self) -> int:
-        from electra.pages.svg import missing_figures_note
+        from electra.pages import figures
 
         path = self.run()
         sys.stdout.write(f"{path}\n")
-        if note := missing_figures_note(path):
+        if note := figures.missing():
             sys.stderr.write(f"{note}\n")
         return 0
 

@@ -1,17 +1,21 @@
-"""Draws figures from plain data: lines with bands, categories with intervals, matrices. Styled by `svg`."""
+"""Draws figures from plain data with Matplotlib: lines with bands, categories with intervals, matrices.
+
+Text and axes have the colour of the page's text, and data colours (Okabe and Ito 2008) can be changed by a
+page's --series-0, --series-1, ..., so one picture serves light and dark pages. The same numbers give the same
+bytes. Matplotlib is optional, and imported only when something is drawn.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.ledger import Axis, Curve
-from electra.pages import svg
-from electra.pages.svg import DASHES, INK, PALETTE, STYLE, plain_text, portable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,61 +26,72 @@ AXIS_TITLES: Mapping[Axis, str] = {
     "flops": "training FLOPs",
     "seconds": "seconds",
 }
-MARKERS = ("o", "s", "^", "D", "v", "P")
-_WIDTH, _ROW = 5.0, 0.24  # inches; _ROW is the height of a category
-_HANDLE, _LETTER = 0.68, 0.068  # width of a legend's handle with its gaps, and of a letter, in inches
-_LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # margins of a figure with a fixed box, as fractions
-_BAND = 0.18  # opacity
-_MAX_MARKERS = 12  # a line with more points has no markers
-_MAX_POINTS = 600
-
-
-Values = Sequence[Any]
-"""Numbers; None for what was not measured."""
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+DASHES = ("solid", (0, (5, 1.6)), (0, (1.4, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)))
+MARKERS = "os^DvP"
+MAX_MARKERS = 12  # a line with more points has no markers
+STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times a power of ten
+MAX_CELLS = 12  # a matrix with more columns has no numbers in its cells
+INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
+LEVEL: Any = {"color": INK, "alpha": 0.75, "linewidth": 1.0, "dashes": (2, 2)}
+STYLE: Any = {
+    "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own font
+    "text.parse_math": False,  # labels hold names from files: a '$' is a dollar
+    "path.simplify_threshold": 0.5,  # pixels; spikes stay
+    "font.size": 9.5,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "grid.color": INK,
+    "grid.alpha": 0.12,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left"), False),
+}
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or one mark in each category."""
+    """One line, or one mark in each category.
+
+    Attributes:
+        label: its name in the legend.
+        x: numbers or names.
+        y: numbers; None for what was not measured.
+        low: the lower ends of intervals, if there are any.
+        high: the upper ends.
+        style: "faint" for the raw values behind a smoothed line, "reference" for a level to compare with.
+        color: its index in the palette (default: its index in the figure).
+    """
 
     label: str
     x: Sequence[Any]
-    y: Values
-    low: Values = ()
-    high: Values = ()
+    y: Sequence[Any]
+    low: Sequence[Any] = ()
+    high: Sequence[Any] = ()
     style: Literal["line", "points", "faint", "reference"] = "line"
-    """faint: the raw values behind a smoothed line; reference: a level to compare with."""
     color: int | None = None
-    """Index in the palette (default: its index in the figure)."""
 
     @classmethod
-    def through(
-        cls,
-        label: str,
-        points: Sequence[tuple[Any, Mapping[str, Any]]],
-        style: Literal["line", "points", "reference"] = "line",
-    ) -> Series:
+    def through(cls, label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], **more: Any) -> Series:
         """Makes a series from pairs of x and a mapping with `mean` and, for an interval, `low` and `high`."""
         y, low, high = ([measured.get(end) for _, measured in points] for end in ("mean", "low", "high"))
-        bounded = any(value is not None for value in low)
-        return cls(label, [x for x, _ in points], y, low if bounded else (), high if bounded else (), style)
-
-    def without_missing(self) -> Series:
-        """Returns the series without points that lack x or y. A missing end of an interval becomes y."""
-        known = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
-        y = [float(self.y[i]) for i in known]
-
-        def ends(bounds: Values) -> Values:
-            pairs = zip(y, (bounds[i] for i in known), strict=True) if bounds else ()
-            return [value if bound is None else float(bound) for value, bound in pairs]
-
-        x = [self.x[i] for i in known]
-        return replace(self, x=x, y=y, low=ends(self.low), high=ends(self.high))
+        return cls(label, [x for x, _ in points], y, low, high, **more)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure to draw: the name of its file in figures/, a title, and a note on how to read it."""
+    """A figure to draw: a name that no other figure of its page has, a title, and how to read it.
+
+    Attributes:
+        series: what it shows. A matrix has a row for each series and a column for each x.
+        kind: how.
+        x: the title of the horizontal axis.
+        y: that of the vertical one.
+        axis: the axis of runs that x shows, if any: the legend then says where each line ends.
+        x_range: the ends of the horizontal axis (default: those of the data).
+        y_range: those of the vertical axis, or of a matrix's shades.
+    """
 
     name: str
     title: str
@@ -86,209 +101,169 @@ class Figure:
     x: str = ""
     y: str = ""
     axis: Axis | None = None
-    """The axis of runs that x shows, if any. It then begins at 0, in a unit that keeps numbers short."""
-    marks: Sequence[float] = ()
-    """Positions of vertical lines, for events."""
     x_range: Sequence[float] | None = None
     y_range: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A series as arrays, NaN where nothing was measured, and how it looks."""
+
+    series: Series
+    color: str
+    dashes: Any
+    marker: str
+    label: str
+    y: Any
+    low: Any
+    high: Any
+
+
+def missing() -> str:
+    """Returns a note if Matplotlib is not installed; empty if it is."""
+    found = find_spec("matplotlib")
+    return "" if found else "written without figures, which need matplotlib: pip install matplotlib"
+
+
+def smooth(curve: Curve) -> Curve:
+    """Returns the mean over a window of about a fortieth of the curve, centred so that it does not lag."""
+    import numpy as np
+
+    half = max(1, len(curve.y) // 80)
+    means = np.convolve(curve.y, np.full(2 * half + 1, 1 / (2 * half + 1)), "valid")
+    return Curve(curve.x[half:-half], means.tolist())
 
 
 def draw(figure: Figure) -> str | None:
     """Returns the figure as SVG without its title; None if nothing was measured. Needs Matplotlib."""
     # Colours are assigned before series without values are dropped, so that the others keep theirs.
-    shown = [
-        replace(series, color=i if series.color is None else series.color).without_missing()
-        for i, series in enumerate(figure.series)
-    ]
-    shown = [series for series in shown if series.y]
-    if all(series.style == "reference" for series in shown):
+    lines = [_line(each, i) for i, each in enumerate(figure.series)]
+    lines = [line for line in lines if any(value is not None for value in line.series.y)]
+    if all(line.series.style == "reference" for line in lines):
         return None
     from matplotlib import style
     from matplotlib.figure import Figure as Canvas
 
-    with style.context(["default", STYLE]), warnings.catch_warnings():
+    with style.context(["default", STYLE, {"svg.hashsalt": figure.name}]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about glyphs that only the page's font may have
-        layout: Any = "constrained" if figure.axis is None else "none"
-        canvas = Canvas(figsize=(_WIDTH, _height(figure.kind, shown)), layout=layout)
+        canvas = Canvas(layout="constrained")
         axes = canvas.add_subplot()
-        _KINDS[figure.kind](axes, shown, figure)
-        axes.set_xlabel(plain_text(figure.x))
-        if figure.kind == "lines" and figure.axis is None:
-            axes.set_ylabel(plain_text(figure.y))
-        if figure.kind != "matrix":
-            _set_axes(axes, shown, figure)
-            _add_legend(axes, figure)
+        kinds = {"lines": _lines, "categories": _categories, "matrix": _matrix}
+        canvas.set_size_inches(4.6, kinds[figure.kind](axes, lines, figure))
+        axes.set_xlabel(plain_text(AXIS_TITLES[figure.axis] if figure.axis else figure.x))
+        if figure.x_range:
+            axes.set_xlim(*figure.x_range)
+        handles, labels = axes.get_legend_handles_labels()
+        if len(labels) > 1:  # above the axes, in as many columns as fit
+            columns = max(1, 72 // (max(map(len, labels)) + 9))
+            canvas.legend(handles, labels, loc="outside upper left", ncols=columns, borderaxespad=0.2)
         out = io.StringIO()
-        canvas.savefig(out, format="svg", transparent=True)
-    return portable(out.getvalue(), figure.name)
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        canvas.savefig(out, format="svg", transparent=True, metadata=nothing)
+    return re.sub(r' (width|height)="[\d.]+pt"', "", out.getvalue().replace(INK, "currentColor"), count=2)
 
 
-def smooth(curve: Curve) -> Curve:
-    """Returns the mean over a window of about a fortieth of the curve, centred so that it does not lag."""
-    sums = [0.0, *accumulate(curve.y)]
-    half, size = max(1, len(curve.y) // 80), len(curve.y)
-    windows = [(max(0, i - half), min(size, i + half + 1)) for i in range(size)]
-    return Curve(curve.x, [(sums[end] - sums[start]) / (end - start) for start, end in windows])
+def inline(svg: str) -> str:
+    """Returns an SVG for an HTML page, without ids that figures share, in colours the page can change."""
+    svg = re.sub(r' id="[\w.]*_\d+"', "", svg[svg.index("<svg") :])
+    for index, color in enumerate(PALETTE):
+        svg = svg.replace(f": {color}", f": var(--series-{index}, {color})")
+    return svg
 
 
-def thin(curve: Curve) -> Curve:
-    """Returns about `_MAX_POINTS` points: the lowest and highest of each bucket, so that no spike is lost."""
-    if len(curve.x) <= _MAX_POINTS:
-        return curve
-    size = -(-2 * len(curve.x) // _MAX_POINTS)
-    indices = {0, len(curve.x) - 1}
-    for start in range(0, len(curve.x), size):
-        bucket = range(start, min(start + size, len(curve.x)))
-        indices |= {min(bucket, key=curve.y.__getitem__), max(bucket, key=curve.y.__getitem__)}
-    return Curve([curve.x[i] for i in sorted(indices)], [curve.y[i] for i in sorted(indices)])
+def plain_text(label: str) -> str:
+    """Returns a name from a file as a label: short, printable, not starting with '_', which would hide it."""
+    label = "".join(character if character.isprintable() else "\ufffd" for character in label)
+    if len(label) > 36:
+        label = f"{label[:16]}...{label[-17:]}"  # names of runs often differ at their ends
+    return f" {label}" if label.startswith("_") else label
 
 
-def _height(kind: str, series: Sequence[Series]) -> float:
-    if kind == "categories":
-        return 1.0 + _ROW * max(1.0, 0.7 * len(series)) * len(_names(series))
-    return 1.0 + 0.42 * len(series) if kind == "matrix" else 3.0
+def _line(series: Series, index: int) -> _Line:
+    import numpy as np
+
+    color = index if series.color is None else series.color
+    turn = color + color // len(PALETTE)  # colours repeat after six, with other dashes and markers
+    look = PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
+    unknown = [None] * len(series.y)
+    values = (np.array(each or unknown, float) for each in (series.y, series.low, series.high))
+    return _Line(series, *look, plain_text(series.label), *values)
 
 
-def _names(series: Iterable[Series]) -> list[str]:
-    """Returns the categories of all series, in the order in which they first appear."""
-    return list(dict.fromkeys(str(x) for each in series for x in each.x))
+def _lines(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+    from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+    from numpy import isnan
 
-
-def _look(series: Series) -> tuple[str, Any, str]:
-    """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
-    color = series.color or 0
-    look_index = color + color // len(PALETTE)
-    return PALETTE[color % len(PALETTE)], DASHES[look_index % len(DASHES)], MARKERS[look_index % len(MARKERS)]
-
-
-def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
-    axes.margins(x=0.02)
-    for series in shown:
-        (color, dashes, symbol), label = _look(series), plain_text(series.label)
-        x, y = series.x, series.y
+    for line in lines:
+        x, y, label, style = line.series.x, line.y, line.label, line.series.style
         if figure.axis is not None:
-            label = f"{label}  {y[-1]:,.3g}"  # the last value
-            x, y = (x, y) if series.low else thin(Curve(list(x), list(y)))
-        as_points = series.style == "points" or len(x) <= 2
-        if series.style == "faint":
-            axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
-        elif series.style == "reference":
-            axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+            label = f"{label}  {y[~isnan(y)][-1]:,.3g}"
+        if style == "faint":
+            axes.plot(x, y, color=line.color, alpha=0.28, linewidth=0.7)
+        elif style == "reference":
+            axes.plot(x, y, label=label, **LEVEL)
         else:
-            marker = symbol if as_points or len(x) <= _MAX_MARKERS else ""
-            line = "none" if series.style == "points" else dashes
-            look: dict[str, Any] = {"linestyle": line, "linewidth": 1.6, "marker": marker, "markersize": 3.6}
-            axes.plot(x, y, color=color, label=label, clip_on=not marker, **look)
-        if series.low and as_points:
-            axes.vlines(x, series.low, series.high, color=color, linewidth=1.0)
-        elif series.low:
-            axes.fill_between(x, series.low, series.high, color=color, alpha=_BAND, linewidth=0)
-    for mark in figure.marks:
-        axes.axvline(mark, color=INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
+            few = style == "points" or len(x) <= 2
+            marker = line.marker if few or len(x) <= MAX_MARKERS else ""
+            look: Any = {"linestyle": "none" if style == "points" else line.dashes, "linewidth": 1.6}
+            axes.plot(x, y, color=line.color, label=label, marker=marker, markersize=3.6, **look)
+            if few:
+                axes.vlines(x, line.low, line.high, color=line.color, linewidth=1.0)
+            elif not isnan(line.low).all():
+                axes.fill_between(x, line.low, line.high, color=line.color, alpha=0.18, linewidth=0)
+    axes.set_ylabel("" if figure.axis else plain_text(figure.y))
+    axes.xaxis.set_major_formatter(EngFormatter() if figure.axis == "tokens" else FuncFormatter(_tick))
+    whole = all(float(x).is_integer() for line in lines for x in line.series.x)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=whole))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
+    axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+    if figure.y_range:
+        axes.set_ylim(*figure.y_range)
+    return 2.7
 
 
-def _categories(axes: Axes, shown: Sequence[Series], _: Figure) -> None:
-    names = _names(shown)
-    spread = min(0.7, 0.22 * (len(shown) - 1))
-    for index, series in enumerate(shown):
-        (color, _dashes, marker), label = _look(series), plain_text(series.label)
-        shift = spread * (index / (len(shown) - 1) - 0.5) if len(shown) > 1 else 0.0
-        positions = [names.index(str(name)) + shift for name in series.x]
-        if series.style == "reference" and len(set(series.y)) == 1:
-            axes.axvline(series.y[0], color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+def _tick(value: float, _: int) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.6g}".replace("e+", "e")
+
+
+def _categories(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+    from matplotlib.ticker import MaxNLocator
+
+    names = list(dict.fromkeys(str(x) for line in lines for x in line.series.x))
+    spread, count = min(0.7, 0.22 * (len(lines) - 1)), max(1, len(lines) - 1)
+    for index, line in enumerate(lines):
+        if line.series.style == "reference":
+            axes.axvline(line.y[0], label=line.label, **LEVEL)
             continue
-        if series.low:
-            axes.hlines(positions, series.low, series.high, color=color, linewidth=1.2)
-        axes.plot(
-            series.y, positions, color=color, linestyle="none", marker=marker, markersize=4.2, label=label
-        )
+        places = [names.index(str(name)) + spread * (index / count - 0.5) for name in line.series.x]
+        axes.hlines(places, line.low, line.high, color=line.color, linewidth=1.2)
+        look: Any = {"linestyle": "none", "marker": line.marker, "markersize": 4.2}
+        axes.plot(line.y, places, color=line.color, label=line.label, **look)
     axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
+    axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(axis="x")
-    axes.grid(axis="y", alpha=0.07)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
+    return 1.0 + 0.24 * max(1.0, 0.7 * len(lines)) * len(names)
 
 
-def _matrix(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
-    from matplotlib.patches import Rectangle
+def _matrix(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+    from numpy import isnan
 
-    columns = _names(figure.series)
-    values = [y for series in shown for y in series.y if y is not None]
-    low, high = figure.y_range or (min(values), max(values))
-    value_range = (high - low) or 1.0
-    for row, series in enumerate(shown):
-        for name, y in zip(series.x, series.y, strict=True):
-            column = columns.index(str(name))
-            # One hue whose strength shows the value, and the number on it: readable without colour.
-            shade = 0.06 + 0.5 * min(max((y - low) / value_range, 0.0), 1.0)
-            corner = (column - 0.48, row - 0.46)
-            axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
-            if len(columns) <= 12:
-                axes.text(column, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
+    columns = [str(x) for x in lines[0].series.x]
+    # One hue whose strength shows the value, and the number on it: readable without colour.
+    shades = LinearSegmentedColormap.from_list("", [to_rgba(PALETTE[0], 0.06), to_rgba(PALETTE[0], 0.56)])
+    low, high = figure.y_range or (None, None)
+    axes.pcolormesh([line.y for line in lines], cmap=shades, vmin=low, vmax=high)
+    for row, line in enumerate(lines):
+        for column, value in enumerate(line.y if len(columns) <= MAX_CELLS else ()):
+            shown = "" if isnan(value) else f"{value:.2f}"
+            axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center")
     look: dict[str, Any] = {"rotation": 30, "ha": "right"} if sum(map(len, columns)) > 40 else {}
-    axes.set_xticks(range(len(columns)), [plain_text(name) for name in columns], **look)
-    axes.set_yticks(range(len(shown)), [plain_text(series.label) for series in shown])
-    axes.set_xlim(-0.55, len(columns) - 0.45)
-    axes.set_ylim(len(shown) - 0.45, -0.55)
+    axes.set_xticks([i + 0.5 for i in range(len(columns))], [*map(plain_text, columns)], **look)
+    axes.set_yticks([i + 0.5 for i in range(len(lines))], [line.label for line in lines])
+    axes.tick_params(length=0)
+    axes.invert_yaxis()
     axes.grid(visible=False)
     axes.spines["bottom"].set_visible(False)
-
-
-_KINDS: Mapping[str, Callable[..., None]] = {"lines": _lines, "categories": _categories, "matrix": _matrix}
-
-
-def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    has_categories, divisor = figure.kind == "categories", 1.0
-    if figure.axis is not None:
-        furthest = max(x for series in shown for x in series.x)
-        divisor, unit = scale(furthest, figure.axis)
-        axes.set_xlabel(f"{AXIS_TITLES[figure.axis]}{f' ({unit})' if unit else ''}")
-        axes.set_xlim(0, furthest * 1.015 or 1)
-    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
-    are_whole_numbers = not has_categories and all(
-        float(x).is_integer() for series in shown for x in series.x
-    )
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=are_whole_numbers and divisor == 1))
-    if figure.x_range:
-        axes.set_xlim(*figure.x_range)
-    if not has_categories:
-        axes.yaxis.set_major_formatter(plain)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=svg.ROUND))
-        if figure.y_range:
-            axes.set_ylim(*figure.y_range)
-
-
-def _add_legend(axes: Axes, figure: Figure) -> None:
-    """Adds a legend above the axes, in as many columns as fit the figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    widths = [_HANDLE + _LETTER * len(label) for label in labels]
-    fitting = (
-        n for n in range(len(labels), 1, -1) if sum(max(widths[column::n]) for column in range(n)) <= _WIDTH
-    )
-    columns = next(fitting, 1)
-    rows = -(-len(labels) // columns) if len(labels) > 1 else 0
-    if figure.axis is not None:  # a fixed box, so that figures line up
-        axes.set_position((_LEFT, _BOTTOM, 0.985 - _LEFT, 0.96 - _BOTTOM - _LEGEND_ROW * rows))
-        if rows:
-            corner = (-0.02, 1.0)
-            axes.legend(
-                handles, labels, loc="lower left", bbox_to_anchor=corner, ncols=columns, borderaxespad=0.2
-            )
-    elif rows:
-        axes.figure.legend(handles, labels, loc="outside upper left", ncols=columns)
-
-
-def scale(largest: float, axis: Axis) -> tuple[float, str]:
-    """Returns the divisor that keeps tick labels short, and its name for the axis title."""
-    if axis == "flops" and largest >= 1e6:
-        exponent = int(f"{largest:e}".split("e")[1])
-        return 10.0**exponent, f"\u00d7 10{str(exponent).translate(_SUPERSCRIPT)}"
-    for size, unit in ((1e9, "billions"), (1e6, "millions")):
-        if axis != "step" and largest >= size:
-            return size, unit
-    return 1.0, ""
-
-
-_SUPERSCRIPT = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+    return 1.0 + 0.42 * len(lines)

@@ -1,185 +1,137 @@
-"""Writes the page of a fine-tuning run: the verdict, scores over seeds, errors, loss curves and settings."""
+"""The page of a fine-tuning: the verdict, scores over seeds, errors on dev, loss curves and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from markupsafe import Markup
+
 from electra.artifacts.finetuning import FinetuningFolder, baseline_results, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.pages import dev_set
 from electra.pages.figures import Figure, Series
-from electra.pages.glossary import clip_interval
-from electra.pages.page import Block, Facts, Figures, Kind, Number, Page, Section, Table, Text, publish
+from electra.pages.metrics import clip_interval
+from electra.pages.page import Number, Page, Section, Table, publish
 
-SPLIT_NAMES = {"eval": "dev"}
 BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
-PERCENT_METRICS = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
+MAX_LABELS = 12  # in a confusion matrix
+MAX_ROWS = 25  # in a table of errors
+MAX_TEXT, MAX_CELL = 400, 60  # characters shown of a text, and of a value in another column
+OWN_COLUMNS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
+BINS = 10  # intervals of probability, for the calibration
+Record = Mapping[str, Any]
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of a fine-tuning run, finished or not, and returns its path.
+    """Writes the page of a fine-tuning, finished or not, and returns its path.
 
     Raises RunFolderError if the folder is not one, or a file in it is damaged.
     """
     folder = FinetuningFolder.open(path)
-    record = folder.record
+    record, search = folder.record, folder.read_search()
     results = folder.read_results() if folder.results.is_file() else None
-    seeds = {i: read_seed(seed.results) for i, seed in folder.seeds()}
-    search_record = folder.read_search()
+    seeds = {number: _seed(seed.results) for number, seed in folder.seeds()}
+    lines = []
+    for number, results_of_seed in seeds.items():
+        steps, values = ([pair[i] for pair in results_of_seed.get("losses", ())] for i in (0, 1))
+        lines.append(Series(f"seed {number}", steps, values))
+    losses = Figure(
+        "loss", "Training loss", "Mean since the previous point.", lines, x="step", y="training loss"
+    )
+    settings = {"labels": record.get("identity", {}).get("labels"), **record.get("settings", {})}
+    tables = [Table.pairs("Settings", settings), Table.pairs("Environment", record.get("environment", {}))]
     page = Page(
         f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}",
+        _summary(record, results),
         [
-            Section("Scores", scores(results) if results else unfinished(seeds)),
-            *(dev_set.sections(folder.read_dev(), results.get("labels", {})) if results else ()),
-            Section("Training", [losses(seeds)], "Each point is the mean loss since the previous point."),
-            Section("Search", search(search_record), search_lead(search_record)) if search_record else None,
-            Section("Settings", [settings(record, results or {})]),
+            Section("Scores", tables=[_scores(results) if results else _unfinished(seeds)]),
+            *(dev_sections(folder.read_dev(), results.get("labels", {})) if results else ()),
+            Section("Training", figures=[losses], tables=[_search(search) if search else None, *tables]),
         ],
         kicker="electra finetune",
-        summary=summary(record, results),
-        opening=[headline(results) if results else None],
+        facts=_facts(results) if results else (),
+        notes=list(map(str, results.get("notes", ()))) if results else (),
+        command=_command(record),
     )
-    return publish(page, folder.page, folder.path)
+    return publish(page, folder.page)
 
 
-def read_seed(path: Path) -> dict[str, Any]:
-    """Reads the results of a seed. Raises RunFolderError if they are missing or damaged."""
+def _seed(path: Path) -> dict[str, Any]:
     results = durable.read_json(path, RunFolderError)
     if not isinstance(results, dict):
         raise RunFolderError("not the results of a seed", where=path, fix="Rerun electra finetune")
     return results
 
 
-def summary(record: Mapping[str, Any], results: Mapping[str, Any] | None) -> str:
-    """Returns the page's summary: the verdict, the model that was fine-tuned, and a note if unfinished."""
-    init = (
-        "random initialization in the shape of " if record.get("settings", {}).get("init") == "random" else ""
-    )
-    unfinished = "" if results else " Not finished: rerun the command to resume."
-    result = f"{verdict(results)} " if results and baseline_results(results) else ""
-    return f"{result}Fine-tuned from {init}{record.get('model', 'a model')}.{unfinished}"
+def _command(record: Record) -> str:
+    data = record.get("environment", {}).get("data", {}).get("data", "DATA")
+    return f"electra finetune {record.get('model')} --task {record.get('task')} --data {data} --out ..."
 
 
-def headline(results: Mapping[str, Any]) -> Block:
-    """Returns the primary metric, the best baseline, the sizes of the data and the time."""
-    name = str(results.get("primary_metric"))
-    count = len(results.get("seeds", ()))
-    sd = results.get(f"eval_{name}_sd")
-    spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
-    kind: Kind = "percent" if name in PERCENT_METRICS else "score"
-    items: list[tuple[object, ...]] = [
-        (f"dev {name.replace('_', ' ')}", Number(results.get(f"eval_{name}"), kind), spread)
-    ]
-    if best := best_baseline(results):
-        items.append((best[0], Number(best[1], kind), "best baseline"))
-    for key, label in (("train_samples", "trained on"), ("eval_samples", "scored on")):
-        items.append((label, Number(results.get(key)), "examples"))
-    return Facts([*items, ("time", Number(results.get("seconds"), "seconds"))], large=True)
+def _summary(record: Record, results: Record | None) -> str:
+    random = record.get("settings", {}).get("init") == "random"
+    source = "random initialization in the shape of " * random + str(record.get("model", "a model"))
+    if results is None:
+        return f"Fine-tuned from {source}. Not finished: rerun the command to resume."
+    return f"{verdict(results)} Fine-tuned from {source}.".strip()
 
 
-def scores(results: Mapping[str, Any]) -> list[Block | None]:
-    """Returns the scores over seeds, with those of the baselines."""
-    others = baseline_results(results)
-    rows: list[tuple[object, ...]] = []
-    for key, values in results.items():
-        if key.endswith(BY_SEED):
-            score_key = key.removesuffix(BY_SEED)
-            split, _, metric = score_key.partition("_")
-            if metric == "loss" and all(value is None for value in values):
-                continue  # no held-out loss: the task's loss compares the rows of a training batch
-            low, high = clip_interval(metric, *interval(values))
-            mean_score = Number(results.get(score_key), "score", low, high)
-            numbers = [
-                mean_score,
-                *(Number(results.get(f"{score_key}{suffix}"), "score") for suffix in ("_sd", "_median")),
-            ]
-            by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
-            baselines = (Number(other.get(score_key), "score") for other in others.values())
-            name = (SPLIT_NAMES.get(split, split), metric.replace("_", " "))
-            rows.append((*name, *numbers, *baselines, by_seed))
-    ensemble = [
-        (key.removeprefix("ensemble_").replace("eval_", "dev ").replace("_", " "), Number(value, "score"))
-        for key, value in results.items()
-        if key.startswith("ensemble_")
-    ]
-    return [
-        Table(("split", "metric", "mean", "sd", "median", *others, "each seed"), rows),
-        Text("Brackets: 95 % interval of the mean over seeds.", "quiet")
-        if results.get("seeds", ())[1:]
-        else None,
-        Figures.of(comparison(results)) if others else None,
-        Table(("ensemble of all seeds", ""), ensemble) if ensemble else None,
-        *(Text(str(note), "quiet") for note in results.get("notes", ())),
-    ]
-
-
-def comparison(results: Mapping[str, Any]) -> Figure | None:
-    """Plots the dev scores of the model and the baselines on the primary metric."""
-    metric = str(results.get("primary_metric"))
-    key = f"eval_{metric}"
-    baseline_scores = {
-        name: other[key] for name, other in baseline_results(results).items() if other.get(key) is not None
-    }
-    if results.get(key) is None or not baseline_scores:
-        return None
-    low, high = clip_interval(metric, *interval(results.get(f"{key}{BY_SEED}", ())))
-    has_interval = low is not None
-    ends = {"mean": results[key], "low": low, "high": high}
-    model = Series.through("model", [("this model", ends)], "points")
-    baselines = Series("baselines", list(baseline_scores), list(baseline_scores.values()), style="points")
-    title = f"dev {metric.replace('_', ' ')}"
-    note = "The line is the 95 % interval over seeds." if has_interval else "One seed: no interval."
-    return Figure("comparison", title, note, [model, baselines], "categories", x=title)
-
-
-def verdict(results: Mapping[str, Any]) -> str:
-    """Returns a sentence that says whether the model beats the best baseline on dev."""
-    model_score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
-    if best is None or model_score is None:
+def verdict(results: Record) -> str:
+    """Says whether the model beats the best baseline on dev; empty without baselines."""
+    score, best = results.get(f"eval_{results.get('primary_metric')}"), _best_baseline(results)
+    if not baseline_results(results):
+        return ""
+    if best is None or score is None:
         return "The model cannot be compared with baselines: a score is undefined."
-    name, baseline_score = best
-    if model_score > baseline_score:
-        difference = f"better than the best baseline, {name}, by {model_score - baseline_score:.3f}"
+    if score > best[1]:
+        difference = f"better than the best baseline, {best[0]}, by {score - best[1]:.3f}"
         return f"On dev, the model is {difference}{chance_note(results)}."
-    return f"On dev, the model does not beat the best baseline, {name}{chance_note(results)}."
+    return f"On dev, the model does not beat the best baseline, {best[0]}{chance_note(results)}."
 
 
-def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
-    """Returns the best baseline and its primary metric on dev; None if there is none."""
+def _best_baseline(results: Record) -> tuple[str, float] | None:
     key = f"eval_{results.get('primary_metric')}"
-    baseline_scores = [
-        (name, other[key]) for name, other in baseline_results(results).items() if other.get(key) is not None
+    scores = {name: other.get(key) for name, other in baseline_results(results).items()}
+    known = [(name, score) for name, score in scores.items() if score is not None]
+    return max(known, key=lambda entry: entry[1], default=None)
+
+
+def _facts(results: Record) -> list[tuple[object, ...]]:
+    name, count = str(results.get("primary_metric")), len(results.get("seeds", ()))
+    sd, best = results.get(f"eval_{name}_sd"), _best_baseline(results)
+    spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
+    return [
+        (f"dev {name.replace('_', ' ')}", Number(results.get(f"eval_{name}")), spread),
+        *([(best[0], Number(best[1]), "best baseline")] if best else []),
+        ("trained on", Number(results.get("train_samples"), ""), "examples"),
+        ("scored on", Number(results.get("eval_samples"), ""), "examples"),
+        ("time", Number(results.get("seconds"), "time")),
     ]
-    return max(baseline_scores, key=lambda entry: entry[1], default=None)
 
 
-def search_lead(record: Mapping[str, Any]) -> str:
-    """Returns the budget and the data of a hyperparameter search, in sentences."""
-    sizes = f"{record['trained_on']:,} training examples, scored on the other {record['scored_on']:,}"
-    return f"Budget: {record['budget']}. Trained on {sizes}. Dev and test were not used."
-
-
-def search(record: Mapping[str, Any]) -> list[Block]:
-    """Returns a table of the trials of a hyperparameter search, in order."""
-    names, chosen_values, rows = record["settings"], record.get("chosen"), []
-    for i, trial in enumerate(record["trainings"], 1):
-        values = [f"{trial['values'][name]:g}" for name in names]
-        outcome: object = trial.get("failed") or Number(trial["score"], "score")
-        mark = "chosen" if trial["values"] == chosen_values else ""
-        rows.append((str(i), *values, outcome, Number(trial["seconds"], "seconds"), mark))
-    columns = (
-        "",
-        *(name.replace("_", " ") for name in names),
-        record["metric"].replace("_", " "),
-        "time",
-        "",
+def _scores(results: Record) -> Table:
+    """Returns the scores over seeds beside those of the ensemble and the baselines."""
+    others, rows = baseline_results(results), []
+    ensemble = any(key.startswith("ensemble_") for key in results)
+    for key, values in results.items():
+        name = key.removesuffix(BY_SEED)
+        split, _, metric = name.partition("_")
+        if name == key or (metric == "loss" and all(value is None for value in values)):
+            continue  # no held-out loss: the task's loss compares the rows of a training batch
+        low, high = clip_interval(metric, *interval(values))
+        by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
+        more = [Number(results.get(f"ensemble_{name}"))] * ensemble
+        more += [Number(other.get(name)) for other in others.values()]
+        about = ("dev" if split == "eval" else split, metric.replace("_", " "))
+        rows.append((*about, Number(results.get(name), ".3f", low, high), *more, by_seed))
+    columns = ("split", "metric", "mean", *["ensemble"] * ensemble, *others, "each seed")
+    return Table(
+        columns, rows, "With 95 % intervals of the mean over seeds" * bool(results.get("seeds", ())[1:])
     )
-    unfinished = [] if chosen_values else [Text("Not finished: rerun the command to resume.", "quiet")]
-    return [Table(columns, rows), *unfinished]
 
 
 def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
@@ -193,39 +145,111 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
     return mean(known) - half_width, mean(known) + half_width
 
 
-def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
-    """Returns a table of the dev scores of the seeds that have finished."""
+def _unfinished(seeds: Mapping[int, Record]) -> Table:
     rows = [
-        (f"seed {seed}", metric.replace("_", " "), Number(value, "score"))
+        (f"seed {seed}", metric.replace("_", " "), Number(value))
         for seed, results in seeds.items()
         for metric, value in results.get("eval", {}).items()
         if metric != "reasons"
     ]
-    if not rows:
-        return [Text("No seed has finished yet.")]
-    return [Table(("", "dev metric", ""), rows)]
+    return Table(("", "dev metric", ""), rows, "Finished seeds" if rows else "No seed has finished yet")
 
 
-def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
-    """Plots the training loss of each seed."""
-    series = []
-    for seed, results in seeds.items():
-        points = results.get("losses", ())
-        series.append(Series(f"seed {seed}", [step for step, _ in points], [loss for _, loss in points]))
-    figure = Figure(
-        "training-loss", "Training loss", "One line per seed.", series, x="step", y="training loss"
-    )
-    return Figures.of(figure, empty="No seed has finished yet.")
+def _search(record: Record) -> Table:
+    """Returns the trials of a hyperparameter search, in order."""
+    rows = [
+        (
+            *(f"{trial['values'][name]:g}" for name in record["settings"]),
+            trial.get("failed") or Number(trial["score"]),
+        )
+        for trial in record["trainings"]
+    ]
+    columns = *(name.replace("_", " ") for name in record["settings"]), record["metric"].replace("_", " ")
+    return Table(columns, rows, f"Search on training examples alone, budget {record['budget']}")
 
 
-def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Table:
-    """Returns a table of the labels, settings and environment."""
-    labels = record.get("identity", {}).get("labels", ())
-    chosen_values = results.get("search", {}).get("chosen", {})
-    rows = {
-        **({"labels": list(labels)} if labels else {}),
-        **record.get("settings", {}),
-        **chosen_values,
-        **record.get("environment", {}),
+def dev_sections(records: Sequence[Record], labels: Mapping[str, Record]) -> Iterator[Section]:
+    """Yields the sections on the saved model's predictions on dev: none if there are no gold labels.
+
+    `labels` holds, by split and label, the number of examples.
+    """
+    rows = [record for record in records if record.get("gold") is not None]
+    if rows and all(isinstance(record["gold"], float | int) for record in rows):
+        ranked = sorted(rows, key=lambda r: -abs(r["predicted"] - r["gold"]))[:MAX_ROWS]
+        errors = [(Number(r["gold"], ""), Number(r["predicted"], ""), _with_columns(r)) for r in ranked]
+        yield Section("Largest errors", tables=[Table(("label", "predicted", "text"), errors, noted=True)])
+    elif rows and all(isinstance(record["gold"], str) for record in rows):
+        yield _labels(rows, labels.get("train", {}))
+        if scored := [record for record in rows if isinstance(record.get("probability"), float)]:
+            wrong = sorted(
+                (r for r in scored if r["gold"] != r["predicted"]), key=lambda r: -r["probability"]
+            )
+            mistakes = [
+                (r["gold"], r["predicted"], Number(r["probability"]), _with_columns(r)) for r in wrong
+            ]
+            lead = f"{len(wrong)} of {len(scored)} predictions are wrong; the most confident of them first."
+            table = Table(("label", "predicted", "probability", "text"), mistakes[:MAX_ROWS], noted=True)
+            yield Section("Errors", lead, figures=[_calibration(scored)], tables=[table])
+
+
+def _labels(rows: Sequence[Record], train: Mapping[str, int]) -> Section:
+    gold, predicted = (Counter(record[key] for record in rows) for key in ("gold", "predicted"))
+    pairs = Counter((record["gold"], record["predicted"]) for record in rows)
+    names = [name for name in train if name in gold or name in predicted]
+    names += sorted({*gold, *predicted} - {*names})
+    table = [
+        (
+            name,
+            Number(train.get(name, 0), ""),
+            Number(gold[name], ""),
+            Number(predicted[name], ""),
+            Number(pairs[name, name] / predicted[name] if predicted[name] else None),
+            Number(pairs[name, name] / gold[name] if gold[name] else None),
+            Number(2 * pairs[name, name] / (predicted[name] + gold[name])),
+        )
+        for name in names
+    ]
+    columns = ("label", "in train", "in dev", "predicted", "precision", "recall", "F1")
+    tables, figures = [Table(columns, table)], []
+    if len(names) <= MAX_LABELS:
+        shares = {a: [pairs[a, b] / gold[a] if gold[a] else None for b in names] for a in names}
+        matrix = [Series(name, names, shares[name]) for name in names]
+        note = "Of the examples with each label (row), the share predicted as each label (column)."
+        ends = (0.0, 1.0)
+        figures.append(Figure("confusion", "Confusion", note, matrix, "matrix", x="predicted", y_range=ends))
+    else:
+        wrong = [(*pair, Number(count, "")) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+        tables.append(Table(("label", "predicted", "examples"), wrong[:MAX_ROWS], "Most frequent confusions"))
+    return Section("Labels", "Predictions of the saved model on dev.", figures=figures, tables=tables)
+
+
+def _calibration(scored: Sequence[Record]) -> Figure:
+    bins: dict[int, list[Record]] = {}
+    for record in scored:
+        bins.setdefault(min(int(record["probability"] * BINS), BINS - 1), []).append(record)
+    points = [
+        (mean(r["probability"] for r in each), mean(r["gold"] == r["predicted"] for r in each), len(each))
+        for _, each in sorted(bins.items())
+    ]
+    error = sum(abs(sure - right) * count for sure, right, count in points) / len(scored)
+    series = [
+        Series("right", [sure for sure, _, _ in points], [right for _, right, _ in points]),
+        Series("perfectly calibrated", [0, 1], [0, 1], style="reference"),
+    ]
+    note = f"Expected calibration error {error:.3f}. Below the dotted line: more confident than right."
+    return Figure("calibration", "Calibration", note, series, x="mean probability", y="right")
+
+
+def _with_columns(record: Record) -> Markup:
+    """Returns the text, with the other columns of the user's row below it."""
+    more = {
+        name: value for name, value in record.items() if name not in OWN_COLUMNS and not name.startswith("p(")
     }
-    return Table.pairs({name: value for name, value in rows.items() if value is not None and value != []})
+    details = " \u00b7 ".join(f"{name}: {_short(value, MAX_CELL)}" for name, value in more.items())
+    text = _short(record.get("text", ""), MAX_TEXT)
+    return Markup('{}<br><span class="soft">{}</span>' if details else "{}").format(text, details)
+
+
+def _short(value: object, limit: int) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."

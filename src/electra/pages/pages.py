@@ -19,15 +19,17 @@ from electra.artifacts import (
     kind_of,
     open_folder,
 )
+from electra.artifacts.store import StoreFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import with_article
-from electra.pages import facts, finetuning, probes, run, study, suite
+from electra.pages import finetuning, probes, run, study, suite
+from electra.pages.page import Page, Section, Table, publish
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
-    StudyFolder: study.write_report,
+    StudyFolder: study.write_page,
     EvaluationFolder: suite.write_page,
     AnalysisFolder: probes.write_page,
     FinetuningFolder: finetuning.write_page,
@@ -76,7 +78,7 @@ def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, 
     while durable.is_locked(folder) and not stop():
         size = metrics.stat().st_size if metrics.is_file() else 0
         if size != drawn_size and time.monotonic() - drawn_at > REDRAW_SECONDS:
-            page = run.write_report(folder, out, compare, REDRAW_SECONDS)
+            page = run.write_page(folder, out, compare, REDRAW_SECONDS)
             if drawn_size < 0:
                 say(f"{page}: rewritten until the run ends")
             drawn_at, drawn_size = time.monotonic(), size
@@ -89,8 +91,18 @@ def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:
     if kind is None or kind is RunFolder:
         if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
             open_folder(folder)  # raises, naming what is there instead
-        return run.write_report(folder, out, compare)  # works for an incomplete run, too
+        return run.write_page(folder, out, compare)  # works for an incomplete run, too
     if out is not None or compare:
         key = "out" if out is not None else "compare"
         raise ConfigError(f"applies only to runs, not {with_article(kind.KIND)}", key=key, fix="Omit it")
-    return PAGES.get(kind, facts.write_page)(folder)
+    return PAGES.get(kind, _write_facts)(folder)
+
+
+def _write_facts(path: Path) -> Path:
+    """Writes the page of a store or a model: what it is and what it records."""
+    folder = open_folder(path)
+    tables = [Table.pairs("What it is", dict(folder.facts())), Table.pairs("Record", folder.record)]
+    if isinstance(folder, StoreFolder) and folder.audit.is_file():
+        tables.insert(1, Table.pairs("Audit of the text", durable.read_json(folder.audit, folder.ERROR)))
+    page = Page(folder.path.resolve().name, "", [Section("Records", tables=tables)], f"electra {folder.KIND}")
+    return publish(page, folder.page)

@@ -1,4 +1,4 @@
-"""Writes the page of an analysis: the tables and figures of all probes whose JSON files are in a folder.
+"""The page of an analysis: verdicts, figures and tables of all probes whose records are in a folder.
 
 Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 contain
 complete tables and figures; those of format 2 contain numbers in long form, and declare how to show them
@@ -7,7 +7,7 @@ complete tables and figures; those of format 2 contain numbers in long form, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +15,47 @@ from electra.artifacts.evaluation import AnalysisFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
-from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Table, Text, publish
-from electra.pages.verdicts import format_interval, value_of, verdict
+from electra.pages.page import Number, Page, Section, Table, publish
 
 FORMATS = (1, 2)
 MAX_IN_LINE = 4  # headline numbers in one line
 MAX_ROWS = 40  # longer tables are folded
+DESCRIPTIVE = {"attention", "bias", "calibration", "geometry", "layer_similarity"}  # not how good a model is
+BASELINES = {  # names of rows and lines that need no training
+    "untrained",
+    "chance",
+    "word overlap",
+    "each word's most frequent label",
+    "the most frequent label",
+    "each word's usual answer",  # the names of these two in records of the last release
+    "the commonest answer",
+    "number of tokens in the word",
+}
+Record = Mapping[str, Any]
 
 
-def write_page(folder: Path) -> Path:
+def write_page(path: Path) -> Path:
     """Writes the page of all probe records in a folder and returns its path.
 
     Raises ConfigError if there are none.
     """
-    records = read_records(folder)
-    names = dict.fromkeys(str(model["name"]) for record in records for model in record["models"])
+    folder = AnalysisFolder(path)
+    if not folder.probes():
+        raise ConfigError(f"no probe results here ({folder.RECORD})", where=path, fix="Run electra analyze")
+    records = {name: read_record(file) for name, file in folder.probes().items()}
+    models = dict.fromkeys(str(model["name"]) for record in records.values() for model in record["models"])
+    sources = dict.fromkeys(model["source"] for record in records.values() for model in record["models"])
+    verdicts = [(record["title"], text) for record in records.values() if (text := verdict(record))]
+    lead = "Brackets are 95 % intervals. Above: the whole interval is above the best baseline."
+    summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), verdicts, noted=True)])
     page = Page(
-        f"Analysis of {', '.join(names)}",
-        [section(record) for record in records],
+        f"Analysis of {', '.join(models)}",
+        f"What the models learned, by {len(records)} probe{'s' * (len(records) > 1)}.",
+        [summary if verdicts else None, *(section(name, record) for name, record in records.items())],
         kicker="electra analyze",
-        summary="What the model has learned, one question per section. Brackets show 95 % intervals.",
-        opening=_verdicts(records),
+        command=f"electra analyze {' '.join(map(str, sources))} ...",
     )
-    return publish(page, AnalysisFolder(folder).page, folder)
-
-
-def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Returns every probe's result in one sentence, for the first screen."""
-    rows = [
-        (record["title"], result.sentence) for record in records if (result := verdict(record)) is not None
-    ]
-    how = "Above: the whole interval is above the best baseline (chance, a rule or random initialization)."
-    table = Table(("Probe", "Main result"), rows, noted=True)
-    return [table, Text(how, "quiet")] if rows else []
-
-
-def read_records(folder: Path) -> list[dict[str, Any]]:
-    """Reads all probe records in a folder. Raises ConfigError if there are none."""
-    probes = AnalysisFolder(folder).probes()
-    if not probes:
-        problem = f"no probe results here ({AnalysisFolder.RECORD})"
-        raise ConfigError(problem, where=folder, fix="Run electra analyze")
-    return [{"stem": name} | read_record(path) for name, path in probes.items()]
+    return publish(page, folder.page)
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -68,97 +67,146 @@ def read_record(path: Path) -> dict[str, Any]:
     return record if record["format"] == 1 else {**record, **arrange(record)}
 
 
-def headline(record: Mapping[str, Any]) -> str:
+def headline(record: Record) -> str:
     """Returns the headline numbers of a record with their intervals, in one line; empty if it has none."""
     known = [
-        (name, estimate) for name, estimate in record["headline"].items() if value_of(estimate) is not None
-    ]
-    shown = [
-        f"{name} {value_of(estimate):z.3f}{format_interval(estimate)}"
-        for name, estimate in known[:MAX_IN_LINE]
+        f"{name} {_short(each)}" for name, each in record["headline"].items() if _value(each) is not None
     ]
     more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []
-    return "; ".join([*shown, *more])
+    return "; ".join([*known[:MAX_IN_LINE], *more])
 
 
-def arrange(record: Mapping[str, Any]) -> dict[str, Any]:
+def verdict(record: Record) -> str:
+    """Compares a record's first headline number with its best baseline; empty if it has no number.
+
+    A baseline needs no training: chance, a rule without a network, or random initialization. Baselines are
+    taken from where the number is: the lines of a figure, and the rows of a table.
+    """
+    name = next((name for name, each in record["headline"].items() if _value(each) is not None), None)
+    if name is None:
+        return ""
+    number, baselines = record["headline"][name], dict(_baselines(record, name))
+    result = f"{name[0].upper()}{name[1:]}: {_short(number)} for {record['models'][0]['name']}"
+    if record["probe"] in DESCRIPTIVE:
+        untrained = baselines.get("untrained")
+        return f"{result}." if untrained is None else f"{result}; {untrained:z.3f} for random initialization."
+    if not baselines:
+        return f"{result}. No baseline was recorded."
+    best = max(baselines, key=baselines.__getitem__)
+    value, ends = _value(number), number if isinstance(number, Mapping) else {}
+    low, high = (value if ends.get(end) is None else ends[end] for end in ("low", "high"))
+    standing = "above" if low > baselines[best] else "below" if high < baselines[best] else "not above"
+    label = {"none": "no gain", "untrained": "random initialization"}.get(best, best)
+    return f"{result}, {standing} the baseline of {baselines[best]:z.3f} ({label})."
+
+
+def _baselines(record: Record, name: str) -> Iterator[tuple[str, float]]:
+    number = record["headline"][name]
+    value, is_best = (
+        _value(number),
+        "best" in name or "strongest" in name,
+    )  # then the baseline's best counts, too
+    if (chance := _value(record["headline"].get(f"chance: {name}"))) is not None:
+        yield "chance", chance
+    for figure in record["figures"]:
+        places = [
+            dict(zip(line["y"], line["x"], strict=True)) for line in figure["series"] if value in line["y"]
+        ]
+        for line in figure["series"] if places else ():
+            known = {x: y for x, y in zip(line["x"], line["y"], strict=True) if y is not None}
+            here = known.get(places[0][value])
+            if known and line["style"] == "reference":
+                yield line["label"], max(known.values()) if here is None else here
+            elif known and line["label"] in BASELINES and (is_best or here is not None):
+                yield line["label"], max(known.values()) if is_best or here is None else here
+    for table in record["tables"]:
+        column = next((row.index(number) for row in table["rows"] if number in row), 0)
+        for row in table["rows"] if column else ():
+            if row[0] in BASELINES and _value(row[column]) is not None:
+                yield row[0], _value(row[column])
+
+
+def _value(number: Any) -> Any:
+    """Returns the value of a number with or without an interval; None if it has none."""
+    return (
+        number.get("value") if isinstance(number, Mapping) else number if isinstance(number, float) else None
+    )
+
+
+def _short(number: Any) -> str:
+    """Returns a number with its interval as text, "0.830 [0.812, 0.845]"."""
+    ends = (number["low"], number["high"]) if isinstance(number, Mapping) else (None, None)
+    return f"{_value(number):z.3f}" + ("" if None in ends else f" [{ends[0]:z.3f}, {ends[1]:z.3f}]")
+
+
+def arrange(record: Record) -> dict[str, Any]:
     """Returns the tables and figures that a record of format 2 declares, with its numbers."""
-    frames = {frozenset(frame["axes"]): frame for frame in record["numbers"]}
     return {
-        "tables": [_arrange_table(table, Cells(frames, table, table["down"])) for table in record["tables"]],
-        "figures": [
-            _arrange_figure(figure, Cells(frames, figure, [figure["series"]])) for figure in record["figures"]
-        ],
+        "tables": [_arrange_table(table, record["numbers"]) for table in record["tables"]],
+        "figures": [_arrange_figure(figure, record["numbers"]) for figure in record["figures"]],
     }
 
 
-class Cells:
-    """The numbers of a table or figure; `by_place` maps (places down, place across) to a cell.
+def _cells(
+    numbers: Sequence[Any], view: Record, down: Sequence[str]
+) -> tuple[dict[Any, Any], list[Any], list[Any]]:
+    """Returns the numbers of a view by (places down, place across), and the places down and across.
 
     They come from the frame whose axes are `down`, the axis across, and those that `view` keeps, at the
-    places that the view keeps.
+    places that the view keeps, in the order in which it names them, or else of their appearance.
     """
+    keep, across = view["keep"], view.get("across") or view["x"]
+    wanted = {*down, across, *keep}
+    axes, rows = next(((f["axes"], f["rows"]) for f in numbers if {*f["axes"]} == wanted), ([], []))
+    found = {}
+    for row in rows:
+        at, values = dict(zip(axes, row, strict=False)), row[len(axes) :]
+        if all(at[axis] in (kept if isinstance(kept, list) else [kept]) for axis, kept in keep.items()):
+            value = (
+                values[0] if len(values) == 1 else dict(zip(("value", "low", "high"), values, strict=True))
+            )
+            found[tuple(at[axis] for axis in down), at[across]] = value
 
-    def __init__(
-        self, frames: Mapping[frozenset[str], Any], view: Mapping[str, Any], down: Sequence[str]
-    ) -> None:
-        keep, across = view["keep"], view.get("across") or view["x"]
-        frame = frames.get(frozenset({*down, across, *keep}), {"axes": [], "rows": []})
-        axes = frame["axes"]
-        self.by_place: dict[tuple[tuple[Any, ...], Any], Any] = {}
-        for row in frame["rows"]:
-            place_on = dict(zip(axes, row, strict=False))
-            if all(place_on[axis] in _listed(places) for axis, places in keep.items()):
-                self.by_place[tuple(place_on[axis] for axis in down), place_on[across]] = _cell_of(
-                    row[len(axes) :]
-                )
-        self.down = _ordered([places for places, _ in self.by_place], [keep.get(axis) for axis in down])
-        self.across = [
-            place for (place,) in _ordered([(place,) for _, place in self.by_place], [keep.get(across)])
-        ]
+    def rank(axis: str, place: Any) -> int:
+        return keep[axis].index(place) if isinstance(keep.get(axis), list) else 0
 
-
-def _listed(places: Any) -> list[Any]:
-    return places if isinstance(places, list) else [places]
-
-
-def _cell_of(values: Sequence[Any]) -> Any:
-    return values[0] if len(values) == 1 else dict(zip(("value", "low", "high"), values, strict=True))
+    places = sorted(dict.fromkeys(place for place, _ in found), key=lambda place: [*map(rank, down, place)])
+    return (
+        found,
+        places,
+        sorted(dict.fromkeys(place for _, place in found), key=lambda place: rank(across, place)),
+    )
 
 
-def _ordered(places: Sequence[tuple[Any, ...]], orders: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Returns distinct places: on each axis in its declared order, or else in order of first appearance."""
-
-    def rank(place: tuple[Any, ...]) -> list[int]:
-        pairs = zip(place, orders, strict=True)
-        return [order.index(each) if isinstance(order, list) else 0 for each, order in pairs]
-
-    return sorted(dict.fromkeys(places), key=rank)
-
-
-def _arrange_table(table: Mapping[str, Any], cells: Cells) -> dict[str, Any]:
-    rows = [[*down, *(cells.by_place.get((down, place)) for place in cells.across)] for down in cells.down]
+def _arrange_table(table: Record, numbers: Sequence[Any]) -> dict[str, Any]:
+    cells, down, across = _cells(numbers, table, table["down"])
+    rows = [[*place, *(cells.get((place, column)) for column in across)] for place in down]
     return {
         "title": table["title"],
-        "columns": [*table["down"], *cells.across],
+        "columns": [*table["down"], *across],
         "rows": rows,
         "note": table["note"],
     }
 
 
-def _arrange_figure(figure: Mapping[str, Any], cells: Cells) -> dict[str, Any]:
+def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
+    cells, down, across = _cells(numbers, figure, [figure["series"]])
     kind, series = figure["kind"], []
-    across = sorted(cells.across) if kind == "lines" else cells.across
-    for (label,) in cells.down:
-        line = {x: cells.by_place[(label,), x] for x in across if ((label,), x) in cells.by_place}
-        known = [cell if isinstance(cell, dict) else {"value": cell} for cell in line.values()]
-        y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
+    across = sorted(across) if kind == "lines" else across
+    for (label,) in down:
+        places = [x for x in across if kind == "matrix" or ((label,), x) in cells]
+        known = [cells.get(((label,), x)) for x in places]
+        y, low, high = (
+            [
+                cell.get(end) if isinstance(cell, Mapping) else cell if end == "value" else None
+                for cell in known
+            ]
+            for end in ("value", "low", "high")
+        )
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
             low = high = []  # no interval to draw
         style = "points" if kind == "categories" or label in figure["dots"] else "line"
-        series.append(
-            {"label": str(label), "x": list(line), "y": y, "low": low, "high": high, "style": style}
-        )
+        series.append({"label": str(label), "x": places, "y": y, "low": low, "high": high, "style": style})
     span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
     for label, value in figure["references"].items():
         y = span if value == "diagonal" else [value] * len(span)
@@ -167,56 +215,42 @@ def _arrange_figure(figure: Mapping[str, Any], cells: Cells) -> dict[str, Any]:
     return {**figure, **labels, "series": series}
 
 
-def section(record: Mapping[str, Any]) -> Section:
-    """Returns the section of a probe."""
-    tables: list[Block | None] = []
-    for table in record["tables"]:
+def section(name: str, record: Record) -> Section:
+    """Returns the section of the probe whose record is called `name`."""
+    first = record["models"][0]["name"]  # the headline numbers are those of the first model
+    rows = [(label, _cell(number)) for label, number in record["headline"].items()]
+    tables, notes = [Table(("", first), rows)] if rows else [], [*record["notes"]]
+    for each in record["tables"]:
         # With a single model, its name is not repeated in every row.
-        first_column = int(len(record["models"]) == 1 and table["columns"][0] == "model")
-        rows = [[_cell(cell) for cell in row[first_column:]] for row in table["rows"]]
-        note = Text(table["note"], "quiet") if table["note"] else None
-        blocks = [Table(table["columns"][first_column:], rows, table["title"]), note]
-        tables += blocks if len(rows) <= MAX_ROWS else [Fold(f"{table['title']} ({len(rows)} rows)", blocks)]
-    # The headline numbers are those of the first model.
-    headline_rows = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
-    return Section(
-        record["title"],
-        [
-            Table(("", record["models"][0]["name"]), headline_rows) if headline_rows else None,
-            *map(Text, record["notes"]),
-            Figures.of(*(_figure(record["stem"], figure) for figure in record["figures"])),
-            *tables,
-            Fold("Models, data and settings", [_settings(record)]),
-        ],
-        f"{record['question']} {record['source']}",
-    )
-
-
-def _figure(stem: str, figure: Mapping[str, Any]) -> Figure:
-    attributes = {key: figure[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
-    series = [Series(**series) for series in figure["series"]]
-    return Figure(f"{stem}-{figure['name']}".replace("_", "-"), series=series, **attributes)
+        start = int(len(record["models"]) == 1 and each["columns"][0] == "model")
+        cells = [[_cell(cell) for cell in row[start:]] for row in each["rows"]]
+        caption = each["title"] + (f" ({each['note'].rstrip('.')})" if each["note"] else "")
+        tables.append(Table(each["columns"][start:], cells, caption, folded=len(cells) > MAX_ROWS))
+    tables.append(_settings(record))
+    figures = []
+    for each in record["figures"]:
+        given = {key: each[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
+        figures.append(
+            Figure(f"{name}-{each['name']}", series=[Series(**s) for s in each["series"]], **given)
+        )
+    return Section(record["title"], f"{record['question']} {record['source']}", notes, figures, tables)
 
 
 def _cell(cell: Any) -> object:
     if isinstance(cell, Mapping):
-        return Number(cell["value"], "score", cell["low"], cell["high"])
+        return Number(cell["value"], ".3f", cell["low"], cell["high"])
     if isinstance(cell, bool) or cell is None or isinstance(cell, str):
         return cell if cell is None else str(cell)
-    return Number(cell, "score" if isinstance(cell, float) else "plain")
+    return Number(cell, ".3f" if isinstance(cell, float) else "")
 
 
-def _settings(record: Mapping[str, Any]) -> Table:
-    rows = {"probe": f"{record['probe']}, version {record['version']}"}
-    for model in record["models"]:
-        training = model.get("training")
-        training_text = "" if training is None else f", {training['objective']}, seed {training['seed']}"
-        training_text += "" if model["step"] is None else f", step {model['step']}"
-        shapes = "; ".join(
-            f"{kind}: {shape['layers']} layers of {shape['hidden_size']}"
-            for kind, shape in model["networks"].items()
-        )
-        rows[f"model {model['name']}"] = f"{model['source']}{training_text} ({shapes})"
-    for key, files in record["data"].items():
-        rows[f"data: {key}"] = ", ".join(f"{file['folder']}/{file['file']}" for file in files)
-    return Table.pairs({**rows, **{f"option {key}": value for key, value in record["options"].items()}})
+def _settings(record: Record) -> Table:
+    models = {
+        model["name"]: {key: model[key] for key in ("source", "step", "training", "networks")}
+        for model in record["models"]
+    }
+    files = {
+        key: [f"{file['folder']}/{file['file']}" for file in found] for key, found in record["data"].items()
+    }
+    about = {"probe": f"{record['probe']}, version {record['version']}", "model": models, "data": files}
+    return Table.pairs("Models, data and settings", {**about, "option": record["options"]})

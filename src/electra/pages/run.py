@@ -1,332 +1,295 @@
-"""Writes the report of a pre-training run: the result first, then curves, metrics, examples and the recipe.
+"""The page of a pre-training run: the result first, then curves, metrics, examples and the recipe.
 
-Every number comes from the run's files. What they do not contain becomes a sentence, so that a run in
-progress has a report, too.
+A run may be in progress, killed, resumed or partly copied: what its files lack or is damaged in them becomes
+a sentence. Only a folder that is not a run at all raises an error.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from electra.artifacts.ledger import Event
+from markupsafe import Markup
+
+from electra.artifacts.folder import distinct_names
+from electra.artifacts.ledger import Axis, Ledger, Point, finite_or_none
 from electra.artifacts.run import RunFolder
-from electra.pages.compare import comparison
-from electra.pages.glossary import AUDIT, METRICS, PLOTTED, Metric, humanize
-from electra.pages.measures import Measure, Plot, plot_figures
-from electra.pages.page import (
-    Block,
-    Columns,
-    Examples,
-    Facts,
-    Figures,
-    Fold,
-    Number,
-    Page,
-    Section,
-    Table,
-    Text,
-    publish,
-    verbatim,
-)
-from electra.pages.read import RunRecord, read_run
+from electra.foundation.errors import RunFolderError
+from electra.pages.figures import Figure, Series, smooth
+from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
+from electra.pages.page import Number, Page, Section, Table, publish
 
-_LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
-_STATES = {
-    "finished": "Finished",
-    "stopped": "Stopped early",
-    "in progress": "In progress, or its process was killed",
+DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
+MIN_GAIN, MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
+FACTS = ("auc", "gain", "average_precision", "mlm_accuracy", "generator_loss", "generator_accuracy")
+TRAINING = {
+    "loss": "The weighted sum of the losses, which the optimizer minimises.",
+    "gradient_norm": "Before clipping. Growing spikes are a warning sign.",
+    "learning_rate": "The schedule as it was applied.",
+    "tokens_per_s": "During updates. Dips mean that the machine was busy.",
 }
-_REFERENCE_LINES: Mapping[str, tuple[str, str | float]] = {  # metric -> label and level of its reference line
-    "discriminator_loss": ("base rate", "base_rate_entropy"),
-    "gain": ("base rate", 0.0),
-    "auc": ("chance", 0.5),
-    "average_precision": ("chance (base rate)", "base_rate"),
+MUST_MATCH = {  # settings with which held-out metrics are comparable
+    "identity.data": "their text",
+    "identity.tokenizer": "their tokenizer",
+    "evaluation.mask_fraction": "the held-out mask rate",
 }
-_MIN_GAIN, _MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
-_PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exists is shown in large type
 
 
-def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
-    """Writes the report of a run (RUN/report.html, or `out`) and its figures; returns the page's path.
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything that a run folder records; `notes` says what is missing or damaged, one sentence each."""
+
+    path: Path
+    recipe: Mapping[str, Any]
+    ledger: Ledger
+    audit: Mapping[str, Any]
+    examples: Sequence[Any]
+    notes: Sequence[str]
+
+    @property
+    def final(self) -> Point | None:
+        """The last held-out evaluation; None if there is none."""
+        return self.ledger.evals[-1] if self.ledger.evals else None
+
+    def setting(self, dotted: str) -> Any:
+        """Returns the value of a setting by its dotted name; None if it is not set."""
+        value: Any = self.recipe
+        for part in dotted.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
+
+
+def read_run(path: Path) -> RunRecord:
+    """Reads a run folder in any state. Raises RunFolderError if it is not one."""
+    folder = RunFolder(path)
+    record = folder.path / folder.RECORD
+    if not record.is_file() and not folder.metrics.is_file():
+        problem = f"not a run folder: it has neither {record.name} nor {folder.metrics.name}"
+        problem = (
+            problem
+            if path.is_dir()
+            else "is a file, not a run folder"
+            if path.exists()
+            else "no such run folder"
+        )
+        raise RunFolderError(
+            problem, where=path, fix="Pass the folder that electra pretrain wrote (its --out)"
+        )
+    notes: list[str] = []
+    recipe, audit = _read(record, dict, notes), _read(folder.audit, dict, notes)
+    examples, ledger = _read(folder.examples, list, notes), folder.ledger()
+    return RunRecord(path, recipe, ledger, audit, examples, [*notes, *ledger.notes])
+
+
+def _read(path: Path, kind: type, notes: list[str]) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        if isinstance(value, kind) and text:
+            return value
+        notes.append(f"{path.name} was not written by a run.")
+    except FileNotFoundError:
+        notes.append(f"{path.name} is not in the run folder.")
+    except (OSError, ValueError, RecursionError) as error:
+        notes.append(f"{path.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
+    return kind()
+
+
+def write_page(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
+    """Writes the page of a run (RUN/report.html, or `out`), compared with other runs; returns its path.
 
     A browser reloads the page every `reload` seconds (0: never). Raises RunFolderError if `run` or one of
     `compare` is not a run folder.
     """
-    run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
-    others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
-    page = run_page(read_run(run), [read_run(other) for other in others], reload)
-    # For a run in a read-only folder, only the report is written, to `out`.
-    return publish(page, out, run if os.access(run, os.W_OK) else None)
+    others = dict.fromkeys(other for other in compare if other.resolve() != run.resolve())
+    made = page(read_run(run), [read_run(other) for other in others], reload)
+    return publish(made, out or RunFolder(run).page)
 
 
-def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) -> Page:
+def page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) -> Page:
     """Returns the page of a run, compared with others."""
-    examples = Section(
-        "Worked examples",
-        [Examples(run.examples) if run.examples else quiet_text("The run has no worked examples yet.")],
-        "Held-out sentences: some tokens were masked and filled in by the generator, and the discriminator"
-        " scored every token.",
-    )
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
+    command = run.setting("environment.command")
+    settings = [Table.pairs("Data audit", run.audit), Table.pairs("All settings", run.recipe)]
     return Page(
-        run.name,
+        run.path.resolve().name,
+        verdict(run),
         [
-            Section("The run in numbers", _numbers(run)),
-            comparison([run, *others]) if others else None,
-            _held_out_curves(run),
-            _metrics(run),
-            examples,
-            _training_curves(run),
-            _audit(run),
-            _events(run),
-            _recipe(run),
+            _comparison([run, *others]) if others else None,
+            _held_out(run),
+            _examples(run),
+            _training(run),
+            Section("Data and recipe", tables=settings),
         ],
-        kicker=f"electra \u00b7 pre-training run \u00b7 {_STATES[run.status].lower()}",
-        summary=verdict(run),
-        opening=[
-            *(
-                Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning")
-                for event in alarms[-1:]
-            ),
-            *map(quiet_text, run.notes),
-        ],
+        kicker=f"electra pretrain \u00b7 {run.ledger.status(RunFolder.steps_of(run.recipe))}",
+        facts=list(_facts(run)),
+        warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
+        notes=run.notes,
+        command=f"electra {command}" if command else "",
         reload=reload,
     )
 
 
-def quiet_text(text: str) -> Text:
-    """Returns a paragraph in quiet type."""
-    return Text(text, "quiet")
-
-
 def verdict(run: RunRecord) -> str:
     """Returns the result of the last held-out evaluation in plain words."""
-    final = run.final
-    if final is None:
-        return (
-            "No held-out evaluation yet: only the training curves are available."
-            if run.ledger.train
-            else "The run has logged nothing yet."
+    if run.final is None:
+        only = (
+            "only the training curves are available" if run.ledger.train else "the run has logged nothing yet"
         )
-    metrics = final.values
-    gain, auc = metrics.get("gain"), metrics.get("auc")
+        return f"No held-out evaluation yet: {only}."
+    values = run.final.values
+    gain, auc = values.get("gain"), values.get("auc")
     if gain is not None and auc is not None:
-        ranks = f"scores a replaced word above an original one {times(auc)} (chance: 50)"
+        share = "more than 99" if 0.995 <= auc < 1 else f"{100 * auc:.0f}"
+        ranks = f"scores a replaced word above an original one {share} times in 100 (chance: 50)"
         better = "better" if gain >= 0 else "worse"
         against = f"its probabilities are {abs(gain):.3f} nats per token {better} than the base rate"
-        if max(gain / _MIN_GAIN, auc / _MIN_AUC) < 1:
+        if gain < MIN_GAIN and auc < MIN_AUC:
             cannot = "cannot tell replaced words from original ones"
             return f"The discriminator {cannot}: it {ranks}, and {against}."
         return f"The discriminator {ranks}; {against}."
-    loss, accuracy = (
-        metrics.get(f"mlm_{name}", metrics.get(f"generator_{name}")) for name in ("loss", "accuracy")
-    )
-    if "gain" in metrics or "auc" in metrics:
+    if "gain" in values or "auc" in values:
         return "The held-out metrics of the discriminator are undefined, as happens if no token was replaced."
-    if loss is not None and accuracy is not None:
-        return (
-            f"The model predicts {accuracy:.1%} of the masked tokens in held-out text; its loss is {loss:.2f}"
-            " nats per masked token."
-        )
-    return "The last held-out evaluation has none of the usual metrics; all are listed below."
+    loss, accuracy = (
+        values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
+    )
+    if loss is None or accuracy is None:
+        return "The last held-out evaluation has none of the usual metrics; all are listed below."
+    predicts = f"predicts {accuracy:.1%} of the masked tokens in held-out text"
+    return f"The model {predicts}; its loss is {loss:.2f} nats per masked token."
 
 
-def times(share: float) -> str:
-    """Returns a probability as a frequency: "85 times in 100". Only exactly 1 becomes "100 times in 100"."""
-    rounded = round(100 * share)
-    if rounded == 100 > 100 * share:
-        return "more than 99 times in 100"
-    return f"{rounded} times in 100"
-
-
-def _numbers(run: RunRecord) -> list[Block]:
-    metrics = run.final.values if run.final else {}
-    results = {
-        key: (METRICS[key].title, Number(metrics[key], "score"), _remark(key, metrics))
-        for key in (
-            "auc",
-            "gain",
-            "average_precision",
-            "mlm_accuracy",
-            "generator_loss",
-            "generator_accuracy",
-        )
-        if key in metrics
-    }
-    primary = next((key for key in _PRIMARY if key in results), None)
-    large = [results.pop(primary)] if primary else []
-    last = run.last
+def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
+    values = run.final.values if run.final else {}
+    for key in FACTS:
+        if key in values:
+            level = baseline(key, values)
+            name = "chance" if key == "auc" else "base rate"
+            yield title(key), Number(values[key]), "" if level is None else f"{name}: {level:.3g}"
+    last = max([*run.ledger.train[-1:], *run.ledger.evals[-1:]], key=lambda point: point.step, default=None)
+    named = {"Recipe": run.setting("environment.recipe"), "Objective": run.setting("objective.name")}
+    yield from ((name, str(value)) for name, value in named.items() if value)
     shape, shape_note = RunFolder.describe_shape(run.recipe)
-    facts: list[tuple[str, Number | str | None, str]] = [
-        ("Status", _STATES[run.status], ""),
-        ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
-        ("Objective", run.objective, ""),
-        ("Model", shape or None, shape_note),
-        ("Steps", Number(last.step if last else None), f"of {run.total_steps:,}" if run.total_steps else ""),
-        ("Tokens seen", Number(last.tokens if last else None, "large"), ""),
-        ("Training FLOPs", Number(last.flops if last else None, "power"), ""),
-        ("Training time", Number(last.seconds if last else None, "seconds"), "in updates"),
-        ("Tokens per second", Number(run.tokens_per_s, "large"), "median"),
-    ]
-    known = [fact for fact in facts if getattr(fact[1], "value", fact[1]) is not None]
-    return [*([Facts(large, large=True)] if large else []), Facts([*results.values(), *known])]
+    if shape:
+        yield "Model", shape, shape_note
+    if last is not None:
+        total, speeds = RunFolder.steps_of(run.recipe), run.ledger.curve("train", "tokens_per_s").y
+        yield "Steps", Number(last.step, ""), f"of {total:,}" if total else ""
+        yield "Tokens seen", Number(last.tokens, "large")
+        yield "Training FLOPs", Number(last.flops, ".2e")
+        yield "Training time", Number(last.seconds, "time"), "in updates"
+        yield "Tokens per second", Number(median(speeds) if speeds else None, "large"), "median"
 
 
-def _remark(key: str, metrics: Mapping[str, float | None]) -> str:
-    baseline = METRICS[key].baseline(metrics)
-    return "" if baseline is None else f"{'chance' if key == 'auc' else 'base rate'}: {baseline:.3g}"
+def _held_out(run: RunRecord) -> Section:
+    if run.final is None:
+        return Section("Held-out metrics", "The run has not been evaluated on held-out text yet.")
+    values = run.final.values
+    keys = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
+    rows = [(title(key), Number(values[key]), Number(baseline(key, values)), meaning(key)) for key in keys]
+    table = Table(("Metric", "Value", "Base rate only", "Meaning"), rows, noted=True)
+    lead = "On text that is never trained on, always with the same masks. The table has the last evaluation,"
+    curves = [_curves([run], ["held out"], key, "tokens") for key in PLOTTED]
+    return Section("Held-out metrics", f"{lead} at step {run.final.step:,}.", figures=curves, tables=[table])
 
 
-def _held_out_curves(run: RunRecord) -> Section:
-    lead = "Measured on text that is never trained on, always with the same masks."
-    return Section("Held-out curves", [_plots(run, _held_out_plots(run))], lead + _about_marks(run))
+def _curves(runs: Sequence[RunRecord], names: Sequence[str], key: str, axis: Axis) -> Figure:
+    """Draws a held-out metric of runs; that of a single run beside its baseline, which may move."""
+    ledger = runs[0].ledger
+    curves = [run.ledger.curve("eval", key, axis) for run in runs]
+    series = [Series(name, *curve) for name, curve in zip(names, curves, strict=True)]
+    if len(runs) == 1 and "baseline" in METRICS[key] and curves[0].x:
+        points = [point for point in ledger.evals if getattr(point, axis) is not None]
+        x, levels = ([getattr(p, axis) for p in points], [baseline(key, p.values) for p in points])
+        series.append(Series("chance" if key == "auc" else "base rate", x, levels, style="reference"))
+    return Figure(f"{key}-{axis}", title(key), meaning(key), series, axis=axis)
 
 
-def _training_curves(run: RunRecord) -> Section:
+def _training(run: RunRecord) -> Section:
+    losses = dict.fromkeys(k for point in run.ledger.train for k in point.values if k.startswith("losses."))
+    figures = []
+    for key in [*losses, *TRAINING]:
+        curve = run.ledger.curve("train", key, "tokens")
+        series = [Series(key, *curve, color=0)]
+        if len(curve.y) >= 40 and key != "learning_rate":
+            series = [Series(key, *curve, style="faint", color=0), Series("mean", *smooth(curve), color=0)]
+        note = TRAINING.get(key, "In nats per token on which it is measured.")
+        figures.append(Figure(key, title(key.replace("losses.", "loss: ")), note, series, axis="tokens"))
     lead = "Faint: every logged step. Strong: the mean around it."
     rates = [run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation")]
     if all(rates) and rates[0] != rates[1]:
         lead += (
             f" Training masks {rates[0]} of the tokens, evaluation {rates[1]}: the losses differ in scale."
         )
-    plots = _plots(run, _training_plots(run))
-    return Section(
-        "Training curves", [Fold("Losses, gradient norm, speed", [plots])], lead + _about_marks(run)
+    return Section("Training", lead, figures=figures)
+
+
+def _examples(run: RunRecord) -> Section:
+    threshold = (run.final.values.get("best_f1_threshold") if run.final else None) or DEFAULT_THRESHOLD
+    sentences = []
+    for item in run.examples:
+        rows = item.get("rows") if isinstance(item, Mapping) else None
+        if isinstance(rows, list):
+            tokens = (token(row, threshold) for row in rows if isinstance(row, Mapping))
+            sentences.append(Markup('<span class="sentence">{}</span>').format(Markup(" ").join(tokens)))
+    lead = (
+        "Held-out sentences: the generator filled in masked tokens, and the discriminator scored every token."
+        f" Darker: higher P(replaced). Solid line: replaced and marked, P(replaced) reaches {threshold:.2g}."
+        " Dashed: replaced, not marked. Dotted box: original, marked. Small: the original."
     )
+    return Section("Worked examples", lead if sentences else "The run has no worked examples yet.", sentences)
 
 
-def _marks(run: RunRecord) -> list[Event]:
-    return [event for event in run.ledger.events if event.name in ("resumed", "collapse")]
-
-
-def _about_marks(run: RunRecord) -> str:
-    return " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." * bool(
-        _marks(run)
+def token(row: Mapping[str, Any], threshold: float) -> Markup:
+    """Returns a token shaded by P(replaced), with its outcome shown by underlining, too."""
+    p = finite_or_none(row.get("p_replaced"))
+    original, replaced = str(row.get("original") or ""), row.get("label") == "replaced"
+    marked = p is not None and p >= threshold
+    outcome = (
+        "" if p is None else "caught" if marked and replaced else "alarm" if marked else "missed" * replaced
     )
+    was = Markup("<small> {}</small>").format(original) if replaced else ""
+    score = "" if p is None else f"P(replaced) {p:.3f}"
+    html = Markup('<span class="token {}" style="--p:{:.2f}" title="{}">{}{}</span>')
+    return html.format(outcome, min(1, max(0, p or 0)), score, str(row.get("generated") or original), was)
 
 
-def _plots(run: RunRecord, plots: Sequence[Plot]) -> Figures:
-    empty = "There is nothing to draw yet."
-    return plot_figures(
-        plots, ("tokens", "step", "flops"), _marks(run), [*run.ledger.train, *run.ledger.evals], empty
-    )
-
-
-def _held_out_plots(run: RunRecord) -> list[Plot]:
-    plots = []
-    for key in PLOTTED:
-        measures = [Measure(run, "eval", key, "held out", color=1)]
-        if key in _REFERENCE_LINES:
-            label, level = _REFERENCE_LINES[key]
-            level_arguments: dict[str, Any] = (
-                {"key": level} if isinstance(level, str) else {"key": key, "level": level}
-            )
-            measures.append(Measure(run, "eval", label=label, style="reference", **level_arguments))
-        plots.append(Plot(key, METRICS[key].title, METRICS[key].meaning, measures))
-    return plots
-
-
-def _training_plots(run: RunRecord) -> list[Plot]:
-    losses = {
-        f"losses.{name}": (
-            f"{_LOSS_TITLES.get(name, name)} in training",
-            "In nats per token on which it is measured.",
-        )
-        for name in sorted(run.loss_names, key=lambda name: name != "rtd")
-    }
-    shown = {
-        **losses,
-        "loss": ("Total loss", "The weighted sum of the losses, which the optimizer minimises."),
-        "gradient_norm": ("Gradient norm", "Before clipping. Growing spikes are a warning sign."),
-        "learning_rate": ("Learning rate", "The schedule as it was applied."),
-        "tokens_per_s": (
-            "Throughput",
-            "Tokens per second during updates. Dips mean that the machine was busy.",
-        ),
-    }
-    return [
-        Plot(
-            key,
-            title,
-            note,
-            [Measure(run, "train", key, title.lower(), color=0, smoothed=key != "learning_rate")],
-        )
-        for key, (title, note) in shown.items()
+def _comparison(runs: Sequence[RunRecord]) -> Section:
+    """Compares the first run with the others: their held-out curves, and their metrics at equal compute."""
+    names = distinct_names([run.path.resolve().parts for run in runs])
+    differing = [
+        what for key, what in MUST_MATCH.items() if len({run.setting(key) for run in runs} - {None}) > 1
     ]
+    notes = [f"Caution: the runs differ in {' and '.join(differing)}: not comparable."] if differing else []
+    tables = [_scores(names, [run.final for run in runs], "The last evaluation of each run")]
+    for axis, about in (("flops", "training FLOPs"), ("tokens", "tokens")):
+        evals = [[point for point in run.ledger.evals if getattr(point, axis) is not None] for run in runs]
+        if not all(evals):
+            notes.append(f"At equal {about}: unknown, because a run has no held-out evaluation.")
+            continue
+        budget = min(getattr(points[-1], axis) for points in evals)
+        last = [next((p for p in reversed(points) if getattr(p, axis) <= budget), None) for points in evals]
+        tables.append(_scores(names, last, f"At equal {about}"))
+    lead = "Fair at equal compute: each run's last evaluation within the budget that all reached."
+    return Section("Comparison", lead, notes, [_curves(runs, names, key, "flops") for key in PLOTTED], tables)
 
 
-def _metrics(run: RunRecord) -> Section:
-    if run.final is None:
-        return Section(
-            "Held-out metrics", [quiet_text("The run has not been evaluated on held-out text yet.")]
-        )
-    values = run.final.values
-    names = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
-    rows = []
-    for key in names:
-        metric = METRICS.get(key, Metric(humanize(key), ""))
-        baseline = Number(metric.baseline(values), "score")
-        rows.append((metric.title, Number(values[key], "score"), baseline, metric.meaning))
-    lead = f"The last evaluation, at step {run.final.step:,}, on documents that were never trained on."
-    columns = ("Metric", "Value", "Base rate only", "Meaning")
-    return Section("Held-out metrics", [Table(columns, rows, noted=True)], lead)
-
-
-def _audit(run: RunRecord) -> Section:
-    lead = "What happened to the corpus. Everything that was dropped is counted here."
-    if not run.audit:
-        return Section("Data audit", [quiet_text("No audit in the run folder.")])
-    counts: list[tuple[object, ...]] = []
-    tables: list[Block] = []
-    for key in [*(key for key in AUDIT if key in run.audit), *(key for key in run.audit if key not in AUDIT)]:
-        value, (title, meaning) = run.audit[key], AUDIT.get(key, (humanize(key), ""))
-        if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            columns = list(dict.fromkeys(str(name) for item in value for name in item))
-            rows = [[_counted(name, item.get(name)) for name in columns] for item in value]
-            tables.append(Table([humanize(name) for name in columns], rows, title))
-        elif isinstance(value, Mapping):
-            counts += [
-                (f"{title}, {inner}", _counted("share" if key == "padding" else inner, entry), meaning)
-                for inner, entry in value.items()
-            ]
-        else:
-            counts.append((title, _counted(key, value), meaning))
-    blocks = [Table(("", "Count", "Meaning"), counts, noted=True), *tables]
-    return Section("Data audit", [Fold("Documents, words and tokens", blocks)], lead)
-
-
-def _recipe(run: RunRecord) -> Section:
-    lead = "The contents of run.toml: every setting, the shapes of the networks, and the environment."
-    if not run.recipe:
-        return Section("Recipe and environment", [quiet_text("The recipe of this run is not known.")])
-    values = {**run.recipe, "environment": run.environment, "identity": run.identity}
-    sections = {key: value for key, value in values.items() if isinstance(value, Mapping)}
-    top_level = {key: value for key, value in values.items() if key not in sections}
-    tables = [Table.pairs(table, title) for title, table in {"": top_level, **sections}.items() if table]
-    return Section("Recipe and environment", [Fold("All settings", [Columns(tables)])], lead)
-
-
-def _events(run: RunRecord) -> Section:
-    saved = [event for event in run.ledger.events if event.name == "checkpoint"]
+def _scores(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Table:
+    keys = [key for key in PLOTTED if any(point and key in point.values for point in points)]
     rows = [
-        (Number(each.step), each.name, each.message)
-        for each in run.ledger.events
-        if each.name != "checkpoint"
+        (
+            name,
+            Number(point.tokens, "large"),
+            Number(point.flops, ".2e"),
+            *(Number(point.values.get(k)) for k in keys),
+        )
+        if point
+        else (name, *[Number(None)] * (2 + len(keys)))
+        for name, point in zip(names, points, strict=True)
     ]
-    blocks: list[Block] = [
-        Table(("Step", "Event", "Details"), rows) if rows else quiet_text("The run recorded no events.")
-    ]
-    if saved:
-        plural, last_step = "s" * (len(saved) > 1), saved[-1].step
-        blocks.append(quiet_text(f"{len(saved)} checkpoint{plural} written, the last at step {last_step:,}."))
-    return Section("Events", blocks)
-
-
-def _counted(key: str, value: Any) -> object:
-    """Returns a value of the audit: counts in full, rates as percentages."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return Number(value, "percent" if key.endswith(("rate", "share", "fraction")) else "plain")
-    return None if value is None else verbatim(value)
+    return Table(("Run", "Tokens", "FLOPs", *map(title, keys)), rows, caption)

@@ -245,9 +245,8 @@ def finish(run: Training) -> None:
     from electra.foundation import durable
     from electra.inference.examples import example_rows
     from electra.model.pair import AnyNetwork, EncoderAlone
-    from electra.pages.read import read_run
-    from electra.pages.run import verdict, write_report
-    from electra.pages.svg import missing_figures_note
+    from electra.pages import figures
+    from electra.pages.run import read_run, verdict, write_page
 
     files = RunFolder(run.folder)
     folder, pair, examples, page = run.folder, run.pair, files.examples, files.page
@@ -280,10 +279,10 @@ def finish(run: Training) -> None:
         rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()
-    write_report(folder)
+    write_page(folder)
     run.telemetry.say(verdict(read_run(folder)))
     run.telemetry.say(f"models saved to {folder}, report in {page}")
-    if note := missing_figures_note(page):
+    if note := figures.missing():
         run.telemetry.say(f"the report was {note}")
 
 

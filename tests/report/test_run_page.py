@@ -1,0 +1,255 @@
+"""The page of a run: its numbers are the files', whatever state the run is in, and text is never markup."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_run import AUDIT, event, make_run, write_metrics
+
+from electra.commands.framework.main import main
+from electra.foundation import durable
+from electra.foundation.errors import RunFolderError
+from electra.pages import pages
+from electra.pages.metrics import METRICS
+from electra.pages.run import page, read_run, verdict, write_page
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+VOID = {"meta", "link", "br"}
+
+
+class Html(HTMLParser):
+    """Parses strictly: every tag is closed, in order. Keeps tags, text and the numbers of <data> elements."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text, self.numbers, self.html = "", list[float](), path.read_text(encoding="utf-8")
+        self.feed(self.html)
+        self.close()
+        assert not self.open
+        self.text = " ".join(self.text.split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.numbers += [float(dict(attrs)["value"] or "")] if tag == "data" else []
+        self.open += [tag] if tag not in VOID else []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self.open and self.open[-1] in ("style", "text") else data
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs") / "first-light", steps=600, eval_every=100, leaves=200)
+
+
+@pytest.fixture(scope="module")
+def made(run: Path) -> Html:
+    return Html(write_page(run))
+
+
+def test_the_page_stands_alone_and_is_the_same_again(run: Path, made: Html) -> None:
+    links = [value or "" for _, each in made.tags for name, value in each.items() if name.endswith("href")]
+    assert links and all(link.startswith(("#", "data:")) for link in links)
+    assert not re.search(r"url\((?!#)|@import|<script|<metadata|<!--|#010203", made.html)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in made.html and "light-dark(" in made.html
+    names = [each["id"] for _, each in made.tags if "id" in each]
+    assert len(names) == len(set(names)) and {link[1:] for link in links if link[0] == "#"} <= set(names)
+    assert set(re.findall(r"url\(#([^)]+)\)", made.html)) <= set(names)
+    before = {path: path.read_bytes() for path in run.iterdir()}
+    write_page(run)
+    assert {path: path.read_bytes() for path in run.iterdir()} == before, (
+        "the same bytes, and no record changed"
+    )
+
+
+def test_its_numbers_are_those_of_the_files(run: Path, made: Html) -> None:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    final = [row for row in rows if row["kind"] == "eval"][-1]
+    speeds = sorted(row["tokens_per_s"] for row in rows if row["kind"] == "train")
+    expected = {*final["metrics"].values(), *(final[key] for key in ("step", "tokens", "flops", "seconds"))}
+    assert expected <= set(made.numbers)
+    assert set(made.numbers) <= expected | {0.0, 0.5, (speeds[29] + speeds[30]) / 2}, (
+        "nothing else is a number"
+    )
+    shown = ["budget-tiny", "of 600", "1e-06", "2.13.0+cpu", str(AUDIT["documents_train"]), "P(replaced)"]
+    assert not [
+        word for word in (*shown, "masks 0.4 of the tokens, evaluation 0.15") if word not in made.text
+    ]
+    assert made.text.index("times in 100") < made.text.index("Held-out metrics") < made.text.index("chef")
+    assert "electra pretrain --recipe budget-tiny" in made.text and made.html.count("<figure>") == 11
+    assert all(METRICS[key]["meaning"] in made.text for key in final["metrics"])
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    evil = "</title></td><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
+    run = make_run(tmp_path / "<script>$x$ {{ 7*7 }}", steps=200, eval_every=50)
+    (run / "run.toml").write_text(
+        f"[model]\nsize = {json.dumps(evil)}\n[environment]\n{json.dumps(evil)} = 1\n"
+    )
+    (run / "audit.json").write_text(json.dumps({evil: evil, "n": [evil, {evil: 1}], "huge": 10**400}))
+    row = {"original": evil, "masked": evil, "generated": "\ud800", "label": evil, "p_replaced": 1e9}
+    (run / "examples.json").write_text(json.dumps([{"rows": [row, {**row, "label": "replaced"}, 3]}, 7]))
+    with open(run / "metrics.jsonl", "a") as file:
+        file.writelines(json.dumps(event(200, name, evil)) + "\n" for name in ("collapse", evil))
+        losses = {"../escaped": 1.0, evil: 2.0, "_hidden": 3.0}
+        file.write(json.dumps({"kind": "train", "step": 201, "tokens": 1, "losses": losses}) + "\n")
+        file.write(json.dumps({"kind": "eval", "step": 201, "metrics": {evil: 1.0, "gain": None}}) + "\n")
+    other = make_run(tmp_path / "_other <b>", steps=200, eval_every=50)
+    found = Html(write_page(run, compare=[other]))
+    assert not [tag for tag, _ in found.tags if tag in ("script", "img")]
+    assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on")]
+    assert (
+        evil in found.text and "{{ 7*7 }}" in found.text and "$x$" in found.html and "<b>_" not in found.html
+    )
+    assert {path.name for path in tmp_path.rglob("*.html")} == {"report.html"}
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        ({"metrics.jsonl": b""}, ["logged nothing yet", "not been evaluated", "run.toml is not in"]),
+        (
+            {"metrics.jsonl": b'{"kind": "train", "step": 3, "tokens": 9, "loss": 1}\n{"kind": "ev'},
+            ["No held-out evaluation yet", "in progress", "audit.json is not in", "no worked examples yet"],
+        ),
+        (
+            {
+                "metrics.jsonl": b"\x80\n[]\n",
+                "run.toml": b"[model\n",
+                "audit.json": b"[1]",
+                "examples.json": b"{",
+            },
+            [
+                "run.toml cannot be read",
+                "audit.json was not written",
+                "examples.json cannot",
+                "metrics.jsonl",
+            ],
+        ),
+        ({"run.toml": b"", "examples.json": b'[7, {"rows": 8}]'}, ["run.toml was not written by a run"]),
+    ],
+)
+def test_what_is_missing_or_damaged_becomes_a_sentence(
+    files: dict[str, bytes], shown: list[str], tmp_path: Path, no_figures: None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    text = Html(write_page(tmp_path)).text
+    assert not [words for words in shown if words not in text], text
+
+
+def test_without_matplotlib_the_page_says_so(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["report", str(run), "--out", str(tmp_path / "page.html")]) == 0
+    found = Html(tmp_path / "page.html")
+    assert "matplotlib" in found.text and "matplotlib" in capsys.readouterr().err
+    assert not [tag for tag, _ in found.tags if tag == "svg"] and "Held-out metrics" in found.text
+
+
+def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path, no_figures: None) -> None:
+    longer = make_run(tmp_path / "first-light", steps=900, eval_every=100, leaves=300)
+    out = tmp_path / "page.html"
+    found = Html(write_page(run, out, [longer, run]))
+    points = {point.step: point.values["auc"] for point in read_run(longer).ledger.evals}
+    assert {points[600], points[900]} <= set(found.numbers) and points[700] not in found.numbers
+    assert f"{tmp_path.name}/first-light" in found.text and "not comparable" not in found.text
+    figures = page(read_run(run), [read_run(longer)]).sections[0].figures  # type: ignore[union-attr]
+    assert [len(figure.series) for figure in figures if figure][:2] == [2, 2]
+    (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n")
+    write_metrics(longer, [{"kind": "eval", "step": 5, "metrics": {"auc": 0.5}}])
+    text = Html(write_page(run, out, [longer])).text
+    assert "differ in the held-out mask rate" in text and "At equal training FLOPs: unknown" in text
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({"gain": 0.083, "auc": 0.812}, "an original one 81 times in 100"),
+        ({"gain": 0.3, "auc": 0.9991}, "more than 99 times in 100"),
+        ({"gain": 0.001, "auc": 0.51}, "cannot tell replaced words"),
+        ({"gain": -0.02, "auc": 0.62}, "0.020 nats per token worse"),
+        ({"gain": None, "auc": None, "generator_loss": 3.0, "generator_accuracy": 0.4}, "undefined"),
+        ({"generator_loss": 3.21, "generator_accuracy": 0.456}, "predicts 45.6% of the masked tokens"),
+        ({"novel": 1.0}, "none of the usual metrics"),
+    ],
+)
+def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) -> None:
+    write_metrics(tmp_path, [{"kind": "eval", "step": 1, "metrics": metrics}])
+    assert words in verdict(read_run(tmp_path))
+
+
+def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(
+    tmp_path: Path, no_figures: None
+) -> None:
+    """The one that `detect` uses for the discriminator."""
+    write_metrics(tmp_path, [{"kind": "eval", "step": 1, "metrics": {"best_f1_threshold": 0.25}}])
+    rows = [
+        {"original": "a", "generated": "b", "label": label, "p_replaced": p}
+        for p, label in ((0.3, "replaced"), (0.2, "replaced"), (0.3, "original"), (0.2, "original"))
+    ]
+    (tmp_path / "examples.json").write_text(json.dumps([{"rows": rows}]))
+    tokens = re.findall(r'class="token (\w*)"', write_page(tmp_path).read_text())
+    assert tokens == ["caught", "missed", "alarm", ""]
+
+
+def test_a_followed_page_is_rewritten_until_the_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_figures: None
+) -> None:
+    monkeypatch.setattr(pages, "REDRAW_SECONDS", 0.01)
+    run = make_run(tmp_path / "run", steps=200, eval_every=50)
+    ledger = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(ledger[:10]))
+    seen: list[Any] = []
+    lock, wait = contextlib.ExitStack(), time.sleep
+
+    def sleep(seconds: float) -> None:
+        seen.append(Html(run / "report.html"))
+        if len(seen) == 1:  # the run goes on
+            (run / "metrics.jsonl").write_text("".join(ledger))
+        if len(seen) == 2:  # and ends
+            lock.close()
+        wait(0.02)
+
+    monkeypatch.setattr(pages.time, "sleep", sleep)
+    lock.enter_context(durable.lock(run))
+    assert main(["report", str(run), "--follow"]) == 0
+    assert all('http-equiv="refresh"' in each.html for each in seen)
+    assert [200.0 in each.numbers for each in seen] == [False, True]
+    assert "refresh" not in (run / "report.html").read_text()
+    assert main(["report", str(FIXTURES / "old-finetuning"), "--follow"]) == 2
+
+
+def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], no_figures: None) -> None:
+    run = make_run(tmp_path / "run", steps=20, eval_every=10)
+    (tmp_path / "file").write_text("x")
+    cases: list[list[Any]] = [
+        [tmp_path / "absent"],
+        [tmp_path / "file"],
+        [tmp_path],
+        [run, "--out", tmp_path],
+    ]
+    for words in (*cases, [run, "--compare", tmp_path / "absent"]):
+        assert main(["report", *map(str, words)]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith(f"error: {tmp_path}")
+    assert not (run / "report.html").exists()
+    with pytest.raises(RunFolderError):
+        write_page(tmp_path / "absent")
