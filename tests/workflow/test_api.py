@@ -48,7 +48,7 @@ def example() -> types.ModuleType:
 def made(example: types.ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("journey")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("electra.pages.svg.available", lambda: False)
+        patch.setattr("electra.pages.figures.missing", lambda: "without figures")
         found: dict[str, Any] = example.journey(folder)
     return {**found, "folder": folder}
 
