@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.data import lines, python_docs, readers, rows
+from electra.data import lines, python_docs, readers, tables
 from electra.data.corpus import Documents
 from electra.data.settings import CorpusConfig
 from electra.data.sources import find_sources, is_same_text
@@ -329,7 +329,7 @@ def test_a_huge_text_is_split_into_documents(
 
 
 def test_an_oversized_json_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_LINE", 1000)
+    monkeypatch.setattr(tables, "MAX_LINE", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n" + json.dumps({"text": "x" * 2000}))
     with pytest.raises(CorpusError, match=r"a\.jsonl:2"):
         texts(tmp_path, tmp_path / "a.jsonl")

@@ -95,8 +95,8 @@ def test_squad_json_and_jsonl_give_the_same_examples(tmp_path: Path) -> None:
     third = replace(task, texts=(("q", "c"),), label=("a",)).read(tmp_path / "own.jsonl").examples[0]
     assert (
         first.texts == ("Where?", context)
-        and first.where.endswith("question 7")
-        and second.where.endswith("train.jsonl:1")
+        and str(first.where).endswith("question 7")
+        and str(second.where).endswith("train.jsonl:1")
     )
     assert first.id == second.id == third.id == "7" and first.gold == second.gold == third.gold
     assert [context[a.start : a.start + len(a.text)] for a in first.gold] == ["東京", "in 1887"]

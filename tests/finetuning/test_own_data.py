@@ -14,8 +14,7 @@ import torch
 from test_finetune import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.commands.framework.main import main
-from electra.data.rows import open_table
-from electra.data.tables import ReadOptions
+from electra.data.tables import ReadOptions, open_table
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from electra.artifacts.model import POOLING
-from electra.data.rows import open_table
+from electra.data.tables import open_table
 from electra.exchange.load import load
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from electra.data import rows
+from electra.data import tables
 from electra.data.delimited import format_csv
-from electra.data.rows import open_table
+from electra.data.tables import open_table
 from electra.foundation.errors import DataError
 
 
 def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "EXPANSION_BYTES", 1 << 20)
+    monkeypatch.setattr(tables, "EXPANSION_BYTES", 1 << 20)
     path = tmp_path / "bomb.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\n" * (1 << 22)))
     with pytest.raises(DataError) as caught:
@@ -30,7 +30,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(rows, "EXPANSION_BYTES", 1 << 20)
+    monkeypatch.setattr(tables, "EXPANSION_BYTES", 1 << 20)
     path = tmp_path / "bomb.parquet"
     parquet.write_table(pyarrow.table({"text": ["x" * 10_000] * 3000}), path)
     assert path.stat().st_size < 100_000
@@ -56,7 +56,7 @@ def test_a_line_of_a_hundred_megabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "long.tsv"
     path.write_bytes(b"text\tlabel\n" + b"a" * (100 << 20) + b"\t1\n")
     [(where, row)] = open_table(path).rows
-    assert where == f"{path}:2" and len(row["text"]) == 100 << 20
+    assert str(where) == f"{path}:2" and len(row["text"]) == 100 << 20
 
 
 def test_formulas_in_cells_are_escaped() -> None:

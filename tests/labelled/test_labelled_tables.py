@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from electra.data.delimited import format_csv, format_tsv
-from electra.data.rows import open_table
-from electra.data.tables import ReadOptions
+from electra.data.tables import ReadOptions, open_table
 from electra.foundation.errors import DataError
 
 

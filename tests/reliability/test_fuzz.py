@@ -19,9 +19,9 @@ from electra.artifacts import open_folder
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.data.readers import read_source
-from electra.data.rows import open_table
 from electra.data.sources import find_sources
 from electra.data.store import TokenStore
+from electra.data.tables import open_table
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load_folder
 from electra.exchange.verify import verify

@@ -18,8 +18,8 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
-from electra.data.rows import read_bytes
 from electra.data.table_files import split_name
+from electra.data.tables import read_bytes
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument

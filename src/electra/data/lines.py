@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import codecs
-import gzip
 import io
 import lzma
 import re
@@ -18,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.foundation.machine import library
@@ -30,7 +29,7 @@ HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
 DECOMPRESSED_AT_ONCE = 1 << 11
 ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
 _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
@@ -41,6 +40,21 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+
+class Place(NamedTuple):
+    """Where a line or row is: "file.csv:12", "file.json: row 12", or "row 12" if it is in no file."""
+
+    source: str
+    number: int = 0  # from 1; 0: the whole source
+    is_line: bool = True
+
+    def __str__(self) -> str:
+        if not self.number:
+            return self.source
+        if self.is_line:
+            return f"{self.source}:{self.number}"
+        return f"{self.source}: row {self.number}" if self.source else f"row {self.number}"
 
 
 class SizeBudget:
@@ -136,7 +150,7 @@ def _decompress(path: Path, compression: str, name: str, error: type[ElectraErro
     if not compression:
         return open(path, "rb", buffering=0)
     if compression == ".gz":
-        return gzip.open(path, "rb")
+        return _Frames(path, partial(zlib.decompressobj, 31), zlib.error)
     if compression == ".zst":
         zstandard = library("zstandard", "data", "zstd files", error, where=name)
         zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
@@ -148,7 +162,7 @@ def _decompress(path: Path, compression: str, name: str, error: type[ElectraErro
 
 
 class _Frames(io.RawIOBase):
-    """A stream of a zstd, xz or bz2 file with any number of frames.
+    """A stream of a compressed file with any number of frames.
 
     Unlike the libraries' readers, it detects a truncated file and trailing garbage, and bounds the memory.
     """
@@ -300,7 +314,6 @@ def lines(text: IO[str], max_length: int, name: str) -> Iterator[str]:
     for number, line in enumerate(iter(partial(text.readline, max_length + 1), ""), 1):
         if len(line) > max_length:
             fix = "Put a text of this size into a .txt file"
-            raise DataError(
-                f"the line has more than {max_length:,} characters", where=f"{name}:{number}", fix=fix
-            )
+            problem = f"the line has more than {max_length:,} characters"
+            raise DataError(problem, where=Place(name, number), fix=fix)
         yield line

@@ -11,7 +11,7 @@ file or line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as shortened
@@ -22,6 +22,7 @@ from electra.data.hub_files import load_data_set
 from electra.data.lines import (
     HEAD,
     SURROGATES,
+    Place,
     decode_head,
     encoding_of,
     guess_encoding,
@@ -30,7 +31,6 @@ from electra.data.lines import (
     open_text,
     refuse_other_content,
 )
-from electra.data.rows import stream_table
 from electra.data.settings import Unit
 from electra.data.sources import (
     TEXT_EXPANSION_RATIO,
@@ -39,7 +39,7 @@ from electra.data.sources import (
     convert_errors,
     count_control_characters,
 )
-from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
+from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field, stream_table
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.visible import plural
 
@@ -288,7 +288,7 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
 
     def as_corpus_error(error: DataError) -> CorpusError:
         fix = error.fix.replace("`encoding`", "`data.encoding`")
-        return CorpusError(error.what, where=error.where.replace(path, source.name), fix=fix)
+        return CorpusError(error.what, where=error.where, fix=fix)
 
     try:
         options = ReadOptions(
@@ -297,6 +297,7 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
             lenient=True,
             ratio=TEXT_EXPANSION_RATIO,
             only=field,
+            name=source.name,
             on_broken=lambda error: faults.leave_out(as_corpus_error(error)),
         )
         table = stream_table(Path(path), options)
@@ -308,12 +309,12 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
                 fix="Set the column with `data.text_field`",
             )
         for where, row in table.rows:
-            yield from _row(row, column, lambda: where.replace(path, source.name), faults)  # noqa: B023
+            yield from _row(row, column, where, faults)
     except DataError as error:
         raise as_corpus_error(error) from None
 
 
-def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: Faults) -> Iterator[Text]:
+def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> Iterator[Text]:
     """Yields the text of a row, or counts its problem in `faults`."""
     value = get_field(row, field)
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
@@ -325,14 +326,14 @@ def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: F
         faults.rows += 1
         faults.nulls += 1
         if len(faults.first_nulls) < MAX_NAMES:
-            faults.first_nulls.append(where())
+            faults.first_nulls.append(str(where))
         yield Text("")
     elif value is None:
         problem = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
-        faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
+        faults.leave_out(CorpusError(problem, where=where, fix="Set the field with `data.text_field`"))
     else:
         problem = f"field {field!r} is {shortened(value)}, not text"
-        faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
+        faults.leave_out(CorpusError(problem, where=where, fix="Set the field with `data.text_field`"))
 
 
 def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
@@ -343,4 +344,4 @@ def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
         problem = f"no column {field!r} (it has: {', '.join(records.column_names)})"
         raise CorpusError(problem, where=name, fix="Set the column with `data.text_field`")
     for number, record in enumerate(records.select_columns([column]), 1):
-        yield from _row(record, field, lambda: f"{name}: row {number}", faults)  # noqa: B023
+        yield from _row(record, field, Place(name, number, False), faults)

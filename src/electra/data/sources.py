@@ -28,7 +28,6 @@ from electra.data import python_docs
 from electra.data.folders import walk_folders
 from electra.data.hub_files import DATA_SET
 from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, expansion_error, open_bytes
-from electra.data.rows import HIDDEN, stream_table
 from electra.data.table_files import FORMATS as TABLE_FORMATS
 from electra.data.table_files import (
     SAVE_AS_CSV,
@@ -38,7 +37,7 @@ from electra.data.table_files import (
     is_saved_dataset,
     saved_splits,
 )
-from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
+from electra.data.tables import EXPANSION_BYTES, HIDDEN, ReadOptions, get_field, stream_table
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
 from electra.foundation.options import STDIN

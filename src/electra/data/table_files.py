@@ -1,12 +1,13 @@
-"""Finds the files that hold a table: a single file, the parts of one, or a folder that `datasets` saved."""
+"""What a table is read from: a file, the parts of one, a folder that `datasets` saved, or data in memory."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.foundation import durable
@@ -26,18 +27,33 @@ FORMATS = {
 ZIP = ".zip"
 TABLES = (*FORMATS, ZIP)
 SPREADSHEETS, SAVE_AS_CSV = ".xls .xlsx .ods", "Save it as csv"
-SAVED, SAVED_SPLITS = "state.json", "dataset_dict.json"  # mark the folders that `datasets` saves
-_PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)?")
+_PART = re.compile(r"(.*)-(\d{5}|\*)-of-(\d{5})(\..*)?")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Data that is not in a file: rows from Python, or bytes from standard input or the command line."""
+
+    name: str  # for messages, such as "standard input"
+    content: bytes = b""
+    extension: str = ".jsonl"  # of a file with this content
+    rows: Sequence[Mapping[str, Any]] | None = None  # instead of `content`
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Data = Path | Given
 
 
 def is_saved_dataset(folder: Path) -> bool:
     """Whether the folder is a data set saved by `datasets`."""
-    return (folder / SAVED).is_file()
+    return (folder / "state.json").is_file()
 
 
 def saved_splits(folder: Path) -> dict[str, Path]:
     """Returns the folders of the splits of a saved data set, by name; {} for any other folder."""
-    if not (folder / SAVED_SPLITS).is_file():
+    if not (folder / "dataset_dict.json").is_file():
         return {}
     return {split.name: split for split in sorted(folder.iterdir()) if is_saved_dataset(split)}
 
@@ -53,11 +69,27 @@ def parts_of(path: Path) -> list[Path]:
     if path.exists() or not any(character in path.name for character in "*?["):
         return [path]
     parts = sorted(path.parent.glob(path.name))
-    declared = re.search(r"-\*-of-(\d{5})", path.name)
-    if declared and len(parts) != int(declared[1]):
+    part = _PART.fullmatch(path.name)
+    if part and part[2] == "*" and len(parts) != int(part[3]):
         fix = "Get the others, or pass one of them by its name"
-        raise DataError(f"only {len(parts)} of {int(declared[1])} parts exist", where=path, fix=fix)
+        raise DataError(f"only {len(parts)} of {int(part[3])} parts exist", where=path, fix=fix)
     return parts
+
+
+def files_of(path: Path) -> list[Path]:
+    """Returns the files that are read for a path: itself, its parts, or those of a saved data set.
+
+    Raises DataError for any other folder, and if parts are missing.
+    """
+    return [file for part in parts_of(path) for file in (_saved_files(part) if part.is_dir() else [part])]
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    folders = [folder] if is_saved_dataset(folder) else list(saved_splits(folder).values())
+    if not folders:
+        fix = "Pass a file, or a folder that save_to_disk wrote"
+        raise DataError("a folder, not a file", where=folder, fix=fix)
+    return [file for each in folders for file in sorted(each.glob("*.arrow"))]
 
 
 def data_digest(path: Path) -> str:
@@ -71,9 +103,9 @@ def data_digest(path: Path) -> str:
 def parts_pattern(path: Path) -> Path:
     """Returns the pattern of all parts if a file is one of several (a-00000-of-00002.csv), else its path."""
     part = _PART.fullmatch(path.name)
-    if part and part[3] == "00001":
+    if part is None or part[3] == "00001":
         return path
-    return path.with_name(f"{part[1]}-*-of-{part[3]}{part[4] or ''}") if part else path
+    return path.with_name(f"{part[1]}-*-of-{part[3]}{part[4] or ''}")
 
 
 def split_name(path: Path) -> tuple[str, str]:
@@ -88,43 +120,21 @@ def split_name(path: Path) -> tuple[str, str]:
         name = name.removesuffix(extension)
     if name.endswith(ZIP) and Path(name).with_suffix("").suffix in FORMATS:
         name = name.removesuffix(ZIP)
-    if part := re.fullmatch(r"(.*)-(?:\d{5}|\*)-of-\d{5}(\..*)?", name):
-        name = part[1] + (part[2] or "")
+    if part := _PART.fullmatch(name):
+        name = part[1] + (part[4] or "")
     return Path(name).stem, Path(name).suffix
 
 
-def files_of(path: Path) -> list[Path]:
-    """Returns the files that are read for a path: itself, its parts, or those of a saved data set.
-
-    Raises DataError for any other folder, and if parts are missing.
-    """
-    files: list[Path] = []
-    for part in parts_of(path):
-        files += _saved_files(part) if part.is_dir() else [part]
-    return files
+def extension_of(source: Data) -> str:
+    """Returns the extension of data, without that of a compression."""
+    return source.extension if isinstance(source, Given) else split_name(source)[1]
 
 
-def _saved_files(folder: Path) -> list[Path]:
-    if splits := saved_splits(folder):
-        return [file for split in splits.values() for file in _saved_files(split)]
-    try:
-        data_files = json.loads((folder / SAVED).read_bytes())["_data_files"]
-        names = [str(entry["filename"]) for entry in data_files]
-        if any(Path(name).name != name for name in names):
-            raise ValueError("a file in another folder")
-    except FileNotFoundError:
-        fix = "Pass a file, or a folder that save_to_disk wrote"
-        raise DataError("a folder, not a file", where=folder, fix=fix) from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"lists no data files ({error})", where=folder / SAVED) from None
-    return [folder / name for name in names]
-
-
-def known_extension(path: Path, formats: Sequence[str]) -> str:
-    """Returns the file's extension. Raises DataError if it is not one of `formats`."""
-    extension = split_name(path)[1]
+def known_extension(source: Data, formats: Sequence[str]) -> str:
+    """Returns the extension of data. Raises DataError if it is not one of `formats`."""
+    extension = extension_of(source)
     if extension not in formats:
-        raise unknown_extension(path, formats)
+        raise unknown_extension(Path(str(source)), formats)
     return extension
 
 

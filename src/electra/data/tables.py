@@ -1,31 +1,69 @@
-"""Tables that are being read: their columns and rows, and the options for reading them."""
+"""Reads tables: rows of named columns, each with its place, from every supported format.
+
+csv, tsv        delimited.py; a header line names the columns
+jsonl, ndjson   one object per line
+json            a list of objects, or an object with one such list; or one object per line
+parquet, arrow, feather, and folders that `datasets` saved: columnar.py
+zip             containing one such file
+
+Files may be compressed or split into parts (train-*-of-00008.parquet). Rows are streamed. Data in memory
+(`Given`) is read in the same way: rows from Python, or the bytes of standard input. A file that expands to
+far more than its size on disk is refused before it fills the memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import io
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from electra.data import columnar, delimited, json_rows, lines
+from electra.data.lines import COMPRESSIONS, DAMAGE, HEAD, SURROGATES, Place, SizeBudget, decode_head
+from electra.data.table_files import (
+    FORMATS,
+    TABLES,
+    ZIP,
+    Data,
+    Given,
+    extension_of,
+    files_of,
+    parts_pattern,
+    saved_splits,
+    split_name,
+    unknown_extension,
+)
 from electra.foundation.errors import DataError
+from electra.foundation.visible import plural
 
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
-EXPANSION_BYTES, EXPANSION_RATIO = (
-    64 << 20,
-    50,
-)  # a file may expand to EXPANSION_BYTES bytes plus EXPANSION_RATIO times its size
+MAX_LINE = 1 << 27  # characters of a line
+# A file may expand to EXPANSION_BYTES plus EXPANSION_RATIO times its size; text compresses to a tenth.
+EXPANSION_BYTES, EXPANSION_RATIO = 64 << 20, 50
+HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # members of a zip file that are not read
+_EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
+
+_ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError)
 
 Row = dict[str, Any]
-Rows = Iterator[tuple[str, Row]]
-"""Each row, after its place for messages, such as "file.csv:12"."""
+
+
+Rows = Iterator[tuple[Place, Row]]
 
 
 @dataclass
 class Table:
-    """A file being read: its columns, and its rows one by one."""
+    """A table being read: its columns, and its rows one by one."""
 
-    path: Path
+    source: Data
     columns: tuple[str, ...]  # () if they are known only from the rows
     rows: Rows
     dropped: int = 0  # malformed rows left out so far; increases while `rows` is read
@@ -56,7 +94,7 @@ class Table:
         fix = f"It has {', '.join(map(short_name, self.columns))}: choose {choose} with {option}"
         if self.headed:
             fix += "; if that is not a header line, name all columns with `columns`"
-        return DataError(f"no column {' or '.join(names)}", where=self.path, fix=fix)
+        return DataError(f"no column {' or '.join(names)}", where=self.source, fix=fix)
 
 
 @dataclass(frozen=True)
@@ -64,7 +102,7 @@ class ReadOptions:
     """How a table is read."""
 
     format: str = ""
-    """One of the values of `table_files.FORMATS` ("": by the extension)."""
+    """One of the values of FORMATS ("": by the extension)."""
     encoding: str | None = None
     """The encoding of text formats (None: UTF-8, or by the byte order mark; a csv or tsv that is not UTF-8 is
     guessed, with a note)."""
@@ -85,6 +123,8 @@ class ReadOptions:
     """The only column or field that is needed; JSON rows may then be plain strings."""
     on_broken: Callable[[DataError], None] | None = None
     """Called with the error of a row, which is then left out (None: the error is raised)."""
+    name: str = ""
+    """The name of the file in places and messages ("": its path)."""
 
     def leave_out(self, error: DataError) -> None:
         """Passes the error of a row to `on_broken`, or raises it if that is None."""
@@ -96,6 +136,279 @@ class ReadOptions:
 DEFAULT_OPTIONS = ReadOptions()
 
 
+# Reading
+
+
+def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
+    """Opens labelled data, held in memory unless it is a csv or tsv; `columns` are those of all rows.
+
+    Raises:
+        DataError: the file is missing, empty, or cannot be read, or a text contains a NUL. Rows of a
+            csv or tsv are checked as they are read.
+    """
+    table = stream_table(source, options)
+    table.rows = _without_nuls(table.rows)
+    if table.headed:
+        return table
+    rows = list(table.rows)
+    if not rows:
+        raise DataError("the file is empty", where=source)
+    columns = tuple(dict.fromkeys(name for _, row in rows for name in row))
+    return replace(table, columns=columns, rows=iter(rows))
+
+
+def read_rows(source: Data) -> Rows:
+    """Returns the rows of labelled data with their places; see `open_table`."""
+    return open_table(source).rows
+
+
+def stream_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
+    """Opens rows, a file, a saved folder or a pattern of parts, to be read row by row in bounded memory.
+
+    `columns` is empty if the columns are known only from the rows.
+
+    Raises:
+        DataError: the file is missing or cannot be read; faults of rows are raised as they are read.
+    """
+    if isinstance(source, Given):
+        return _open(source, options)
+    if source.is_dir() and len(splits := saved_splits(source)) > 1:
+        fix = f"Pass one: {', '.join(str(source / name) for name in splits)}"
+        raise DataError("the data set has several splits", where=source, fix=fix)
+    files = files_of(source)
+    if not files:
+        raise DataError("no such file", where=source)
+    # A table of several files has the columns and rows of all.
+    tables = [_open(file, options) for file in files]
+    notes = [note for table in tables for note in table.notes]
+    pattern = parts_pattern(source)
+    if pattern != source and len(list(source.parent.glob(pattern.name))) > 1:
+        notes.append(f"this is one part of several; {pattern.name} matches all of them")
+    if len(tables) == 1:
+        tables[0].notes = tuple(notes)
+        return tables[0]
+    return replace(
+        tables[0],
+        source=source,
+        columns=tuple(dict.fromkeys(name for table in tables for name in table.columns)),
+        rows=chain.from_iterable(table.rows for table in tables),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _open(source: Data, options: ReadOptions) -> Table:
+    name = options.name or str(source)
+    if isinstance(source, Given):
+        if source.rows is not None:
+            plain = map(_plain, source.rows)
+            return Table(source, (), ((Place(name, n, False), row) for n, row in enumerate(plain, 1)))
+        kind = FORMATS[source.extension]
+    elif not source.exists():
+        raise DataError("no such file", where=name)
+    elif source.suffix.lower() == ZIP:
+        return _zipped(source, replace(options, name=name))
+    else:
+        kind = options.format or FORMATS.get(split_name(source)[1], "")
+    if not kind:
+        raise unknown_extension(Path(name), TABLES)
+    if kind in columnar.READERS and isinstance(source, Path):
+        return _columnar(source, kind, replace(options, name=name))
+    decoded = _decoded(source, kind, options.encoding, options)
+    if kind in ("csv", "tsv"):
+        return _delimited(source, kind, replace(options, name=name))
+    read = json_rows.json_line_rows if kind == "jsonl" else json_rows.json_rows
+    return Table(source, (), read(name, decoded, options))
+
+
+def _plain(row: Any) -> Any:
+    """Returns a row from Python as JSON would hold it: without types of numpy and pandas."""
+    if isinstance(row, str):
+        return str(row)
+    if row is None or isinstance(row, bool | int | float):
+        return row
+    if isinstance(row, Mapping):
+        return {str(name): _plain(value) for name, value in row.items()}
+    if isinstance(row, list | tuple):
+        return list(map(_plain, row))
+    return _plain(row.tolist()) if hasattr(row, "tolist") else str(row)
+
+
+def max_expanded_size(path: Path, ratio: int = EXPANSION_RATIO) -> int:
+    """Returns how many bytes a file may expand to."""
+    return EXPANSION_BYTES + ratio * path.stat().st_size
+
+
+def open_bytes(source: Data, ratio: int = EXPANSION_RATIO) -> IO[bytes]:
+    """Opens data as a decompressed stream. Reading raises DataError if it is damaged or expands too far."""
+    if isinstance(source, Given):
+        return io.BufferedReader(io.BytesIO(source.content))  # type: ignore[arg-type]
+    is_compressed = source.suffix.lower() in COMPRESSIONS and source.is_file()
+    return lines.open_bytes(source, max_size=max_expanded_size(source, ratio) if is_compressed else None)
+
+
+def read_bytes(source: Data) -> bytes:
+    """Returns all bytes, decompressed. Raises DataError if they are damaged or expand too far."""
+    with open_bytes(source) as stream:
+        return stream.read()
+
+
+def read_lines(source: Data, encoding: str | None = None) -> Iterator[tuple[Place, str]]:
+    """Yields each line's place and text without its end. Raises DataError for a NUL or undecodable bytes."""
+    kind = FORMATS.get(extension_of(source), "")
+    for number, line in enumerate(_decoded(source, kind, encoding, DEFAULT_OPTIONS), 1):
+        place = Place(str(source), number)
+        refuse_nul(line, place)
+        yield place, line.rstrip("\r\n")
+
+
+def _decoded(source: Data, kind: str, encoding: str | None, options: ReadOptions) -> Iterator[str]:
+    """Yields the lines of a file with their ends. Raises DataError for undecodable bytes unless lenient."""
+    name = options.name or str(source)
+    with open_bytes(source, options.ratio) as stream:
+        head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
+        codec = lines.encoding_of(head, encoding)
+        beginning = decode_head(head, codec)
+        lines.refuse_other_content(beginning, kind, name)
+        with lines.open_text(stream, codec, newline=lines.line_end(beginning)) as text:
+            for number, line in enumerate(lines.lines(text, MAX_LINE, name), 1):
+                if not options.lenient and not line.isascii() and SURROGATES.search(line):
+                    problem = f"not {'UTF-8' if codec == 'utf-8-sig' else codec}"
+                    fix = "Save the file as UTF-8, or set `encoding`"
+                    raise DataError(problem, where=Place(name, number), fix=fix)
+                yield line
+
+
+def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
+    """Opens a csv or tsv, after detecting its encoding and dialect, and whether it has a header line."""
+    encoding, where = options.encoding, options.name
+    if encoding is None and not options.lenient:
+        encoding = lines.guess_encoding(read_bytes(source))
+    decoded_lines = _decoded(source, kind, encoding, options)
+    head, size = [], 0
+    for line in decoded_lines:
+        head.append(line)
+        size += len(line)
+        if size >= HEAD:
+            break
+    if head and _EXCEL_SEPARATOR.fullmatch(head[0].strip("\ufeff\r\n")):
+        head[0] = "\n"  # keeps the numbers of the lines
+    dialect = delimited.dialect_of(head, kind, is_complete=size < HEAD)
+    rows = delimited.cells(chain(head, decoded_lines), dialect, where)
+    first_row = next(rows, None)
+    if first_row is None:
+        raise DataError("the file is empty", where=where)
+    header = [name.strip("\ufeff \t") for name in first_row[1]]
+    names, default = list(header), list(options.header)
+    if default and not any(set(alternative) <= set(names) for alternative in options.required):
+        without_optional = [name for name in default if name not in options.optional]
+        names = without_optional if len(names) == len(without_optional) else list(default)
+        rows, header = chain([first_row], rows), []
+    for index, name in enumerate(names):  # the index of pandas, or empty columns of a spreadsheet
+        if not name:
+            names[index] = default[index] if len(default) == len(names) else f"column {index + 1}"
+    if len(set(names)) < len(names):
+        problem = f"two columns have the same name ({', '.join(map(short_name, names))})"
+        fix = "Rename one; without a header, pass `columns`"
+        raise DataError(problem, where=Place(where, first_row[0]), fix=fix)
+    notes = [dialect.note(kind)]
+    if options.encoding is None and encoding not in (None, "utf-8-sig"):
+        notes.append(f"{lines.note_guess(str(encoding), ''.join(head))} (`encoding` sets another)")
+    table = Table(source, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
+    table.rows = _rows_of_cells(table, rows, options, header)
+    return table
+
+
+def _rows_of_cells(
+    table: Table, cells_of_lines: Iterator[tuple[int, list[str]]], options: ReadOptions, header: Sequence[str]
+) -> Rows:
+    """Yields rows; a repeated header or another number of cells is left out, or dropped and counted."""
+    expected = len(table.columns)
+    for number, cells in cells_of_lines:
+        place = Place(options.name, number)
+        if header and [cell.strip("\ufeff \t") for cell in cells] == header:
+            problem, fix = "the header line is repeated", "Remove it: files were joined here"
+            options.leave_out(DataError(problem, where=place, fix=fix))
+        elif len(cells) == expected:
+            yield place, dict(zip(table.columns, cells, strict=True))
+        elif options.drop_malformed:
+            table.dropped += 1
+        else:
+            names = ", ".join(map(short_name, table.columns))
+            problem = f"{plural(len(cells), 'column')} instead of {expected} ({names})"
+            fix = "Fix the line; if the file has no header, pass `columns`"
+            options.leave_out(DataError(problem, where=place, fix=fix))
+
+
+def _columnar(path: Path, kind: str, options: ReadOptions) -> Table:
+    with ExitStack() as stack:
+        file = path
+        if path.suffix.lower() in COMPRESSIONS:  # these formats need random access
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-"))) / "plain"
+            with open_bytes(path, options.ratio) as stream, open(file, "wb") as target:
+                shutil.copyfileobj(stream, target, 1 << 20)
+        names, read = columnar.READERS[kind](file, options.name)
+        table = Table(path, names, iter(()))
+        column = table.find_column(options.only) if options.only else None
+        only = [column if column in names else column.partition(".")[0]] if column else None
+        rows = read(SizeBudget(max_expanded_size(path, options.ratio), options.name), only)
+        numbered = ((Place(options.name, number, False), row) for number, row in enumerate(rows, 1))
+        return replace(table, rows=_closing(stack.pop_all(), numbered))
+
+
+def _zipped(path: Path, options: ReadOptions) -> Table:
+    """Opens the only table in a zip file."""
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+            names = [name for name in names if not HIDDEN.search(name)]
+            table_names = [name for name in names if split_name(Path(name))[1] in FORMATS]
+            if len(table_names) != 1:
+                problem = f"contains {len(table_names)} tables instead of one ({', '.join(names[:5])})"
+                raise DataError(problem, where=options.name, fix="Unpack it and pass one file")
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
+            target = folder / Path(table_names[0]).name
+            budget = SizeBudget(max_expanded_size(path, options.ratio), options.name)
+            with archive.open(table_names[0]) as stream, open(target, "wb") as file:
+                while piece := stream.read(1 << 20):
+                    budget.spend(len(piece))
+                    file.write(piece)
+        except (
+            zipfile.BadZipFile,
+            zipfile.LargeZipFile,
+            NotImplementedError,
+            RuntimeError,
+            *DAMAGE,
+        ) as error:
+            fix = "Download or compress it again"
+            raise DataError(f"damaged, or not a zip file ({error})", where=options.name, fix=fix) from None
+        table = _open(target, replace(options, format="", name=f"{options.name}/{table_names[0]}"))
+        return replace(table, source=path, rows=_closing(stack.pop_all(), table.rows))
+
+
+def _closing(stack: ExitStack, rows: Iterable[tuple[Place, Row]]) -> Rows:
+    with stack:
+        yield from rows
+
+
+def _without_nuls(rows: Rows) -> Rows:
+    for place, row in rows:
+        refuse_nul(row, place)
+        yield place, row
+
+
+def refuse_nul(value: Any, where: object) -> None:
+    """Raises DataError if any string in a value contains a NUL, which our output files could not hold."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        refuse_nul(item, where)
+    if isinstance(value, str) and "\0" in value:
+        raise DataError("contains a NUL character, so it is not text", where=where, fix="Remove it")
+
+
+# Cells
+
+
 def get_field(row: Mapping[str, Any], column: str) -> Any:
     """Returns a cell, or the nested field a.b.c; None if there is none."""
     if column in row or "." not in column:
@@ -105,7 +418,7 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
     return get_field(inner, rest) if isinstance(inner, Mapping) else None
 
 
-def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
+def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
     """Returns the text of a cell; words in a list are joined by spaces. Raises DataError for other values."""
     value = get_field(row, column)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):

@@ -70,7 +70,7 @@ class TaskContract(Contract):
         task, examples = self.read(name, data)
         assert examples and len({example.id for example in examples}) == len(examples)
         for example in examples:
-            assert Path(example.where.split(":")[0]).name.startswith("train")
+            assert Path(str(example.where).split(":")[0]).name.startswith("train")
             assert example.texts and all(isinstance(text, str) for text in example.texts)
             assert example.gold is not None and task.can_score(example) in (True, False)
         assert task.num_outputs >= 1 and len(task.label_names) in (0, task.num_outputs)

@@ -14,9 +14,8 @@ from electra.commands.parts.shared import Texts
 from electra.commands.results.rows import each_text
 from electra.data.columnar import write_parquet
 from electra.data.lines import COMPRESSIONS
-from electra.data.rows import open_table, read_lines
 from electra.data.table_files import TABLES, split_name
-from electra.data.tables import cell_text
+from electra.data.tables import cell_text, open_table, read_lines
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, DataError
 from electra.foundation.machine import library

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from electra.data.rows import read_lines
+from electra.data.lines import Place
+from electra.data.table_files import Data
+from electra.data.tables import read_lines
 from electra.foundation.errors import DataError
 
 
@@ -16,7 +17,7 @@ class Example:
     """One row of a file: its texts and its gold answer."""
 
     id: str  # from the file, else the row's index
-    where: str  # the place that messages name, such as file:line
+    where: Place | str  # for messages
     texts: tuple[str, ...]  # a text, a pair of texts, or the words of a sentence
     gold: Any = None  # the answer as in the file; None if there is none
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all columns of the row
@@ -40,18 +41,16 @@ class Split:
     label_column: str = ""  # the column of the answers
 
 
-def read_texts(path: Path) -> Examples:
+def read_texts(source: Data) -> Examples:
     """Returns an example for each line of a .txt file that is not blank.
 
     Raises:
         DataError: the file cannot be read, or it has no texts.
     """
-    lines = [(number, line.strip()) for number, line in read_lines(path)]
+    lines = [(place, line.strip()) for place, line in read_lines(source)]
     examples = tuple(
-        Example(str(number), f"{path}:{number}", (line,), row={"text": line})
-        for number, line in lines
-        if line
+        Example(str(place.number), place, (line,), row={"text": line}) for place, line in lines if line
     )
     if not examples:
-        raise DataError("no texts", where=path, fix="Put one text on each line")
+        raise DataError("no texts", where=source, fix="Put one text on each line")
     return examples

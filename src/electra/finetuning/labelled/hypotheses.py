@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from electra.data.rows import read_rows
+from electra.data.tables import read_rows
 from electra.foundation.errors import DataError
 
 
@@ -32,32 +31,29 @@ def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
         DataError: a line is not in the format of the module's docstring, or no reference has words.
     """
     utterances: list[Utterance] = []
-    score_names: list[str] = []
+    names: list[str] = []
     for where, row in read_rows(path):
-        entries = row.get("hyps")
-        if not isinstance(row.get("ref"), str):
-            raise DataError("`ref` must be a string", where=where, fix="Give each line `ref` and `hyps`")
-        if not isinstance(entries, list) or not entries or not all(map(_has_text, entries)):
-            fix = "Write `hyps` as a list of objects, each with a `text` and scores"
-            raise DataError("`hyps` must be a list of hypotheses", where=where, fix=fix)
-        score_names = score_names or [name for name in entries[0] if name != "text"]
-        if not all(
-            set(entry) == {"text", *score_names} and all(_is_number(entry[name]) for name in score_names)
-            for entry in entries
-        ):
-            problem = "the scores of a hypothesis differ from those of the first, or are not numbers"
-            raise DataError(problem, where=where, fix=f"Give each hypothesis {', '.join(score_names)}")
-        n_best = entries[: hypotheses or None]
-        scores = {name: tuple(float(entry[name]) for entry in n_best) for name in score_names}
-        utterances.append(Utterance(row["ref"], tuple(entry["text"] for entry in n_best), scores))
+        try:
+            entries = [dict(entry) for entry in row["hyps"]]
+            texts = [entry.pop("text") for entry in entries]
+            names = names or list(entries[0])
+            scores = {name: tuple(_finite(entry.pop(name)) for entry in entries) for name in names}
+            if any(entries) or not all(isinstance(text, str) for text in [row["ref"], *texts]):
+                raise ValueError
+        except (KeyError, IndexError, TypeError, ValueError):
+            fix = (
+                'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with the same scores everywhere'
+            )
+            raise DataError("not an n-best list", where=where, fix=fix) from None
+        kept = slice(hypotheses or None)
+        scores = {name: values[kept] for name, values in scores.items()}
+        utterances.append(Utterance(row["ref"], tuple(texts[kept]), scores))
     if not any(utterance.reference.split() for utterance in utterances):
         raise DataError("every reference is empty", where=path)
     return utterances
 
 
-def _has_text(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("text"), str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _finite(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError
+    return float(value)

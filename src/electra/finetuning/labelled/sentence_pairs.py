@@ -1,7 +1,4 @@
-"""Reads benchmarks of sentence pairs in their published formats.
-
-These are the scored pairs of STS-B, and the minimal pairs of BLiMP and the BabyLM supplement.
-"""
+"""Reads benchmarks of sentence pairs: the scored pairs of STS-B, minimal pairs of BLiMP and BabyLM."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.data.rows import open_table, read_rows
-from electra.data.tables import cell_text
+from electra.data.tables import cell_text, open_table, read_rows
 from electra.foundation.errors import DataError
 
 ScoredPair = tuple[str, str, float]
@@ -61,23 +57,21 @@ def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
     Raises:
         DataError: a row lacks one of the sentences, or no pair has different sentences.
     """
-    good, bad, num_equal, phenomenon = [], [], 0, ""
+    pairs: list[tuple[str, str]] = []
+    num_equal, phenomenon = 0, ""
     for where, row in read_rows(path):
-        pair = [row.get(f"sentence_{side}") for side in ("good", "bad")]
-        if not all(isinstance(sentence, str) and sentence.strip() for sentence in pair):
+        good, bad = row.get("sentence_good"), row.get("sentence_bad")
+        if not (isinstance(good, str) and isinstance(bad, str) and good.strip() and bad.strip()):
             fix = "Write an object with the texts sentence_good and sentence_bad"
             raise DataError("not a minimal pair", where=where, fix=fix)
         phenomenon = phenomenon or str(row.get("linguistics_term", ""))
-        if pair[0] == pair[1]:
-            num_equal += 1
-            continue
-        good.append(str(pair[0]))
-        bad.append(str(pair[1]))
-        if len(good) == limit:
+        num_equal += good == bad
+        if good != bad:
+            pairs.append((good, bad))
+        if len(pairs) == limit:
             break
-    if not good:
+    if not pairs:
         raise DataError("no minimal pairs in this file", where=path)
     folder = path.parent.name
-    return MinimalPairs(
-        path.name.split(".")[0], phenomenon or folder, folder, tuple(good), tuple(bad), num_equal
-    )
+    goods, bads = zip(*pairs, strict=True)
+    return MinimalPairs(path.name.split(".")[0], phenomenon or folder, folder, goods, bads, num_equal)

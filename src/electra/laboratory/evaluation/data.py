@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.data.folders import walk_folders
-from electra.data.rows import read_bytes
 from electra.data.table_files import data_digest
+from electra.data.tables import read_bytes
 from electra.finetuning.labelled.splits import find_named, find_split
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable

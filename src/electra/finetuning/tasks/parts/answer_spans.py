@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +29,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.artifacts.model import CONFIG
+from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
 from electra.finetuning.metrics.scores import Score
@@ -110,7 +110,7 @@ class QuestionAnswering(Task):
         return replace(self, no_answer_threshold=threshold)
 
     @override
-    def read(self, path: Path, labelled: bool = True) -> Split:
+    def read(self, path: Data, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0] if self.label else None
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]

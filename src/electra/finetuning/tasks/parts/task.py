@@ -29,7 +29,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +36,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.data.delimited import format_tsv
-from electra.data.table_files import TABLES
+from electra.data.lines import Place
+from electra.data.table_files import TABLES, Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.settings import TaskOptions
@@ -169,7 +169,7 @@ class Task(ABC):
         return len(self.label_names)
 
     @abstractmethod
-    def read(self, path: Path, labelled: bool = True) -> Split:
+    def read(self, path: Data, labelled: bool = True) -> Split:
         """Reads the examples of a file.
 
         Args:
@@ -346,4 +346,5 @@ def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
 
 def file_of(examples: Sequence[Example]) -> str:
     """Returns the path of the file that the examples, of which there is at least one, were read from."""
-    return examples[0].where.rpartition(":")[0]
+    where = examples[0].where
+    return where.source if isinstance(where, Place) else where

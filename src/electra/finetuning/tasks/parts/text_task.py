@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +17,9 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from electra.data.delimited import format_tsv
-from electra.data.rows import open_table
-from electra.data.tables import ID_COLUMNS, ReadOptions, Table, cell_text, get_field, row_id
+from electra.data.lines import Place
+from electra.data.table_files import Data
+from electra.data.tables import ID_COLUMNS, ReadOptions, Row, Table, cell_text, get_field, open_table, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import (
@@ -117,7 +117,7 @@ class TextTask(Task):
         return label or "", (lambda row: get_field(row, label)) if label else (lambda row: None)
 
     @override
-    def read(self, path: Path, labelled: bool = True) -> Split:
+    def read(self, path: Data, labelled: bool = True) -> Split:
         alternatives = self.texts if labelled else tuple(dict.fromkeys((*self.texts, *self.usual_texts)))
         optional_columns = () if labelled else self.label
         table = open_table(
@@ -147,9 +147,9 @@ class TextTask(Task):
         cells = [clean_answer(get_answer(row)) for _, row in rows]
         marks = self.marks(cells)
         examples: list[tuple[Example, Any]] = []
-        unanswered: list[tuple[str, Any]] = []
+        unanswered: list[tuple[Place, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-            gold = None if self.absent(cell, marks) else self.gold(cell, where)
+            gold = None if self.absent(cell, marks) else self.gold(cell, str(where))
             if gold is None and labelled:
                 unanswered.append((where, cell))
                 continue
@@ -183,7 +183,7 @@ class TextTask(Task):
         return Split(tuple(completed), table.dropped, notes, tuple(matched_names), label_column)
 
     def unread(
-        self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
+        self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], label: str
     ) -> tuple[str, ...]:
         """Returns a note on columns of texts that are not read.
 
@@ -212,7 +212,7 @@ class TextTask(Task):
         if any(len(names) > 1 for names in self.texts):
             problem = f"several columns have texts: {', '.join([*texts, *unread_columns])}"
             fix = f"Pass `text_column` {texts[0]} for single texts, or two columns for pairs"
-            raise DataError(problem, where=table.path, fix=fix)
+            raise DataError(problem, where=table.source, fix=fix)
         return (f"reading column {texts[0]}, not {' and '.join(unread_columns)}",)
 
     @override

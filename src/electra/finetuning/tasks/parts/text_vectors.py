@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.table_files import TABLES, split_name
+from electra.data.table_files import TABLES, Data, extension_of
 from electra.data.tables import Table
 from electra.finetuning.labelled.examples import Example, Split, read_texts
 from electra.finetuning.metrics.scores import Score
@@ -109,8 +108,8 @@ class ContrastedTexts(TextVectors):
     formats: tuple[str, ...] = (*TABLES, TEXT_ENDING)
 
     @override
-    def read(self, path: Path, labelled: bool = True) -> Split:
-        if split_name(path)[1] != TEXT_ENDING:
+    def read(self, path: Data, labelled: bool = True) -> Split:
+        if extension_of(path) != TEXT_ENDING:
             return super().read(path, labelled=False)
         return Split(read_texts(path))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import override
 
+from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
     CORRECT,
@@ -101,7 +101,7 @@ class WordTagging(Task):
         return super().with_options(options)
 
     @override
-    def read(self, path: Path, labelled: bool = True) -> Split:
+    def read(self, path: Data, labelled: bool = True) -> Split:
         default = CORRECT if self.scheme == "errors" else OUTSIDE
         options = TagReaderOptions(
             word=tuple(names[0] for names in self.texts),
@@ -109,7 +109,6 @@ class WordTagging(Task):
             header=self.header,
             absent=default,
             is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
-            entities=self.scheme == "entities",
             split=self.splitting,
             split_in=tuple(names[0] for names in (*WORD_COLUMNS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
