@@ -1,57 +1,46 @@
-"""Rows of JSON files: one object per line, streamed; or a list of objects, read whole."""
+"""Values of JSON files: one per line, streamed; or a list, read whole."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from electra.data.lines import Place
 from electra.foundation.errors import DataError
 
-if TYPE_CHECKING:
-    from electra.data.tables import ReadOptions, Rows
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
-_LINES = "Write one object per line"
+def json_line_values(
+    name: str, lines: Iterable[str], leave_out: Callable[[DataError], None]
+) -> Iterator[tuple[Place, Any]]:
+    """Yields the values of a file with one on each line; empty lines are skipped.
 
-
-def json_line_rows(name: str, lines: Iterable[str], options: ReadOptions) -> Rows:
-    """Yields the rows of a file with one JSON object per line; empty lines are skipped.
-
-    `name` is the file's name in places.
-
-    Raises:
-        DataError: a line is not a JSON object, unless `options.on_broken` is set.
+    `name` is the file's name in places. `leave_out` is called with the error of a line that is not JSON.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         place = Place(name, number)
         try:
-            row = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            options.leave_out(DataError(f"not valid JSON ({error})", where=place, fix=_LINES))
+            leave_out(DataError(f"not valid JSON ({error})", where=place, fix="Write one object per line"))
             continue
-        if options.only and isinstance(row, str):
-            row = {options.only: row}
-        if not isinstance(row, dict):
-            options.leave_out(DataError("not a JSON object", where=place, fix=_LINES))
-            continue
-        yield place, row if options.lenient or not _SURROGATE.search(line) else without_surrogates(row)
+        yield place, value
 
 
-def json_rows(name: str, lines: Iterator[str], options: ReadOptions) -> Rows:
-    """Yields the rows of a .json file: those of `json_line_rows`, a list, or an object with one list of rows.
+def json_values(
+    name: str, lines: Iterator[str], leave_out: Callable[[DataError], None]
+) -> Iterator[tuple[Place, Any]]:
+    """Yields the values of a .json file: one per line, a list, or an object with one list of objects.
 
     Raises:
-        DataError: the file is not valid JSON, or a row is not an object while `options.on_broken` is None.
+        DataError: the file is none of these.
     """
     first, second = _to_next_text(lines), _to_next_text(lines)
     if "".join(second).strip() and _is_object(first[-1]):
-        yield from json_line_rows(name, chain(first, second, lines), options)
+        yield from json_line_values(name, chain(first, second, lines), leave_out)
         return
     try:
         document = json.loads("".join(chain(first, second, lines)).removeprefix("\ufeff") or "[]")
@@ -59,12 +48,7 @@ def json_rows(name: str, lines: Iterator[str], options: ReadOptions) -> Rows:
         place = Place(name, getattr(error, "lineno", 0))
         raise DataError(f"not valid JSON ({error})", where=place, fix="Write a list of objects") from None
     for number, value in enumerate(_list_in(document, name), 1):
-        place = Place(name, number, False)
-        row = {options.only: value} if options.only and isinstance(value, str) else value
-        if not isinstance(row, dict):
-            options.leave_out(DataError("not a JSON object", where=place, fix="Write a list of objects"))
-            continue
-        yield place, row if options.lenient else without_surrogates(row)
+        yield Place(name, number, False), value
 
 
 def _to_next_text(lines: Iterator[str]) -> list[str]:

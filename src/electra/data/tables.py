@@ -216,8 +216,18 @@ def _open(source: Data, options: ReadOptions) -> Table:
     decoded = _decoded(source, kind, options.encoding, options)
     if kind in ("csv", "tsv"):
         return _delimited(source, kind, replace(options, name=name))
-    read = json_rows.json_line_rows if kind == "jsonl" else json_rows.json_rows
-    return Table(source, (), read(name, decoded, options))
+    read = json_rows.json_line_values if kind == "jsonl" else json_rows.json_values
+    return Table(source, (), _objects(read(name, decoded, options.leave_out), options))
+
+
+def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
+    """Yields the values of JSON that are objects, or strings if only the text is needed."""
+    for place, value in values:
+        row = {options.only: value} if options.only and isinstance(value, str) else value
+        if isinstance(row, dict):
+            yield place, row if options.lenient else json_rows.without_surrogates(row)
+        else:
+            options.leave_out(DataError("not a JSON object", where=place, fix="Write objects"))
 
 
 def _plain(row: Any) -> Any:
