@@ -97,7 +97,7 @@ def test_a_search_can_be_extended_until_a_seed_is_trained(
 ) -> None:
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr("electra.finetuning.runner.finetune.run_seed", lambda *given: 1 / 0)
+        patched.setattr("electra.finetuning.runner.finetune.run_seed", lambda *given, **more: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             finetune(str(modern_folder), wanted(out, data, "2"))
     assert len(FinetuningFolder(out).read_search()["trainings"]) == 2

@@ -1,11 +1,11 @@
-"""Several processes fine-tune in one folder: each seed and each trial is done once, whoever lives."""
+"""Several processes fine-tune in one folder: each seed is trained once, whoever lives."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ import pytest
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner import finetune as runner
-from electra.finetuning.runner import search as search_module
-from electra.finetuning.runner.finetune import finetune, help_finetune, remaining_work
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
+from electra.foundation import work
 from electra.foundation.errors import RunFolderError
-from electra.foundation.leases import Lease, Leases
 from electra.foundation.progress import quiet
 from electra.testing import toy_task
 
@@ -46,13 +45,17 @@ def contents(out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for file in sorted(out.rglob("*")):
         name = str(file.relative_to(out))
-        if not file.is_file() or file.name in {
-            "log.txt",
-            "manifest.json",
-            "digests.json",
-            ".lock",
-            "finetune.json",
-        }:
+        if (
+            not file.is_file()
+            or file.name[0] == "."
+            or file.name
+            in {
+                "log.txt",
+                "manifest.json",
+                "digests.json",
+                "finetune.json",
+            }
+        ):
             continue
         if file.suffix == ".json":
             found[name] = without_times(json.loads(file.read_text()))
@@ -61,73 +64,37 @@ def contents(out: Path) -> dict[str, Any]:
     return found
 
 
-def held(out: Path, name: str) -> Lease:
-    lease = Leases(FinetuningFolder(out).leases).take(name)
-    assert lease is not None
-    return lease
-
-
 @pytest.fixture(scope="module")
 def alone(data: Path, modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("alone") / "out"
     finetune(str(modern_folder), settings(out, data))
-    assert remaining_work(settings(out, data)) == []
     return contents(out)
 
 
 def test_seeds_that_another_process_trains_are_left_to_it(
     data: Path, modern_folder: Path, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
+    out = FinetuningFolder(tmp_path / "out")
     made: list[int] = []
     train = runner.train_seed
     monkeypatch.setattr(runner, "train_seed", lambda *given: made.append(given[1]) or train(*given))
-    lease = held(out, "seed 1")
-    help_finetune(str(modern_folder), settings(out, data), quiet, lambda: False)
-    assert made == [0, 2] and not FinetuningFolder(out).results.exists()
-    [line] = remaining_work(settings(out, data))
-    assert line.startswith("seed 1 ") and str(os.getpid()) in line
-    lease.release()
-    finetune(str(modern_folder), settings(out, data))
+    monkeypatch.setattr(work, "WAIT_SECONDS", 0.05)
+    other = work.Piece("seed 1", out.seed(1).path, "results.json", lambda **_: None)
+    finetune(str(modern_folder), settings(out.path, data, seeds=1))
+    arguments = str(modern_folder), settings(out.path, data), quiet, lambda: False
+    waiting = threading.Thread(target=finetune, args=arguments)
+    with work._lock(other):
+        waiting.start()
+        while made != [0, 2]:
+            assert waiting.is_alive()
+        waiting.join(1)
+        assert waiting.is_alive() and out.read_results()["seeds"] == [0]
+        with pytest.raises(RunFolderError) as caught:
+            finetune(str(modern_folder), settings(out.path, data, weight_decay=0.1))
+        assert "weight_decay" in str(caught.value)
+    waiting.join(60)
     assert made == [0, 2, 1]
-    assert contents(out) == alone and not FinetuningFolder(out).leases.exists()
-
-
-def test_trials_that_follow_are_trained_while_another_process_trains_the_next(
-    data: Path, modern_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = {"search": "4", "learning_rate": None, "seeds": 1}
-    one, two = tmp_path / "one", tmp_path / "two"
-    finetune(str(modern_folder), settings(one, data, **wanted))
-    trials = FinetuningFolder(one).read_search()["trainings"]
-    made: list[dict[str, float]] = []
-    train = search_module.train_and_score
-    monkeypatch.setattr(
-        search_module, "train_and_score", lambda *given: made.append(given[1]) or train(*given)
-    )
-    first = search_module.trial_name(trials[0]["values"])
-    lease = held(two, f"trial {first}")
-    help_finetune(str(modern_folder), settings(two, data, **wanted), quiet, lambda: False)
-    # While the first trial is out, only its neighbours are certain not to be wasted.
-    assert [values["learning_rate"] for values in made] == [2e-3, 5e-4]
-    assert remaining_work(settings(two, data, **wanted))[1] == "search"
-    with pytest.raises(RunFolderError):
-        finetune(str(modern_folder), settings(two, data, **wanted | {"search": "9"}))
-    lease.release()
-    finetune(str(modern_folder), settings(two, data, **wanted))
-    assert contents(two) == contents(one)
-    assert len(made) == len({*map(str, made)}), "no trial was trained twice"
-
-
-def test_other_settings_are_refused_while_others_are_at_work(
-    data: Path, modern_folder: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    lease = held(out, "seed 0")
-    help_finetune(str(modern_folder), settings(out, data, seeds=2), quiet, lambda: False)
-    with pytest.raises(RunFolderError, match="weight_decay"):
-        finetune(str(modern_folder), settings(out, data, weight_decay=0.1))
-    lease.release()
+    assert contents(out.path) == alone
 
 
 @pytest.mark.slow
@@ -151,4 +118,3 @@ def test_of_two_machines_one_is_killed_and_the_other_does_the_rest(
     assert second.returncode == 0, rest
     assert theirs.partition("  ")[0] not in mine
     assert contents(out) == contents(tmp_path / "alone")
-    assert main([*words, str(out), "--missing"]) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.finetuning.runner.task_file import read_task, task_file
+from electra.finetuning.runner.saved_model import read_task, task_file
 from electra.foundation.errors import ModelError
 
 GOOD = {

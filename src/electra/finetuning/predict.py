@@ -29,7 +29,7 @@ from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
-from electra.finetuning.runner.task_file import REPAIR_ADVICE, check_task, read_task
+from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text

@@ -37,9 +37,17 @@ class Calibration:
     calibrated_loss: float
     threshold: float | None
 
+    def describe(self) -> str:
+        """Returns a line for the user."""
+        line = f"temperature {self.temperature:.3f}, chosen on dev: the loss on dev falls from "
+        line += f"{self.loss:.4f} to {self.calibrated_loss:.4f}"
+        if self.threshold:
+            line += f"; labels with a probability above {self.threshold:.3f} are predicted"
+        return line
+
 
 @torch.no_grad()
-def calibrate(tuning: Finetuning, model: FinetunedModel) -> Calibration | None:
+def calibrate(prepared: Finetuning, model: FinetunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
     The logits of a multi-label classifier are also shifted, so that one half is the threshold with the best
@@ -53,11 +61,11 @@ def calibrate(tuning: Finetuning, model: FinetunedModel) -> Calibration | None:
     Raises:
         RunFailed: an output is not finite.
     """
-    task, dev = tuning.task, tuning.splits["dev"].windows
+    task, dev = prepared.task, prepared.splits["dev"].windows
     cannot_rescale = type(model.head).rescale is HeadModule.rescale
     if cannot_rescale or not task.outputs_are_logits or dev.targets is None:
         return None
-    outputs, loss = run_model(model, dev, task, pad=tuning.pad, device=tuning.device)
+    outputs, loss = run_model(model, dev, task, pad=prepared.pad, device=prepared.device)
     join = np.concatenate if dev.token_targets else np.stack
     logits, targets = join(outputs), join(dev.targets)
     if targets.ndim == 1:
@@ -67,7 +75,7 @@ def calibrate(tuning: Finetuning, model: FinetunedModel) -> Calibration | None:
     temperature = fit_temperature(replace(task, weights=()), logits, targets)
     scaled_logits = torch.from_numpy(logits / np.float32(temperature))
     answers, threshold, shift = torch.from_numpy(targets), None, 0.0
-    is_biased = bool(task.weights) or tuning.settings.teacher is not None
+    is_biased = bool(task.weights) or prepared.settings.teacher is not None
     if task.metrics[0] == "f1_micro" and not is_biased:
         threshold = f1_threshold(scaled_logits.double().sigmoid().numpy())
         shift = math.log(1 / threshold - 1)

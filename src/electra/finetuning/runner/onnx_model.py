@@ -20,7 +20,7 @@ from electra.exchange.load import Loaded
 from electra.exchange.onnx_graph import ExportReport, Graph, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.task_file import task_file
+from electra.finetuning.runner.saved_model import task_file
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable

@@ -97,7 +97,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
         splits[split] = FeaturizedSplit(windows, examples)
     train = splits.pop("train").windows
     device = pick_device(settings.device)
-    tuning = Finetuning(
+    prepared = Finetuning(
         settings=settings,
         task=task,
         start=loaded,
@@ -107,7 +107,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
         device=device,
         precision=pick_precision(settings.precision, device),
     )
-    return tuning, notes
+    return prepared, notes
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,17 @@ class Evaluation:
         return {"loss": self.loss, **values, "reasons": reasons}
 
 
-def evaluate(tuning: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
+def evaluate(prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
     """Predicts a split, and scores it if it has answers.
 
     Raises:
         RunFailed: an output is not finite.
     """
-    outputs, loss = run_model(model, split.windows, tuning.task, pad=tuning.pad, device=tuning.device)
-    predictions = tuning.task.predict(outputs, split.windows, split.examples)
+    outputs, loss = run_model(model, split.windows, prepared.task, pad=prepared.pad, device=prepared.device)
+    predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
     return Evaluation(
-        predictions, loss, tuning.task.score(predictions, split.examples) if has_answers else {}
+        predictions, loss, prepared.task.score(predictions, split.examples) if has_answers else {}
     )
 
 

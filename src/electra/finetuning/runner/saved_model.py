@@ -1,4 +1,4 @@
-"""Saves the model of a fine-tuning as a folder that transformers loads.
+"""Saves the model of a fine-tuning as a folder that transformers loads, with task.json: task and settings.
 
 If transformers has no class with the head, it loads only the encoder, and the head's weights are saved in a
 separate file.
@@ -7,6 +7,7 @@ separate file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,33 +18,44 @@ from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.weight_names import Kind
+from electra.finetuning.heads import load_head
 from electra.finetuning.runner.finetuned_model import FinetunedModel, has_class
 from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.runner.summary import FinishedSeed
-from electra.finetuning.runner.task_file import task_file, task_source
 from electra.finetuning.runner.train_seed import build_model
+from electra.finetuning.settings import ResolvedSettings
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable
-from electra.foundation.extensions import HEADS
+from electra.foundation.config import build
+from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.extensions import HEADS, TASKS
+from electra.foundation.progress import Say
 from electra.foundation.visible import plural
 from electra.training.checkpoint import on_host
 
+REPAIR_ADVICE = "Copy, export or fine-tune the model again"
+REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
+
 
 def save_model(
-    tuning: Finetuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]
+    prepared: Finetuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any], say: Say
 ) -> None:
     """Writes the model of the chosen seed, with its model card and task.json.
 
     Args:
-        tuning: the fine-tuning.
+        prepared: the fine-tuning.
         folder: the folder to write.
         chosen: the seed whose model is saved.
         results: the contents of all_results.json.
+        say: receives a line if transformers loads the folder as an encoder alone.
     """
-    settings, task = tuning.settings, tuning.task
-    architecture = tuning.start.config.architecture
+    settings, task = prepared.settings, prepared.task
+    architecture = prepared.start.config.architecture
     is_one_file = has_class(task.head, settings.head, architecture, settings.pooling)
-    model = load_seed(tuning, chosen)
-    scale_outputs(model, tuning)
+    model = load_seed(prepared, chosen)
+    if (scale := task.output_scale()) != (1.0, 0.0):  # predictions in the data's unit
+        with torch.no_grad():
+            model.head.rescale(*scale)
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
@@ -69,39 +81,77 @@ def save_model(
         model.head if is_one_file else None,
         kind=card.kind,
         labels=task.label_names,
-        tokenizer=tuning.start.tokenizer,
+        tokenizer=prepared.start.tokenizer,
         card=card,
         pooling=settings.pooling if task.head in ("classifier", "vectors") else "mean",
-        values=config_values(tuning, chosen.results["eval"]),
+        values=config_values(prepared, chosen.results["eval"]),
         further=extra_files,
     )
     if head_weights:
-        head_and_pooling = (
-            f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
-        )
-        tuning.say(
-            f"transformers has no class with {head_and_pooling}: it loads {folder.path.name}/ as an encoder;"
+        head = f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
+        say(
+            f"transformers has no class with {head}: it loads {folder.path.name}/ as an encoder;"
             f" electra predict also loads {folder.head.name} from there"
         )
 
 
-def load_seed(tuning: Finetuning, finished: FinishedSeed) -> FinetunedModel:
+def load_seed(prepared: Finetuning, finished: FinishedSeed) -> FinetunedModel:
     """Returns the model of a finished seed."""
-    model = build_model(tuning, finished.seed)
+    model = build_model(prepared, finished.seed)
     model.load_state_dict(load_file(finished.folder.weights))
     return model
 
 
-def config_values(tuning: Finetuning, scores: Mapping[str, Any]) -> dict[str, Any]:
+def config_values(prepared: Finetuning, scores: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the task and the pooling add to config.json; `scores` are the model's scores on dev."""
-    records_pooling = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
-    pooling = {"classifier_pooling": tuning.settings.pooling} if records_pooling else {}
-    return tuning.task.config_values(scores) | pooling
+    records_pooling = prepared.start.config.architecture == "modern" and prepared.task.head == "classifier"
+    pooling = {"classifier_pooling": prepared.settings.pooling} if records_pooling else {}
+    return prepared.task.config_values(scores) | pooling
 
 
-@torch.no_grad()
-def scale_outputs(model: FinetunedModel, tuning: Finetuning) -> None:
-    """Applies the scale of a regression to the last layer, so that it predicts in the data's unit."""
-    factor, offset = tuning.task.output_scale()
-    if (factor, offset) != (1.0, 0.0):
-        model.head.rescale(factor, offset)
+def task_source(name: str, task: Task) -> str:
+    """Returns the name to load the task by; for a file of your own, the task's (pass the file again)."""
+    return TASKS.canonical_name(name) if TASKS.identity(name) else task.name
+
+
+def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
+    """Returns the contents of task.json, from the task's name and the recorded settings."""
+    return durable.to_json({"task": task, "settings": settings})
+
+
+def read_task(folder: Path) -> dict[str, Any] | None:
+    """Returns the validated contents of task.json; None if the folder has none.
+
+    Raises:
+        ModelError: the contents are invalid.
+    """
+    path = ModelFolder(folder).task
+    if not path.is_file():
+        return None
+    record: dict[str, Any] = durable.read_json(path, ModelError, fix=REPAIR_ADVICE)
+    check_task(record, path)
+    return record
+
+
+def check_task(record: Any, path: Path) -> None:
+    """Raises ModelError if the record, read from `path`, is not a valid task with settings."""
+    task, settings = (
+        (record.get("task"), record.get("settings")) if isinstance(record, dict) else (None, None)
+    )
+    if not isinstance(task, str) or not isinstance(settings, dict):
+        raise ModelError("not the task of a fine-tuned model", where=path, fix=REPAIR_ADVICE)
+    # `search` is recorded as True, not as a budget.
+    setting_names = {field.name for field in fields(ResolvedSettings)} - {"search"}
+    values = {name: value for name, value in settings.items() if name in setting_names}
+    if missing := REQUIRED_SETTINGS - values.keys():
+        raise ModelError(
+            f"{', '.join(sorted(missing))} missing", where=path, key="settings", fix=REPAIR_ADVICE
+        )
+    try:
+        build(ResolvedSettings, {**values, "task": task, "data": "", "out": ""}, "settings")
+    except ConfigError as error:
+        raise ModelError(error.what, where=path, key=error.where or error.key, fix=REPAIR_ADVICE) from None
+    try:
+        load_head(values["head"])
+    except ConfigError as error:
+        raise ModelError(error.what, where=path, key="head", fix=error.fix or REPAIR_ADVICE) from None

@@ -5,33 +5,25 @@ the defaults and tries the neighbours of the best trial so far, which change one
 half the learning rate, twice or half the epochs, 0.1 more or less decay), until no neighbour is better or the
 budget is spent. The order of trials does not depend on the budget or the machine; a time budget only limits
 their number.
-
-Each trial depends on the best one before it. Processes that share a folder therefore train the next trial
-and, at the same time, those that would follow if it did not become the best. The record contains only the
-trials that a single process would run, in the same order.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.labelled.splits import split_by_hash
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.prepared import Finetuning, evaluate
-from electra.finetuning.runner.train_seed import Stopped, train_seed
+from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare
+from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings, search_budget, settings_to_search
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError, Interrupted, RunFailed, RunFolderError
-from electra.foundation.jobs import SharedWork
-from electra.foundation.leases import Leases
+from electra.foundation.errors import ConfigError, DataError, RunFailed
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
@@ -42,117 +34,74 @@ MIN_EXAMPLES = 20  # training examples that a search needs
 MIN_TRIALS = 3  # trials that must fit a time budget
 TIMING_STEPS = 20  # steps after which the duration of the first trial is estimated
 MAX_FACTOR = 16.0  # the maximum factor between a value and its default
-TRIAL_PREFIX = "trial "  # a trial's lease has a name such as "trial 0.001-3-0.9"
 LAYER_DECAY_RANGE = 0.5, 1.0
 TRIALS = "trainings"  # the key of the trials in search.json; older folders have it too
 
 Values = dict[str, float]  # the values of the searched settings, by name
-Prepare = Callable[[Dataset], Finetuning]  # tokenises other examples for the same settings
 
 
-def search(  # noqa: PLR0917
+def search(
     settings: Settings,
-    tuning: Finetuning,
+    prepared: Finetuning,
     dataset: Dataset,
     folder: FinetuningFolder,
-    prepare: Prepare,
-    shared: SharedWork,
-    lock_search: Callable[[], AbstractContextManager[None]],
-) -> dict[str, Any]:
-    """Runs a search, or resumes the one in the folder.
+    *,
+    say: Say,
+    stop: Stop,
+) -> None:
+    """Runs a search, or resumes the one in the folder, and writes search.json with the `chosen` values.
 
     Args:
         settings: as the user passed them.
-        tuning: the fine-tuning, with defaults for the settings that are searched.
+        prepared: the fine-tuning, with defaults for the settings that are searched.
         dataset: the data; only its training split is used.
         folder: the folder of the fine-tuning, for search.json and checkpoints.
-        prepare: tokenises other examples for the same settings.
-        shared: divides the trials among the processes that share the folder.
-        lock_search: returns a context in which no other process writes search.json.
-
-    Returns:
-        The contents of search.json, whose `chosen` are the settings of the best trial.
+        say: receives a line for each trial.
+        stop: called after each step; True stops the search.
 
     Raises:
         ConfigError: the time budget is too small.
         DataError: there are too few examples, or they have no answers.
-        RunFolderError: other processes are searching with another budget, or search.json is damaged.
+        RunFolderError: search.json is damaged.
         CheckpointError: all checkpoints of a trial are damaged.
-        Interrupted: a stop was requested.
-        HeldElsewhere: other processes run all trials that are left, and `shared` does not wait for them.
+        Interrupted: a stop was requested; the state is saved.
     """
-    budget = str(settings.search)
-    with lock_search():
-        previous_record, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
-        if previous_record.get("chosen") and (has_seeds or previous_record["budget"] == budget):
-            tuning.say(f"search: {describe_values(previous_record['chosen'])}, from the finished search")
-            return previous_record  # another budget extends the search, unless seeds were trained after it
-        if previous_record and previous_record["budget"] != budget:
-            require_same_budget(folder, previous_record["budget"], budget, shared.leases)
-        trials: list[dict[str, Any]] = previous_record.get(TRIALS, [])
-        durable.commit_json(folder.search, {"budget": budget, TRIALS: trials})
+    budget, metric = str(settings.search), prepared.task.metrics[0]
+    trials: list[dict[str, Any]] = folder.read_search().get(TRIALS, [])
     search_dataset = split_for_search(dataset)
-    trial_tuning = replace(prepare(search_dataset), say=quiet)
-    setting_names = settings_to_search(settings)
-    start_values: Values = {name: getattr(tuning.settings, name) for name in setting_names}
+    trial_setup = replace(prepare(prepared.settings, search_dataset, prepared.start)[0], stopping=stop)
+    names = settings_to_search(settings)
+    start_values: Values = {name: getattr(prepared.settings, name) for name in names}
     sizes = {name: len(search_dataset.splits[name]) for name in ("train", "dev")}
-    metric = tuning.task.metrics[0]
     record: dict[str, Any] = {
         "budget": budget,
         "metric": metric,
         "trained_on": sizes["train"],
         "scored_on": sizes["dev"],
-        "settings": list(setting_names),
+        "settings": list(names),
         TRIALS: trials,
     }
+    durable.commit_json(folder.search, record)
     dev_note = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
-    tuning.say(f"search, {budget}: {list_names(setting_names)}, scored on {dev_note}")
-
-    def complete_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
-        timed_tuning = replace(trial_tuning, stopping=stop)
-        if is_first:  # the others report only their results
-            timed_tuning = replace(timed_tuning, say=lambda line: say(f"first trial, {line}"))
-            timed_tuning = with_budget_check(timed_tuning, budget)
-        checkpoints = folder.trial(trial_name(values))
-        try:
-            result_record = train_and_score(timed_tuning.with_settings(**values), values, checkpoints)
-        except Stopped:
-            raise Interrupted(folder.path) from None
-        durable.commit_json(result_of(checkpoints), result_record)
+    say(f"search, {budget}: {', '.join(names).replace('_', ' ')}, scored on {dev_note}")
+    while (values := next_values(trials, start_values, budget, trial_setup)) is not None:
+        checkpoints = folder.trial("-".join(f"{value:g}" for value in values.values()))
+        trial = replace(trial_setup, say=quiet)
+        if not trials:  # the others report only their results
+            trial = replace(trial_setup, say=lambda line: say(f"first trial, {line}"))
+            trial = with_budget_check(trial, budget)
+        trials.append(train_and_score(trial.with_settings(**values), values, checkpoints))
+        durable.commit_json(folder.search, record)
         if checkpoints.exists():
             durable.remove_directory(checkpoints)
-
-    def is_done(piece: str) -> bool:
-        name, search_trials = piece.removeprefix(TRIAL_PREFIX), folder.read_search()[TRIALS]
-        return any(trial_name(result_record["values"]) == name for result_record in search_trials) or (
-            result_of(folder.trial(name)).is_file()
-        )
-
-    while queue := list(upcoming(trials, start_values, budget, trial_tuning)):
-        result_file = result_of(folder.trial(trial_name(queue[0])))
-        with lock_search():
-            recorded_trials = folder.read_search()[TRIALS]
-            if len(recorded_trials) == len(trials) and result_file.is_file():
-                recorded_trials.append(durable.read_json(result_file, RunFolderError))
-                durable.commit_json(folder.search, record | {TRIALS: recorded_trials})
-                result_file.unlink()
-        for result_record in recorded_trials[len(trials) :]:
-            trials.append(result_record)
-            tuning.say(f"search, trial {len(trials)}: {describe_last(trials, metric)}")
-        if trials and trials[-1]["values"] == queue[0]:
-            continue
-        pieces = {
-            f"{TRIAL_PREFIX}{trial_name(values)}": partial(complete_trial, values, not trials)
-            for values in queue
-        }
-        next(shared.run(pieces, is_done), None)
-    best_values = best_trial(trials)["values"]
-    tuning.say(f"search: {describe_values(best_values)}, the best of {plural(len(trials), 'trial')}")
-    record |= {"chosen": best_values, "seconds": round(sum(trial["seconds"] for trial in trials), 3)}
-    with lock_search():
-        durable.commit_json(folder.search, record)
-        remove_trials(folder, shared.leases)
-    return record
+        say(f"search, trial {len(trials)}: {describe_last(trials, metric)}")
+    chosen = best_trial(trials)["values"]
+    say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
+    seconds = round(sum(trial["seconds"] for trial in trials), 3)
+    durable.commit_json(folder.search, record | {"chosen": chosen, "seconds": seconds})
+    for leftover in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
+        if leftover.is_dir():
+            durable.remove_directory(leftover)
 
 
 def split_for_search(dataset: Dataset) -> Dataset:
@@ -174,7 +123,7 @@ def split_for_search(dataset: Dataset) -> Dataset:
 
 
 def next_values(
-    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Finetuning
+    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, prepared: Finetuning
 ) -> Values | None:
     """Returns the values of the next trial; None if the budget is spent or every neighbour was tried.
 
@@ -190,51 +139,10 @@ def next_values(
     for values in neighbours(best_trial(trials)["values"], start):
         if values in tried_values:
             continue
-        steps = tuning.with_settings(**values).total_steps
+        steps = prepared.with_settings(**values).total_steps
         if (len(trials) < amount) if unit == "trials" else (seconds + seconds_per_step * steps <= amount):
             return values
     return None
-
-
-def upcoming(
-    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Finetuning
-) -> Iterator[Values]:
-    """Yields the values of the next trial, then of those that would follow if none becomes the best."""
-    trials = list(trials)
-    is_timed = search_budget(budget)[1] == "seconds"
-    while (values := next_values(trials, start, budget, tuning)) is not None:
-        yield values
-        if is_timed and not trials:
-            return  # the number of trials depends on the time of the first
-        trials.append({"values": values, "score": None, "loss": None, "steps": 1, "seconds": 0.0})
-
-
-def trial_name(values: Values) -> str:
-    """Returns the name of the trial with these values."""
-    return "-".join(f"{value:g}" for value in values.values())
-
-
-def result_of(checkpoints: Path) -> Path:
-    """Returns the file that holds the result of a trial until search.json contains it."""
-    return checkpoints.with_name(f"{checkpoints.name}.json")
-
-
-def require_same_budget(folder: FinetuningFolder, old: str, new: str, leases: Leases) -> None:
-    """Raises RunFolderError if other processes are searching with another budget."""
-    for name, holder in leases.held().items():
-        problem = f"{holder} is working here ({name}) with search {old}, not {new}"
-        fix = f"Use the same `search`, or wait; if that process has died, remove {leases.folder}"
-        raise RunFolderError(problem, where=folder.path, fix=fix)
-
-
-def remove_trials(folder: FinetuningFolder, leases: Leases) -> None:
-    """Removes the files of trials that are not part of the search, unless a process is running them."""
-    held = leases.held()
-    for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
-        if path.is_dir() and TRIAL_PREFIX + path.name.removeprefix(folder.trial("").name) not in held:
-            durable.remove_directory(path)
-        elif path.is_file():
-            path.unlink(missing_ok=True)
 
 
 def neighbours(values: Values, start: Values) -> Iterator[Values]:
@@ -265,27 +173,27 @@ def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(trials, key=rank)
 
 
-def train_and_score(tuning: Finetuning, values: Values, checkpoints: Path) -> dict[str, Any]:
+def train_and_score(prepared: Finetuning, values: Values, checkpoints: Path) -> dict[str, Any]:
     """Trains with these values and the first seed, and returns a record of the trial.
 
     If the training fails, the score and the loss are None, and `failed` says why.
 
     Raises:
-        Stopped: a stop was requested; the state is saved in `checkpoints`.
+        Interrupted: a stop was requested; the state is saved in `checkpoints`.
         ConfigError: the time budget is too small (see `with_budget_check`).
         CheckpointError: all checkpoints are damaged.
     """
     start = time.monotonic()
     try:
-        model, state = train_seed(tuning, tuning.settings.seed, checkpoints)
+        model, state = train_seed(prepared, prepared.settings.seed, checkpoints)
         start = time.monotonic() - state.seconds  # count the time before an interruption
-        evaluation = evaluate(tuning, model, tuning.splits["dev"])
-        score = evaluation.scores[tuning.task.metrics[0]].value
+        evaluation = evaluate(prepared, model, prepared.splits["dev"])
+        score = evaluation.scores[prepared.task.metrics[0]].value
         outcome: dict[str, Any] = {"score": score, "loss": evaluation.loss}
     except RunFailed as error:
         outcome = {"score": None, "loss": None, "failed": error.what}
     seconds = round(time.monotonic() - start, 3)
-    return {"values": values, "steps": tuning.total_steps, "seconds": seconds, **outcome}
+    return {"values": values, "steps": prepared.total_steps, "seconds": seconds, **outcome}
 
 
 def with_budget_check(trial: Finetuning, budget: str) -> Finetuning:
@@ -318,12 +226,6 @@ def duration(seconds: float) -> str:
         if seconds > 1.5 * size:
             return f"{-(-seconds // size):.0f}{unit}"
     return f"{-(-seconds // 1):.0f}s"
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Lists names of settings: "learning rate, epochs and layer decay"."""
-    words = [name.replace("_", " ") for name in names]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def describe_values(values: Mapping[str, float]) -> str:

@@ -76,12 +76,12 @@ def read_unlabelled(path: Path, task: Task, num_texts: int) -> Examples:
 
 
 def with_soft_labels(
-    tuning: Finetuning, train: Examples, unlabelled: Examples, predictor: Predictor
+    prepared: Finetuning, train: Examples, unlabelled: Examples, predictor: Predictor
 ) -> tuple[Finetuning, str]:
     """Returns the fine-tuning with the teacher's answers in its targets, and a note on the teacher's score.
 
     Args:
-        tuning: the fine-tuning.
+        prepared: the fine-tuning.
         train: the labelled examples.
         unlabelled: examples whose targets are the teacher's answers alone.
         predictor: the teacher.
@@ -90,7 +90,7 @@ def with_soft_labels(
         DataError: a gold answer is invalid.
         RunFailed: the teacher's outputs are not finite.
     """
-    task, settings = tuning.task, tuning.settings
+    task, settings = prepared.task, prepared.settings
     examples = (*train, *unlabelled)
     answers = reorder_labels(predictor.values(examples), predictor.task.label_names, task.label_names)
     weight = settings.teacher_weight
@@ -98,7 +98,7 @@ def with_soft_labels(
         task.soft_target(example, answer, weight if example.gold is not None else 1.0)
         for example, answer in zip(examples, answers, strict=True)
     ]
-    windows = task.featurize(examples, Tokens(tuning.start.tokenizer), settings.max_length, train=True)
+    windows = task.featurize(examples, Tokens(prepared.start.tokenizer), settings.max_length, train=True)
     windows = replace(windows, targets=[soft_targets[index] for index in windows.example])
     scores = task.score(answers[: len(train)], train)
     metric = task.metrics[0]
@@ -107,7 +107,7 @@ def with_soft_labels(
     note = f"teacher: {metric} {score} on the {plural(len(train), 'training example')}"
     if unlabelled:
         note += f"; {plural(len(unlabelled), 'text')} without labels added"
-    soft_tuning = replace(tuning, train=windows, total_steps=count_steps(settings, windows))
+    soft_tuning = replace(prepared, train=windows, total_steps=count_steps(settings, windows))
     return soft_tuning, note
 
 
@@ -124,11 +124,11 @@ def reorder_labels(
     return [np.asarray(answer)[indices] for answer in answers]
 
 
-def open_teacher(tuning: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:
+def open_teacher(prepared: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:
     """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
     Args:
-        tuning: the fine-tuning.
+        prepared: the fine-tuning.
         num_texts: the number of texts of each training example, 1 or 2.
 
     Raises:
@@ -137,10 +137,10 @@ def open_teacher(tuning: Finetuning, num_texts: int) -> tuple[Predictor | None, 
         ModelError: the teacher is missing, damaged or not fine-tuned.
         DataError: the texts cannot be read, or are single texts instead of pairs or the reverse.
     """
-    settings = tuning.settings
+    settings = prepared.settings
     if settings.teacher is None:
         return None, ()
-    predictor = _open(str(settings.teacher), tuning.task, settings.head)
+    predictor = _open(str(settings.teacher), prepared.task, settings.head)
     if predictor.num_texts not in (None, num_texts):
         reads = TEXT_COUNTS[predictor.num_texts]
         problem = f"the teacher reads {reads}, but the training data has {TEXT_COUNTS[num_texts]}"
@@ -148,7 +148,7 @@ def open_teacher(tuning: Finetuning, num_texts: int) -> tuple[Predictor | None, 
     if settings.unlabelled is None:
         return predictor, ()
     path = as_path(settings.unlabelled)
-    texts = read_unlabelled(path, tuning.task, num_texts)
+    texts = read_unlabelled(path, prepared.task, num_texts)
     if other := next((example for example in texts if len(example.texts) != num_texts), None):
         problem = f"{TEXT_COUNTS[len(other.texts)]}, but the training data has {TEXT_COUNTS[num_texts]}"
         raise DataError(problem, where=path, key="unlabelled", fix="Pass a file like the training data")

@@ -26,7 +26,7 @@ from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head
 from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
-from electra.foundation.errors import RunFailed
+from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
@@ -41,10 +41,6 @@ LOG_LINES = 20  # per seed
 Weights = dict[str, Tensor]
 
 
-class Stopped(Exception):
-    """A stop was requested; the state is in a checkpoint."""
-
-
 @dataclass
 class SeedState:
     """The progress of a seed, as stored in checkpoints."""
@@ -57,9 +53,9 @@ class SeedState:
     best_score: float | None = None  # dev score of the best epoch so far, if its weights are to be kept
 
 
-def build_model(tuning: Finetuning, seed: int) -> FinetunedModel:
+def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
     """Returns a new head on the pre-trained encoder; if `init` is "random", on one with random weights."""
-    settings, start, task = tuning.settings, tuning.start, tuning.task
+    settings, start, task = prepared.settings, prepared.start, prepared.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
     if settings.init == "random":
@@ -70,7 +66,7 @@ def build_model(tuning: Finetuning, seed: int) -> FinetunedModel:
         task.head, config, task.num_outputs, settings.pooling, start.head, settings.separate_texts
     )
     head = build_head(settings.head, shape, key(seed, "init/head"))
-    return FinetunedModel(encoder, head).to(tuning.device)
+    return FinetunedModel(encoder, head).to(prepared.device)
 
 
 def parameter_groups(
@@ -107,7 +103,7 @@ def log_interval(total: int) -> int:
     return max(10, total // LOG_LINES)
 
 
-def train_seed(tuning: Finetuning, seed: int, folder: Path) -> tuple[FinetunedModel, SeedState]:
+def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[FinetunedModel, SeedState]:
     """Trains one seed, starting from its newest checkpoint in `folder` if there is one.
 
     Returns:
@@ -115,27 +111,20 @@ def train_seed(tuning: Finetuning, seed: int, folder: Path) -> tuple[FinetunedMo
         step.
 
     Raises:
-        Stopped: `tuning.stopping()` returned True before the last step; the state is saved.
+        Interrupted: `prepared.stopping()` returned True before the last step; the state is saved.
         RunFailed: a loss, or an output on dev, is not finite.
         CheckpointError: all checkpoints in `folder` are damaged.
     """
-    settings, total_steps, steps_per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
-    model = build_model(tuning, seed)
-    group_options = (
-        settings.learning_rate,
-        settings.layer_decay,
-        settings.weight_decay,
-        settings.reference_decay,
-    )
-    parameters = dict(model.named_parameters())
-    optimizer = GroupedOptimizer(
-        parameters, {ALGORITHM: parameter_groups(model, *group_options)}, OptimizerSection(clip=settings.clip)
-    )
+    settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
+    model = build_model(prepared, seed)
+    rates = settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
+    groups = {ALGORITHM: parameter_groups(model, *rates)}
+    optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
     best_weights: Weights = {}
-    data = TrainingData(tuning.train, tuning.task, tuning.start.tokenizer, tuning.device)
+    data = TrainingData(prepared.train, prepared.task, prepared.start.tokenizer, prepared.device)
     load_head(settings.head).start(model.head, model.encoder, data)
-    state = restore(folder, model, optimizer, best_weights, tuning.say)
-    losses = list(torch.tensor(state.since).to(tuning.device))
+    state = restore(folder, model, optimizer, best_weights, prepared.say)
+    losses = list(torch.tensor(state.since).to(prepared.device))
     batches: list[Ids] = []
     start_time = time.monotonic() - state.seconds
     pace, last_log = Pace("--threads"), (state.step, state.seconds)
@@ -143,63 +132,68 @@ def train_seed(tuning: Finetuning, seed: int, folder: Path) -> tuple[FinetunedMo
     for step in range(state.step, total_steps):
         epoch, position = divmod(step, steps_per_epoch)
         if position == 0 or not batches:
-            batches = tuning.train.epoch(settings.batch_size, seed, epoch)
-        losses.append(update(tuning, model, optimizer, batches[position], seed, step))
+            batches = prepared.train.epoch(settings.batch_size, seed, epoch)
+        losses.append(update(prepared, model, optimizer, batches[position], seed, step))
         state.step, state.seconds = step + 1, time.monotonic() - start_time
-        stop_requested = tuning.stopping()
+        stop_requested = prepared.stopping()
         is_last_step, is_epoch_end = state.step == total_steps, state.step % steps_per_epoch == 0
         if state.step % log_interval(total_steps) == 0 or is_last_step:
-            _log(tuning, seed, state, losses)
+            _log(prepared, seed, state, losses)
             steps_per_second = (state.step - last_log[0]) / (state.seconds - last_log[1])
             last_log = state.step, state.seconds
             if pace_warning := pace.add(steps_per_second):
-                tuning.say(pace_warning)
+                prepared.say(pace_warning)
             losses.clear()
         if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):
-            score = _evaluate_epoch(tuning, seed, model, state, epoch)
+            score = _evaluate_epoch(prepared, seed, model, state, epoch)
             # Until an epoch has a score, the weights of the latest epoch are kept.
             if state.best_score is None or (score is not None and score > state.best_score):
                 state.best_score = score
                 best_weights |= {name: value.clone() for name, value in model.state_dict().items()}
         elif settings.evaluate_every_epoch and is_epoch_end and not is_last_step:
-            _evaluate_epoch(tuning, seed, model, state, epoch)
+            _evaluate_epoch(prepared, seed, model, state, epoch)
         if not is_last_step and (stop_requested or state.step % settings.checkpoint_every == 0):
             state.since = _finite(losses, seed, state.step)
             save_checkpoint(folder, model, optimizer, state, best_weights)
         if stop_requested and not is_last_step:
-            raise Stopped
+            raise Interrupted(folder)
     if best_weights:
         model.load_state_dict(best_weights)
     return model, state
 
 
 def update(  # noqa: PLR0917
-    tuning: Finetuning, model: FinetunedModel, optimizer: GroupedOptimizer, windows: Ids, seed: int, step: int
+    prepared: Finetuning,
+    model: FinetunedModel,
+    optimizer: GroupedOptimizer,
+    windows: Ids,
+    seed: int,
+    step: int,
 ) -> Tensor:
     """Runs one optimizer step on a batch of windows, given by their indices, and returns the mean loss."""
-    batch = collate(tuning.train, windows, tuning.pad, tuning.device)
+    batch = collate(prepared.train, windows, prepared.pad, prepared.device)
     assert batch.targets is not None, "training data has answers"
     torch.manual_seed(key(seed, "dropout", step))
-    with autocast(tuning.device, tuning.precision):
+    with autocast(prepared.device, prepared.precision):
         logits = model(batch)
-    loss_sum, count = tuning.task.loss(logits, batch.targets)
+    loss_sum, count = prepared.task.loss(logits, batch.targets)
     loss = loss_sum / count
     optimizer.zero_grad()
     torch.autograd.backward(loss)
     optimizer.clip()
-    optimizer.step(multiplier(step, tuning.total_steps, tuning.settings.warmup, "linear"))
+    optimizer.step(multiplier(step, prepared.total_steps, prepared.settings.warmup, "linear"))
     return loss.detach()
 
 
-def _log(tuning: Finetuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
+def _log(prepared: Finetuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
     """Records and reports the mean loss since the last entry."""
     values = _finite(losses, seed, state.step)
     mean = sum(values) / len(values)
     state.losses.append((state.step, mean))
-    epoch = state.step / tuning.steps_per_epoch
-    examples_per_second = state.step * tuning.settings.batch_size / max(state.seconds, 1e-9)
-    progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{tuning.total_steps}"
-    tuning.say(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
+    epoch = state.step / prepared.steps_per_epoch
+    examples_per_second = state.step * prepared.settings.batch_size / max(state.seconds, 1e-9)
+    progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{prepared.total_steps}"
+    prepared.say(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
@@ -212,23 +206,20 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
 
 
 def _evaluate_epoch(
-    tuning: Finetuning, seed: int, model: FinetunedModel, state: SeedState, epoch: int
+    prepared: Finetuning, seed: int, model: FinetunedModel, state: SeedState, epoch: int
 ) -> float | None:
     """Scores dev after an epoch, and returns the primary metric; None if it is undefined."""
-    scores = evaluate(tuning, model, tuning.splits["dev"]).scores
+    scores = evaluate(prepared, model, prepared.splits["dev"]).scores
     state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scores.items()}})
-    tuning.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
+    prepared.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
     model.train()
-    return scores[tuning.task.metrics[0]].value
+    return scores[prepared.task.metrics[0]].value
 
 
 def save_checkpoint(
     folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
 ) -> None:
-    """Writes a checkpoint, and removes older ones once it is complete.
-
-    `best` has the weights of the best epoch so far; {} if they are not kept.
-    """
+    """Writes a checkpoint, and removes older ones; `best` has the best epoch's weights ({}: not kept)."""
     checkpoint = checkpoints.at_step(folder, state.step)
     files: dict[str, durable.Content] = {
         checkpoint.weights.name: save(on_host(model.state_dict())),

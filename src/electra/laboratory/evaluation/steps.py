@@ -11,7 +11,7 @@ from typing import Any
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.runner import baselines
-from electra.finetuning.runner.finetune import finetune, help_finetune, seed_folders
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.config import build
@@ -93,8 +93,7 @@ class Step:
     def seeds_left(self) -> list[str]:
         """Returns the names of a task's seeds that are not finished, such as "seed 0"."""
         folder = self.out.task(self.model.folder, self.name)
-        folder_of = seed_folders(folder, range(self.seeds), untrained=False)
-        return [name for name, (parent, seed) in folder_of.items() if not parent.seed(seed).exists()]
+        return [f"seed {number}" for number in range(self.seeds) if not folder.seed(number).exists()]
 
     def left(self) -> list[str]:
         """Returns a line for each thing left to do, with the process that is working on it, if any.
@@ -156,8 +155,6 @@ class Step:
             durable.commit_json(
                 FinetuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
             )
-        elif self.helper:
-            help_finetune(self.model.source, settings, say, stop)
         else:
             finetune(self.model.source, settings, say, stop)
 
