@@ -1,17 +1,16 @@
-"""The whole way in miniature, as a user goes it: text, store, run, look, export, import, go on with other
-text, fine-tune, predict.
+"""The whole way in miniature, as a user goes it: text, store, run, look, export, go on with other text,
+fine-tune, predict.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
+import os
+import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import driven
 import pytest
@@ -22,208 +21,110 @@ from electra.commands.framework.main import main
 pytestmark = pytest.mark.slow
 
 STEPS = 40
-SETTINGS = f"""--recipe tiny
---model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8
---training.steps {STEPS} --training.learning-rate 3e-3 --training.warmup 0.1 --training.log-every 1
---training.precision fp32 --training.device cpu --training.threads 1 --evaluation.rows 8""".split()
+MODEL = "--recipe tiny --model.size tiny --model.initialisation fan_in --training.length 16"
+BATCHES = "--training.batch-size 8 --training.warmup 0.1 --training.log-every 1 --evaluation.rows 8"
+SETTINGS = f"{MODEL} {BATCHES} --training.precision fp32 --training.device cpu --training.threads 1"
+RATE = "--training.learning-rate 3e-3"
 SENTENCE = "The cat sees the \U0001f408 house."
-ON_CPU = ["--device", "cpu"]
 
 
-def electra(*words: object, stdin: Path | None = None) -> str:
-    """Run a command that must succeed; what it said."""
-    said, complaint = io.StringIO(), io.StringIO()
-    with contextlib.ExitStack() as stack:
-        if stdin is not None:
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(sys, "stdin", stack.enter_context(open(stdin, encoding="utf-8")))
-        stack.enter_context(contextlib.redirect_stdout(said))
-        stack.enter_context(contextlib.redirect_stderr(complaint))
-        code = main([str(word) for word in words])
-    assert code == 0, complaint.getvalue()
-    return said.getvalue()
+@pytest.fixture
+def electra(journey: Path, capsys: pytest.CaptureFixture[str]) -> object:
+    """Runs a command that must succeed; returns what it said."""
 
+    def run(words: str) -> str:
+        code = main(shlex.split(words))
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        return said.out
 
-@dataclass(frozen=True)
-class Journey:
-    folder: Path
-
-    def __getitem__(self, name: str) -> Path:
-        return self.folder / name
-
-    def losses(self, run: str, name: str = "mlm") -> list[float]:
-        return [row["losses"][name] for row in driven.rows(self[run])]
-
-    def events(self, run: str) -> list[dict[str, Any]]:
-        return driven.rows(self[run], "event")
+    return run
 
 
 @pytest.fixture(scope="module")
-def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
+def journey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Everything is made once, in the order of the commands below; the tests look at what came of it."""
-    at = Journey(tmp_path_factory.mktemp("journey"))
-    corpus = driven.write_corpus(at["corpus.txt"])
-    other = driven.write_corpus(at["other.txt"], documents=200)
-    other.write_text("".join(other.read_text().splitlines(keepends=True)[120:]))
-    electra(
-        "prepare",
-        corpus,
-        "--out",
-        at["store"],
-        "--unit",
-        "line",
-        "--vocab-size",
-        90,
-        "--heldout",
-        0.1,
-        "--workers",
-        1,
-    )
-    electra("pretrain", "--store", at["store"], "--out", at["rtd"], *SETTINGS)
-    electra("pretrain", "--store", at["store"], "--out", at["mlm"], *SETTINGS, "--objective.name", "mlm")
-    for network in ("discriminator", "generator"):
-        electra("export", at["rtd"], "--out", at["exported"] / network, "--network", network)
-    both = ["--init", at["exported"]]
-    from_text = ["--corpus", "-", "--data.unit", "line", "--data.heldout", 0.1, "--workers", 1]
-    shorter = list(SETTINGS)
-    shorter[shorter.index("--training.steps") + 1] = "3"
-    electra("pretrain", *from_text, *both, "--out", at["continued"], *shorter, stdin=other)
-    return at
+    folder, before = tmp_path_factory.mktemp("journey"), Path.cwd()
+    os.chdir(folder)
+    driven.write_corpus(Path("corpus.txt"))
+    lines = driven.write_corpus(Path("other.txt"), documents=200).read_text().splitlines(keepends=True)
+    Path("other.txt").write_text("".join(lines[120:]))
+    text = "--corpus - --data.unit line --data.heldout 0.1 --workers 1"
+    for words in (
+        "prepare corpus.txt --out store --unit line --vocab-size 90 --heldout 0.1 --workers 1",
+        f"pretrain --store store --out rtd {SETTINGS} {RATE} --steps {STEPS}",
+        f"pretrain --store store --out mlm {SETTINGS} {RATE} --steps {STEPS} --objective.name mlm",
+        "export rtd --out exported/discriminator --network discriminator",
+        "export rtd --out exported/generator --network generator",
+        f"pretrain {text} --init exported --out continued {SETTINGS} {RATE} --steps 3",
+        f"pretrain --store store --init-discriminator exported --out gentle {SETTINGS} --steps 1",
+    ):
+        with pytest.MonkeyPatch.context() as patch, open("other.txt", encoding="utf-8") as file:
+            patch.setattr(sys, "stdin", file)
+            assert main(shlex.split(words)) == 0, words
+    yield folder
+    os.chdir(before)
 
 
-def test_the_store_accounts_for_its_text(journey: Journey) -> None:
-    audit = json.loads((journey["store"] / "audit.json").read_text())
-    assert (
-        audit["documents_read"]
-        == 120
-        == audit["documents_train"] + audit["documents_heldout"] + audit["documents_duplicate"]
-    )
+def losses(run: str, name: str = "mlm") -> list[float]:
+    return [row["losses"][name] for row in driven.rows(Path(run))]
+
+
+def test_the_store_accounts_for_its_text(journey: Path) -> None:
+    audit = json.loads(Path("store/audit.json").read_text())
+    documents = [audit[f"documents_{what}"] for what in ("train", "heldout", "duplicate")]
+    assert audit["documents_read"] == 120 == sum(documents)
     assert audit["tokens_lost"] == 0 and audit["tokens_unknown"] == 0
 
 
-@pytest.mark.parametrize("run", ["rtd", "mlm"])
-def test_both_objectives_learn_and_are_exported(journey: Journey, run: str) -> None:
-    losses = journey.losses(run)
-    assert len(losses) == STEPS and mean(losses[-5:]) < 0.85 * losses[0]
-    assert (journey[run] / "report.html").read_text().startswith("<!DOCTYPE html>")
-    networks = {path.parent.name for path in journey[run].glob("*/model.safetensors")}
-    assert networks == ({"generator", "discriminator"} if run == "rtd" else {"generator"})
-    assert journey.events(run)[0]["event"] == "started"
-    metrics = driven.rows(journey[run], "eval")[-1]["metrics"]
+@pytest.mark.parametrize(
+    ("run", "networks"), [("rtd", {"generator", "discriminator"}), ("mlm", {"generator"})]
+)
+def test_both_objectives_learn_and_are_exported(journey: Path, run: str, networks: set[str]) -> None:
+    found = losses(run)
+    assert len(found) == STEPS and mean(found[-5:]) < 0.85 * found[0]
+    assert Path(run, "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert {path.parent.name for path in Path(run).glob("*/model.safetensors")} == networks
+    assert driven.rows(Path(run), "event")[0]["event"] == "started"
+    metrics = driven.rows(Path(run), "eval")[-1]["metrics"]
     assert (metrics.get("auc") is not None) == (run == "rtd") and metrics["generator_accuracy"] is not None
 
 
-def test_a_run_from_trained_weights_says_its_rate_and_size(journey: Journey) -> None:
-    words = [str(word) for word in SETTINGS]
-    words[words.index("--training.steps") + 1] = "1"
-    at = words.index("--training.learning-rate")
-    electra(
-        *("pretrain", "--store", journey["store"], "--out", journey["gentle"]),
-        *("--init-discriminator", journey["exported"], *words[:at], *words[at + 2 :]),
-    )
-    events = [row["message"] for row in journey.events("gentle")]
+def test_a_run_from_trained_weights_has_a_lower_rate(journey: Path) -> None:
+    events = [row["message"] for row in driven.rows(Path("gentle"), "event")]
     assert any(message.startswith("learning rate 0.0001, 0.2 of the recipe's") for message in events)
     assert any("4 layers of 128, vocabulary" in message for message in events)
-    assert RunFolder(journey["continued"]).record["training"]["learning_rate"] == 3e-3, "as was asked"
+    assert RunFolder(Path("continued")).record["training"]["learning_rate"] == 3e-3, "as was asked"
 
 
-def test_show_prints_the_table(journey: Journey) -> None:
-    table = electra("show", journey["rtd"], "the cat sees the house .")
-    for heading in ("Original", "Masked", "Generated", "Label", "P(replaced)"):
-        assert heading in table
-    assert electra("show", journey["rtd"], "the cat sees the house .") == table, (
-        "the same seed draws the same"
-    )
-
-
-def test_detect_gives_each_word_its_place(journey: Journey) -> None:
-    [line] = electra("detect", journey["rtd"], SENTENCE, "--json", *ON_CPU).splitlines()
+def test_show_detect_report_and_verify(electra) -> None:  # type: ignore[no-untyped-def]
+    table = electra("show rtd 'the cat sees the house .'")
+    assert all(heading in table for heading in ("Original", "Masked", "Generated", "Label", "P(replaced)"))
+    assert electra("show rtd 'the cat sees the house .'") == table, "the same seed draws the same"
+    [line] = electra(f"detect rtd '{SENTENCE}' --json --device cpu").splitlines()
     found = json.loads(line)
-    assert found["text"] == SENTENCE
-    assert [SENTENCE[word["start"] : word["end"]] for word in found["words"]] == [
-        "The",
-        "cat",
-        "sees",
-        "the",
-        "\U0001f408",
-        "house",
-        ".",
-    ]
+    words = [SENTENCE[word["start"] : word["end"]] for word in found["words"]]
+    assert words == ["The", "cat", "sees", "the", "\U0001f408", "house", "."]
     assert all(0 <= word["p_replaced"] <= 1 for word in found["words"])
-
-
-def test_report_compares_runs(journey: Journey) -> None:
-    page = journey["compared.html"]
-    assert electra("report", journey["rtd"], "--out", page, "--compare", journey["mlm"]).strip() == str(page)
-    content = page.read_text()
-    assert "mlm" in content and "http://" not in content.replace("http://www.w3.org", ""), "self-contained"
-
-
-def test_export_and_import_change_no_weight(journey: Journey) -> None:
-    from safetensors.torch import load_file
-
-    for network in ("discriminator", "generator"):
-        copies = [
-            load_file(journey[folder] / network / "model.safetensors") for folder in ("rtd", "exported")
-        ]
-        assert copies[0].keys() == copies[1].keys() == copies[2].keys()
-        assert all(copies[0][name].equal(copy[name]) for copy in copies[1:] for name in copies[0])
-
-
-def test_continued_on_other_text_goes_on_where_it_was(journey: Journey) -> None:
-    for name in ("mlm", "rtd"):
-        fresh, learned = journey.losses("rtd", name)[0], mean(journey.losses("rtd", name)[-5:])
-        begun = journey.losses("continued", name)[0]
-        assert abs(begun - learned) < 0.35 * abs(fresh - learned), (name, fresh, learned, begun)
-    store = json.loads((journey["continued"] / "store" / "store.json").read_text())
-    assert (
-        store["tokenizer_digest"]
-        == json.loads((journey["store"] / "store.json").read_text())["tokenizer_digest"]
-    )
-    assert store["digest"] != json.loads((journey["store"] / "store.json").read_text())["digest"], (
-        "other text"
-    )
-
-
-def test_finetune_and_predict(journey: Journey) -> None:
-    data = journey["table.csv"]
-    rows = [
-        f"{subject} {verb} the sea .,{'animal' if subject in ('the cat', 'a dog') else 'person'}"
-        for subject in driven.SUBJECTS
-        for verb in driven.VERBS
-    ]
-    data.write_text("text,label\n" + "\n".join(rows) + "\n")
-    settings = ["--epochs", 3, "--max-length", 16, "--precision", "fp32", "--learning-rate", 1e-3, *ON_CPU]
-    electra(
-        "finetune",
-        journey["rtd"],
-        "--task",
-        "classification",
-        "--data",
-        data,
-        "--out",
-        journey["tuned"],
-        *settings,
-    )
-    assert json.loads((journey["tuned"] / "all_results.json").read_text())
-    electra("predict", journey["tuned"], data, "--out", journey["predictions.tsv"], *ON_CPU)
-    predicted = [line.split("\t") for line in journey["predictions.tsv"].read_text().splitlines()]
-    assert len(predicted) == 1 + len(rows) and {row[1] for row in predicted[1:]} <= {"animal", "person"}
-
-
-def test_everything_made_verifies(journey: Journey) -> None:
+    assert electra("report rtd --out compared.html --compare mlm").strip().endswith("compared.html")
+    page = Path("compared.html").read_text()
+    assert "mlm" in page and "http://" not in page.replace("http://www.w3.org", ""), "self-contained"
     for made in ("store", "rtd", "mlm", "continued", "exported", "exported/generator"):
-        findings = electra("verify", journey[made]).splitlines()
+        findings = electra(f"verify {made}").splitlines()
         assert findings and all(line.startswith("ok ") for line in findings), findings
 
 
-def test_transformers_reads_the_export(journey: Journey) -> None:
+def test_an_export_changes_no_weight_and_transformers_reads_it(journey: Path) -> None:
     import torch
     import transformers
+    from safetensors.torch import load_file
 
     from electra.exchange.load import load
 
-    folder = journey["exported"] / "discriminator"
+    for network in ("discriminator", "generator"):
+        first, second = (load_file(Path(at, network, "model.safetensors")) for at in ("rtd", "exported"))
+        assert first.keys() == second.keys() and all(first[name].equal(second[name]) for name in first)
+    folder = Path("exported/discriminator")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     ours = load(folder, "discriminator")
     ids = tokenizer("the cat sees the house .", return_tensors="pt")
@@ -231,3 +132,28 @@ def test_transformers_reads_the_export(journey: Journey) -> None:
     with torch.no_grad():
         hidden = transformers.AutoModel.from_pretrained(folder)(**ids).last_hidden_state
         assert torch.allclose(hidden, ours.encoder(ids["input_ids"]), atol=1e-5)
+
+
+def test_continued_on_other_text_goes_on_where_it_was(journey: Path) -> None:
+    for name in ("mlm", "rtd"):
+        fresh, learned = losses("rtd", name)[0], mean(losses("rtd", name)[-5:])
+        begun = losses("continued", name)[0]
+        assert abs(begun - learned) < 0.35 * abs(fresh - learned), (name, fresh, learned, begun)
+    first, other = (json.loads(Path(at, "store.json").read_text()) for at in ("store", "continued/store"))
+    assert first["tokenizer_digest"] == other["tokenizer_digest"] and first["digest"] != other["digest"]
+
+
+def test_finetune_and_predict(electra) -> None:  # type: ignore[no-untyped-def]
+    animals = ("the cat", "a dog")
+    rows = [
+        f"{subject} {verb} the sea .,{'animal' if subject in animals else 'person'}"
+        for subject in driven.SUBJECTS
+        for verb in driven.VERBS
+    ]
+    Path("table.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    settings = "--epochs 3 --max-length 16 --precision fp32 --learning-rate 1e-3 --device cpu"
+    electra(f"finetune rtd --task classification --data table.csv --out tuned {settings}")
+    assert json.loads(Path("tuned/all_results.json").read_text())
+    electra("predict tuned table.csv --out predictions.tsv --device cpu")
+    predicted = [line.split("\t") for line in Path("predictions.tsv").read_text().splitlines()]
+    assert len(predicted) == 1 + len(rows) and {row[1] for row in predicted[1:]} <= {"animal", "person"}

@@ -1,6 +1,4 @@
-"""Every objective that trains in an unusual way, from the command line to the exported folders, in three
-steps.
-"""
+"""Every objective and its unusual options, from the command line to show, detect and export."""
 
 from __future__ import annotations
 
@@ -14,76 +12,73 @@ from electra.commands.framework.main import main
 from electra.exchange.run_folder import network_kinds
 from electra.foundation.config import read_toml
 
-pytestmark = pytest.mark.slow
-
-CASES = {
-    "two_stage": ["--model.sharing", "none", "--model.generator-width", "1.0"],
-    "two_stage-fresh": ["--model.sharing", "none", "--objective.no-initialise"],
-    "adversarial": [],
-    "adversarial-gumbel": [
-        "--training.precision",
-        "bf16",
-        "--objective.gradient",
-        "gumbel",
-        "--objective.anneal-from",
-        "0.3",
-        "--objective.anneal-to",
-        "0.7",
-    ],
-    "adversarial-modern": [
-        "--model.encoder",
-        "modern",
-        "--objective.entropy-weight",
-        "0.1",
-        "--training.clip-separately",
-    ],
-    "electric": [],
-    "electric-modern": ["--model.encoder", "modern", "--training.precision", "bf16"],
-    "sentence": [],
-    "coco_lm": [],
-    "teams": ["--model.encoder", "modern"],
+BOTH, GENERATOR, DISCRIMINATOR = ["discriminator", "generator"], ["generator"], ["discriminator"]
+MODERN = "--model.encoder modern"
+CASES = {  # name of the objective, what else is typed -> networks of the run
+    "two_stage": ("--model.sharing none --model.generator-width 1.0", BOTH),
+    "two_stage fresh": ("--model.sharing none --objective.no-initialise", BOTH),
+    "adversarial": ("", BOTH),
+    "adversarial gumbel": (
+        "--training.precision bf16 --objective.gradient gumbel --objective.anneal-from 0.3"
+        " --objective.anneal-to 0.7",
+        BOTH,
+    ),
+    "adversarial modern": (f"{MODERN} --objective.entropy-weight 0.1 --training.clip-separately", BOTH),
+    "electric": ("", DISCRIMINATOR),
+    "electric modern": (f"{MODERN} --training.precision bf16", DISCRIMINATOR),
+    "sentence": ("", BOTH),
+    "coco_lm": ("", GENERATOR),
+    "teams": (MODERN, BOTH),
+    "electra_15": ("", BOTH),
+    "replace_mlm": ("--objective.masking span", GENERATOR),
+    "replace_mlm modern": (f"{MODERN} --objective.no-sampling-dropout", GENERATOR),
+    "all_tokens_mlm": ("--objective.masking whole_word", GENERATOR),
+    "all_tokens_mlm modern": (f"{MODERN} --model.sharing disentangled", GENERATOR),
+    "mlm": ("--objective.masking frequency", GENERATOR),
+    "rtd unigram": ("--objective.generator unigram --objective.disallow-correct", DISCRIMINATOR),
+    "rtd disentangled": ("--model.sharing disentangled --objective.label-smoothing 0.1", BOTH),
 }
-KEPT = {"electric": ["discriminator"], "coco_lm": ["generator"]}  # the others: both networks
+ENERGIES = ("electric",)  # not odds: detect refuses them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_three_steps_and_an_export(
+def test_three_steps_then_the_commands_that_use_the_run(
     case: str, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name, out = case.partition("-")[0], tmp_path / "run"
-    settings = driven.SETTINGS | {
-        "--training.steps": "3",
-        "--objective.name": name,
-        "--training.device": "cpu",
-    }
-    given = [word for pair in settings.items() if pair[0] not in CASES[case] for word in pair]
-    assert main(["pretrain", "--store", str(toy_store), "--out", str(out), *given, *CASES[case]]) == 0, (
-        capsys.readouterr()
-    )
-    assert network_kinds(out) == KEPT.get(name, ["discriminator", "generator"])
-    assert (out / "report.html").is_file() and read_toml(out / "run.toml")["objective"]["name"] == name
-    final = driven.rows(out, "eval")[-1]["metrics"]
-    assert (
-        all(value is None or math.isfinite(value) for value in final.values()) and final["generator_loss"] > 0
-    )
-    assert ("generator_entropy" in final) == (name == "adversarial")
+    name, out = case.partition(" ")[0], tmp_path / "run"
+    typed, kept = CASES[case]
+    changes = {"training.steps": "3", "objective.name": name, "training.device": "cpu"}
+    words = driven.command(toy_store, out, **changes)
+    for flag in {*typed.split()} & {*words}:
+        del words[words.index(flag) : words.index(flag) + 2]
+    assert main([*words, *typed.split()]) == 0, capsys.readouterr()
+    assert network_kinds(out) == kept and read_toml(out / "run.toml")["objective"]["name"] == name
+    assert (out / "report.html").is_file()
+    metrics = driven.rows(out, "eval")[-1]["metrics"]
+    assert all(value is None or math.isfinite(value) for value in metrics.values())
+    assert ("generator_entropy" in metrics) == (name == "adversarial")
+    assert ("mlm_loss" in metrics) == (kept == GENERATOR)
+    assert ("sampler_loss" in metrics) == (name in ("replace_mlm", "all_tokens_mlm"))
+
+    capsys.readouterr()
+    if name not in ENERGIES:
+        assert main(["show", str(out), "the cat sees the sea"]) == 0
+        assert "Original" in capsys.readouterr().out
+        code = main(["detect", str(out), "the cat sees the sea", "--device", "cpu"])
+        assert code == (0 if "discriminator" in kept else 2), capsys.readouterr()
+    for network in kept:
+        finished, checkpoint = tmp_path / f"finished-{network}", tmp_path / f"checkpoint-{network}"
+        assert main(["export", str(out), "--network", network, "--out", str(finished)]) == 0
+        assert main(["export", str(out), "--network", network, "--out", str(checkpoint), "--step", "3"]) == 0
+        first, second = (folder / "model.safetensors" for folder in (finished, checkpoint))
+        assert first.read_bytes() == second.read_bytes()
 
 
 def test_a_setting_that_does_not_go_with_it_is_one_line(
     toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(
-        [
-            "pretrain",
-            "--store",
-            str(toy_store),
-            "--out",
-            str(tmp_path / "run"),
-            "--objective.name",
-            "two_stage",
-            "--budget",
-            "3steps",
-        ]
-    )
-    said = capsys.readouterr().err
-    assert code == 2 and "It needs --model.sharing none --model.generator-width 1.0" in " ".join(said.split())
+    words = ["pretrain", "--store", str(toy_store), "--out", str(tmp_path / "run"), "--budget", "3steps"]
+    assert main([*words, "--objective.name", "two_stage"]) == 2
+    error = capsys.readouterr().err
+    assert "--model.sharing none --model.generator-width 1.0" in error and error.count("\n") == 1

@@ -1,38 +1,338 @@
-"""Whatever a user gets wrong: exit code 2, one line on stderr that says what, where and what to do, and
-nothing half-written.
+"""Whatever a user gets wrong: exit code 2, one line on stderr that names the place or the option, and nothing
+half-written.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import importlib
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import driven
 import pytest
-from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
 from electra.commands.framework.main import main
-from electra.commands.parts import train as train_verb
+from electra.commands.parts import train
 from electra.foundation import durable, errors
 from electra.foundation.errors import (
+    AbsentNetwork,
     CheckpointError,
+    ConfigError,
+    CorpusError,
+    DataError,
     DiskError,
     ElectraError,
     FullDisk,
     LostProcess,
+    ModelError,
     RunFailed,
     RunFolderError,
+    StoreError,
+    TokenizerError,
 )
 
-command_line = importlib.import_module(
-    "electra.commands.framework.main"
-)  # the module: `main` alone is its function
+command_line = importlib.import_module("electra.commands.framework.main")  # the module, not its function
+SETTINGS = driven.SETTINGS | {
+    "--training.batch-size": "4",
+    "--training.steps": "4",
+    "--training.checkpoint-every": "2",
+    "--training.evaluate-every": "100",
+    "--training.device": "cpu",
+    "--evaluation.rows": "4",
+}
+BINARY = bytes(range(256)) * 40
+CUT = gzip.compress(" ".join(map(str, range(3000))).encode())[:-900]
+LINES = "the cat sees the sea .\n" * 3 + "a dog eats bread .\n" * 3
+ROWS = "".join(f"the cat sees the sea {i},{i % 2}\n" for i in range(20))
+VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n"
+FILES = {
+    "lines.txt": LINES,
+    "train.csv": f"text,label\n{ROWS}",
+    "ones.csv": f"text,label\n{ROWS}".replace(",0\n", ",1\n"),
+    "dev.csv": "text,label\nthe sea,7\n",
+    "empty.txt": "",
+    "blank.txt": "\n \n",
+    "binary.txt": BINARY,
+    "cyrillic.txt": "это не UTF-8 и другое".encode("cp1251"),
+    "cut.txt.gz": CUT,
+    "field.jsonl": '{"text": "x"}\n{"body": "y"}\n',
+    "broken.jsonl": '{"text": "x"}\n{"text":\n',
+    "unknown.xyz": "text",
+    "void/.hidden.txt": "",
+    "other/x": "",
+    "maskless/vocab.txt": VOCABULARY,
+    "vocabulary/vocab.txt": f"{VOCABULARY}[MASK]\n",
+    "table.toml": "[model\n",
+    "key.toml": "[training]\nlearnin_rate = 1",
+    "section.toml": "[trainin]\nseed = 1",
+    "objective.toml": '[objective]\nname = "rtd"\nmask_fractio = 0.1',
+    "type.toml": '[training]\nsteps = "many"',
+    "share.toml": '[objective]\nmask_fraction = "x"',
+    "choice.toml": '[training]\nschedule = "lineer"',
+}
+
+# What is typed, the error's type, and what its line names, as a pattern. {run} is a finished run. pretrain,
+# prepare and finetune get the options that they need and that are not typed.
+TYPED: list[tuple[str, type[ElectraError], str]] = [
+    ("prepare gone", CorpusError, "gone: "),
+    ("prepare void", CorpusError, r"void: .*\.txt"),
+    ("prepare empty.txt", CorpusError, r"empty\.txt: "),
+    ("prepare blank.txt", CorpusError, "no text"),
+    ("prepare binary.txt", CorpusError, r"binary\.txt: .*--data\.encoding"),
+    ("prepare cyrillic.txt", CorpusError, r"cyrillic\.txt: .*--data\.encoding cp1251"),
+    ("prepare cut.txt.gz", CorpusError, r"cut\.txt\.gz: "),
+    ("prepare field.jsonl", CorpusError, r"field\.jsonl:2: .*'text'.*body.*--data\.text-field"),
+    ("prepare broken.jsonl", CorpusError, r"broken\.jsonl:2: "),
+    ("prepare unknown.xyz", CorpusError, r"unknown\.xyz: "),
+    ("prepare lines.txt --vocab-size 5", ConfigError, "vocab.size.*10"),
+    ("prepare lines.txt --tokenizer gone", TokenizerError, "gone: "),
+    ("prepare lines.txt --tokenizer maskless/vocab.txt", TokenizerError, r"vocab\.txt: .*\[MASK\]"),
+    ("prepare lines.txt --out store --heldout 0.2 --vocab-size 90", StoreError, "heldout.*the text itself"),
+    ("prepare lines.txt --out {run}", StoreError, "run: "),
+    ("prepare lines.txt --out empty.txt/store", DiskError, r"empty\.txt"),
+    ("prepare lines.txt --workers 0", ConfigError, "--workers: "),
+    ("prepare --unit line", ConfigError, "CORPUS"),
+    ("pretrian", ElectraError, "'pretrian'.*'pretrain'"),
+    ("pretrain --recipe tinny", ConfigError, "'tinny'.*'tiny'"),
+    ("pretrain --recipe gone.toml", ConfigError, r"gone\.toml: "),
+    ("pretrain --recipe table.toml", ConfigError, r"table\.toml: .*line 1"),
+    ("pretrain --recipe key.toml", ConfigError, r"key\.toml: training\.learnin_rate: .*'learning_rate'"),
+    ("pretrain --recipe section.toml", ConfigError, r"section\.toml: trainin: .*'training'"),
+    ("pretrain --recipe objective.toml", ConfigError, r"objective\.toml: .*'mask_fraction'"),
+    ("pretrain --recipe type.toml", ConfigError, r"type\.toml: training\.steps: 'many'"),
+    ("pretrain --recipe share.toml", ConfigError, r"share\.toml: .*mask_fraction: 'x'"),
+    ("pretrain --recipe choice.toml", ConfigError, r"choice\.toml: .*'lineer'.*'linear'"),
+    ("pretrain --training.lerning-rate 1", ConfigError, r"lerning-rate.*--training\.learning-rate"),
+    ("pretrain --objective.mask-fractio 1", ConfigError, r"--objective\.mask-fraction\b"),
+    ("pretrain --training.learning-rate fast", ConfigError, r"--training\.learning-rate: 'fast'"),
+    ("pretrain --training.schedule lineer", ConfigError, r"--training\.schedule: 'lineer'.*linear"),
+    ("pretrain --objective.name rtx", ConfigError, "'rtx'.*'rtd'"),
+    ("pretrain --model.size tinny", ConfigError, "'tinny'.*'tiny'"),
+    ("pretrain --model.layers 0", ConfigError, r"--model\.layers: "),
+    ("pretrain --model.hidden-size 200", ConfigError, r"--model\.hidden-size: 200.*64"),
+    ("pretrain --corpus lines.txt", ConfigError, "--store"),
+    ("pretrain --budget soon", ConfigError, "--budget: .*'soon'"),
+    ("pretrain --budget 1tokens", ConfigError, "--budget: 1tokens "),
+    ("pretrain --training.device cuda", ConfigError, "--training.device cpu"),
+    ("pretrain --data.heldout 1", ConfigError, r"data\.heldout: .*1\.0"),
+    ("pretrain --training.length 513", ConfigError, r"training\.length: 513.*512"),
+    ("pretrain --training.length 4", ConfigError, "at least 5"),
+    ("pretrain --model.sharing all", ConfigError, r"model\.sharing.*--model\.generator-width"),
+    ("pretrain --training.learning-rate 1e30", RunFailed, r"step 1.*--training\.learning-rate"),
+    ("pretrain --store gone", StoreError, "gone: .*electra prepare"),
+    ("pretrain --store {run}", StoreError, r"run: .*store\.json"),
+    ("pretrain --tokenizer.source vocabulary/vocab.txt", StoreError, "tokenizer"),
+    ("pretrain --init-generator no/where", ModelError, "no/where: "),
+    ("pretrain --out empty.txt/run", DiskError, r"empty\.txt"),
+    ("pretrain --out lines.txt", RunFolderError, r"lines\.txt: .*--out"),
+    ("pretrain --out store", RunFolderError, "store: .*--out"),
+    ("detect no/where text", ModelError, "no/where: "),
+    ("detect lines.txt text", ModelError, r"lines\.txt: "),
+    ("detect 'The capital of France is seven.'", ConfigError, "TEXTS"),
+    ("detect {run}", ConfigError, "TEXTS"),
+    ("detect {run} gone.txt", DataError, r"gone\.txt: "),
+    ("embed tiny-en gone.txt", DataError, r"gone\.txt: "),
+    ("embed tiny-en texts/gone", DataError, "texts/gone: "),
+    ("embed tiny-en 'a cat' --out v.xlsx", ConfigError, r"'\.xlsx'.*\.npy, \.jsonl, \.parquet"),
+    ("embed tiny-en 'a cat' --pooling median", ConfigError, "--pooling: 'median'"),
+    ("embed tiny-en train.csv --text-column b", DataError, r"train\.csv.*'b'"),
+    ("embed tiny-en binary.txt", DataError, r"binary\.txt:1: "),
+    ("export {run} --out made --step 7", CheckpointError, "step 7.*2, 4"),
+    ("report gone", RunFolderError, "gone: "),
+    ("verify other", RunFolderError, "other: "),
+    ("finetune {run} --data train.csv --text-column Satz", DataError, "Satz.*--text-column"),
+    ("finetune {run} --data train.csv --dev dev.csv", DataError, r"dev\.csv:2: .*'7'.*0, 1"),
+    ("finetune {run} --data ones.csv", DataError, r"ones\.csv: .*'1'"),
+    ("finetune {run} --data train.csv --task sst3", ConfigError, "'sst3'.*'sst2'"),
+    ("finetune {run} --data train.csv --max-length 513", ConfigError, "--max-length: 513.*512"),
+    ("predict {run} train.csv", ModelError, "run/.*electra finetune"),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is typed: a folder with FILES, a token store, and a run that finished four steps."""
+
+    folder: Path
+    store: Path
+    run: Path
+
+    def words(self, typed: str) -> list[str]:
+        """Returns the words of a command with the options that are usual here, unless they are typed."""
+        words = shlex.split(typed.format(run=self.run))
+        usual = {
+            "pretrain": {"--store": str(self.store), "--out": "run", **SETTINGS},
+            "prepare": {"--out": "made", "--workers": "1", "--vocab-size": "60", "--unit": "line"},
+            "finetune": {"--task": "classification", "--out": "tuned"},
+        }.get(words[0], {})
+        kept = {flag: value for flag, value in usual.items() if flag not in words}
+        return [*words, *(word for pair in kept.items() for word in pair)]
+
+    def copy(self, what: Path) -> Path:
+        return Path(shutil.copytree(what, self.folder / f"copy of {what.name}"))
+
+    def damaged_run(self, *steps: int) -> Path:
+        run = self.copy(self.run)
+        for step in steps:
+            weights = run / "checkpoints" / f"step-{step:08d}" / "model.safetensors"
+            content = bytearray(weights.read_bytes())
+            content[len(content) // 2] ^= 1
+            weights.write_bytes(content)
+        return run
+
+    def damaged_store(self, name: str, keep: int) -> Path:
+        """Returns a store in which a file lost its end, or all of it."""
+        store = self.copy(self.store)
+        content = (store / name).read_bytes()
+        (store / name).write_bytes(content[:keep])
+        if not keep:
+            (store / name).unlink()
+        return store
+
+    def other_model(self) -> Path:
+        """Returns the run with a tokenizer that lacks an entry of the store's and has another."""
+        run = self.copy(self.run)
+        path = run / "tokenizer" / "tokenizer.json"
+        definition = json.loads(path.read_text())
+        entries = definition["model"]["vocab"]
+        last = list(entries)[-1]
+        entries[f"{last}zzz"] = entries.pop(last)
+        path.write_text(json.dumps(definition))
+        return run
+
+    def generator_alone(self) -> Path:
+        assert main(["export", str(self.run), "--network", "generator", "--out", "alone"]) == 0
+        return self.folder / "alone"
+
+
+DAMAGED: list[tuple[str, Callable[[Place], Path], type[ElectraError], str]] = [
+    ("pretrain --store", lambda p: p.damaged_store("train.ds", -10), StoreError, r"train\.ds: \d+ .*\d+"),
+    ("pretrain --store", lambda p: p.damaged_store("heldout.ds", 0), StoreError, r"heldout\.ds: "),
+    ("pretrain --store", lambda p: p.damaged_store("store.json", -10), StoreError, r"store\.json"),
+    ("pretrain --init-discriminator", Place.other_model, ModelError, "tokenizer.*electra prepare"),
+    ("pretrain --out", lambda p: p.damaged_run(2, 4), CheckpointError, "step-00000004: .*step-00000002: "),
+    ("export --out made --step 4", lambda p: p.damaged_run(4), CheckpointError, r"model\.safetensors"),
+    ("detect 'a text' --device cpu", Place.generator_alone, AbsentNetwork, "discriminator"),
+]
+
+
+@pytest.fixture(scope="session")
+def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose checkpoints of steps 2 and 4 are there, without its exports."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "finish", lambda run: None)
+        patch.chdir(folder)
+        assert main(Place(folder, toy_store, folder).words("pretrain")) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def place(tmp_path: Path, toy_store: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(train, "finish", lambda run: None)
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return Place(tmp_path, toy_store, finished)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must be refused with an error of that type and what it names; returns its line."""
+    raised: list[type[ElectraError]] = []
+    run_command = command_line.run_command
+
+    def noting(name: str, words: list[str]) -> int:
+        try:
+            code: int = run_command(name, words)
+            return code
+        except ElectraError as error:
+            raised.append(type(error))
+            raise
+
+    monkeypatch.setattr(command_line, "run_command", noting)
+
+    def check(words: list[str], kind: type[ElectraError], named: str, writes: tuple[str, ...] = ()) -> str:
+        before = contents(Path.cwd())
+        capfd.readouterr()
+        code = main(words)
+        line = capfd.readouterr().err
+        assert (code, raised) == (kind.exit_code, [kind]), line
+        assert re.fullmatch(r"error: [^\n]+\n", line) and re.search(named, line), line
+        after = contents(Path.cwd())
+        assert {name: after[name] for name in before} == before, "files that were there are as they were"
+        assert not [name for name in after if name not in before and not name.startswith(writes)]
+        raised.clear()
+        return line
+
+    return check
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but locks, which the kernel lets go of by itself."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(("typed", "kind", "named"), TYPED, ids=[row[0] for row in TYPED])
+def test_wrong_input_is_one_line_with_its_place(
+    typed: str, kind: type[ElectraError], named: str, place: Place, refused: Callable[..., str]
+) -> None:
+    if "--out store" in typed:
+        shutil.copytree(place.store, "store")
+    writes = ("run/",) if kind is RunFailed else ()  # a run that failed midway keeps its record
+    refused(place.words(typed), kind, named, writes)
+
+
+@pytest.mark.parametrize(("typed", "make", "kind", "named"), DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_folder_is_named(  # noqa: PLR0917
+    typed: str, make: Callable[[Place], Path], kind: type[ElectraError], named: str, place: Place,
+    refused: Callable[..., str],
+) -> None:  # fmt: skip
+    folder = shlex.quote(str(make(place)))
+    is_option = typed.startswith("pretrain")
+    words = f"{typed} {folder}" if is_option else typed.replace(" ", f" {folder} ", 1)
+    refused(place.words(words), kind, named)
+
+
+def test_every_type_of_error_was_rendered() -> None:
+    kinds = {
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ElectraError)
+    }
+    rendered = {row[-2] for row in (*TYPED, *DAMAGED)}
+    assert kinds - rendered == {FullDisk, LostProcess}  # below, and in training/test_resume.py
+
+
+def test_errors_are_one_line_whatever_they_are_made_of() -> None:
+    error = ElectraError("what\nhas two\tlines", where=Path("some/where"), fix="Do  this")
+    assert str(error) == "some/where: what has two lines. Do this"
+    assert str(ElectraError("alone")) == "alone"
+
+
+def test_invalid_utf8_is_counted_not_refused(place: Place) -> None:
+    text = driven.write_corpus(Path("latin.txt")).read_bytes()
+    text += b"the caf\x81 likes the sea .\n" * 30 + b"\xff\xfe the cat .\n"  # no letter in a Western encoding
+    Path("latin.txt").write_bytes(text)
+    assert main(place.words("prepare latin.txt")) == 0
+    assert json.loads(Path("made/audit.json").read_text())["bytes_replaced"] == 32
+
+
+def test_text_that_is_all_held_out_by_its_hash_is_trained_on(place: Place) -> None:
+    driven.write_corpus(Path("small.txt"), documents=6)
+    assert main(place.words("prepare small.txt --heldout 0.999 --vocab-size 50")) == 0
+    audit = json.loads(Path("made/audit.json").read_text())
+    assert audit["documents_train"] == 6 and audit["tokens_train"] > 100
+    assert audit["heldout_by"] == "end of one document"
 
 
 HOLD = """
@@ -45,154 +345,23 @@ with lock(Path(sys.argv[1])):
 """
 
 
-@pytest.fixture(scope="session")
-def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose checkpoints of steps 2 and 4 are there, without its exports."""
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_verb, "finish", lambda run: None)
-        assert main(Place(folder, toy_store, folder).pretrain()) == 0
-    return folder / "run"
-
-
-@pytest.fixture
-def place(tmp_path: Path, toy_store: Path, finished: Path) -> Place:
-    return Place(tmp_path, toy_store, finished)
-
-
-@pytest.fixture(autouse=True)
-def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train_verb, "finish", lambda run: None)
-
-
-@pytest.fixture
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., str]:
-    """Run a command that must be refused with an error of that kind and words; gives the line."""
-    raised: list[type[ElectraError]] = []
-    run_command = command_line.run_command
-
-    def noting(verb: str, arguments: list[str]) -> int:
-        try:
-            code: int = run_command(verb, arguments)
-            return code
-        except ElectraError as error:
-            raised.append(type(error))
-            raise
-
-    monkeypatch.setattr(command_line, "run_command", noting)
-
-    def check(argv: list[str], kind: type[ElectraError], said: str, writes: tuple[str, ...] = ()) -> str:
-        before = contents(tmp_path)
-        capfd.readouterr()
-        code = main(argv)
-        line = capfd.readouterr().err
-        assert code == kind.exit_code, line
-        assert re.fullmatch(r"error: [^\n]+\n", line), line
-        assert re.search(said, line), line
-        assert raised == [kind]
-        after = contents(tmp_path)
-        assert {name: after[name] for name in before} == before, "files that were there are as they were"
-        assert {name for name in after if name not in before and not name.startswith(writes)} == set(), (
-            "nothing is left behind"
-        )
-        raised.clear()
-        return line
-
-    return check
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file but locks, which the kernel lets go of by itself."""
-    return {
-        str(p.relative_to(folder)): p.read_bytes()
-        for p in folder.rglob("*")
-        if p.is_file() and p.name != ".lock"
-    }
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_wrong_input_is_one_line_with_its_place(
-    case: Case, place: Place, refused: Callable[..., str]
-) -> None:
-    argv = case.argv(place)  # makes the files of the case
-    writes = ("run/",) if case.kind is RunFailed else ()  # a run that failed midway keeps its record
-    refused(argv, case.kind, case.said, writes)
-
-
-def test_every_kind_of_error_was_rendered() -> None:
-    kinds = {
-        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ElectraError)
-    }
-    assert kinds == {case.kind for case in CASES} | {
-        FullDisk,  # test_a_full_disk_is_one_line
-        LostProcess,  # training/test_resume.py
-    }
-
-
-def test_errors_are_one_line_whatever_they_are_made_of() -> None:
-    error = ElectraError("what\nhas two\tlines", where=Path("some/where"), fix="Do  this")
-    assert str(error) == "some/where: what has two lines. Do this"
-    assert str(ElectraError("alone")) == "alone"
-
-
-def test_invalid_utf8_is_counted_not_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (
-        driven.write_corpus(place.folder / "latin.txt").read_bytes()
-        + b"the caf\x81 likes the sea .\n" * 30  # not a letter in any Western encoding
-        + b"\xff\xfe the cat .\n"
-    )
-    assert main(place.prepare(place.file("latin.txt", text), "--unit", "line")) == 0
-    assert json.loads((place.folder / "made" / "audit.json").read_text())["bytes_replaced"] == 32
-    assert "32 undecodable bytes replaced" in capsys.readouterr().out
-
-
-def test_text_that_is_all_held_out_by_its_hash_is_trained_on(place: Place) -> None:
-    corpus = driven.write_corpus(place.folder / "small.txt", documents=6)
-    assert main(place.prepare(corpus, "--unit", "line", "--heldout", "0.999", vocab_size=50)) == 0
-    audit = json.loads((place.folder / "made" / "audit.json").read_text())
-    assert (
-        audit["documents_train"] == 6
-        and audit["heldout_by"] == "end of one document"
-        and audit["tokens_train"] > 100
-    )
-
-
 def test_a_run_folder_in_use_is_refused(place: Place, refused: Callable[..., str]) -> None:
-    out = place.folder / "run"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    words = [sys.executable, "-c", HOLD, "run"]
+    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        refused(
-            place.pretrain(),
-            RunFolderError,
-            rf"in use by process {holder.pid}\. Wait for it, stop it, or choose another --out",
-        )
+        refused(place.words("pretrain"), RunFolderError, rf"process {holder.pid}\b.*--out")
     finally:
         holder.communicate("")
-    with durable.lock(out):  # no lock outlives its process
+    with durable.lock(Path("run")):  # no lock outlives its process
         pass
 
 
-def test_an_unwritable_folder_is_one_line(place: Place, refused: Callable[..., str]) -> None:
-    refused(
-        place.pretrain(out=Path(blocked(place))),
-        DiskError,
-        r"cannot write here: Not a directory\. Choose another folder",
-    )
-    refused(place.pretrain(out=place.store), RunFolderError, r"a run \(.*another --out")
-    refused(place.pretrain(out=Path(lines(place))), RunFolderError, r"is a file, not a folder.*another --out")
-
-
 @pytest.mark.parametrize(
-    "asked", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"]
+    "typed", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"]
 )
-def test_a_name_too_long_for_a_file_is_one_line(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = asked.format("a" * 300, here=__file__)
-    assert main(words.split()) == 2
+def test_a_name_too_long_for_a_file_is_one_line(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(typed.format("a" * 300, here=__file__).split()) == 2
     assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1
 
 
@@ -211,83 +380,33 @@ def test_a_full_disk_is_one_line(
         write(self, path, content)
 
     monkeypatch.setattr(durable.Ops, "write", full)
-    wrote = (
-        "run/checkpoints/step-00000002/",
-        "run/run.toml",
-        "run/metrics.jsonl",
-        "run/log.txt",
-        "run/tokenizer/",
-    )
-    refused(
-        place.pretrain(), FullDisk, r"step-00000004: no space left to write here \([\d,]+ MiB free", wrote
-    )
-    checkpoints = place.folder / "run" / "checkpoints"
+    record = ("run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
+    wrote = ("run/checkpoints/step-00000002/", *record)
+    refused(place.words("pretrain"), FullDisk, r"step-00000004: .*[\d,]+ MiB free", wrote)
+    checkpoints = Path("run/checkpoints")
     assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
     assert durable.verify_directory(checkpoints / "step-00000002") is None
     monkeypatch.setattr(durable.Ops, "write", write)
-    assert main(place.pretrain()) == 0
+    assert main(place.words("pretrain")) == 0
     for name in ("model.safetensors", "optimizer.safetensors"):
-        mine, unbroken = (
-            run / "checkpoints" / "step-00000004" / name for run in (place.folder / "run", finished)
-        )
-        assert mine.read_bytes() == unbroken.read_bytes()
+        file = Path("checkpoints/step-00000004") / name
+        assert (Path("run") / file).read_bytes() == (finished / file).read_bytes()
 
 
 def test_a_run_folder_of_another_run_lists_every_difference(
-    place: Place, refused: Callable[..., str], tmp_path: Path
+    place: Place, refused: Callable[..., str]
 ) -> None:
-    run = place.copy(place.run)
-    line = refused(
-        place.pretrain("--training.seed", "2", "--objective.mask-fraction", "0.2", out=run),
-        RunFolderError,
-        "training.seed",
-    )
-    assert (
-        "objective.mask_fraction was 0.15, now 0.2; training.seed was 1, now 2. Use the same settings, or"
-        " another --out" in line
-    )
-
-    other_text = place.folder / "other text"
-    corpus = str(driven.write_corpus(place.folder / "other.txt", documents=60))
-    same_tokenizer = ["--tokenizer", str(place.store / "tokenizer")]
-    assert (
-        main(
-            ["prepare", corpus, "--out", str(other_text), "--unit", "line", "--workers", "1", *same_tokenizer]
-        )
-        == 0
-    )
-    line = refused(place.pretrain(out=run, store=other_text), RunFolderError, "identity.data")
-    assert "identity.data has other contents. Use" in line and "identity.tokenizer" not in line
-
-    other_tokenizer = place.folder / "other tokenizer"
-    assert (
-        main(
-            [
-                "prepare",
-                corpus,
-                "--out",
-                str(other_tokenizer),
-                "--unit",
-                "line",
-                "--workers",
-                "1",
-                "--vocab-size",
-                "50",
-            ]
-        )
-        == 0
-    )
-    line = refused(place.pretrain(out=run, store=other_tokenizer), RunFolderError, "identity.data")
-    assert "identity.data has other contents; identity.tokenizer has other contents. Use" in line
-
-    assert main(place.pretrain("--training.log-every", "2", "--training.keep", "3", out=run)) == 0, (
-        "what changes nothing learned may change"
-    )
-
-
-def test_a_run_without_a_valid_checkpoint_is_refused(place: Place, refused: Callable[..., str]) -> None:
-    """To start over in silence would throw the training away: it takes another folder, or a whole checkpoint,
-    to go on.
-    """
-    said = r"checkpoints: .*step-00000004: model\.safetensors.*step-00000002: "
-    refused(place.pretrain(out=damaged_run(place, 2, 4)), CheckpointError, said)
+    out = f"--out {shlex.quote(str(place.copy(place.run)))}"
+    typed = f"pretrain {out} --training.seed 2 --objective.mask-fraction 0.2"
+    changed = r"objective\.mask_fraction was 0\.15, now 0\.2; training\.seed was 1, now 2\. .*--out"
+    refused(place.words(typed), RunFolderError, changed)
+    driven.write_corpus(Path("other.txt"), documents=60)
+    same = f"--tokenizer {place.store}/tokenizer"
+    assert main(place.words(f"prepare other.txt --out text {same}")[:-4] + ["--unit", "line"]) == 0
+    line = refused(place.words(f"pretrain {out} --store text"), RunFolderError, r"identity\.data ")
+    assert "identity.tokenizer" not in line
+    assert main(place.words("prepare other.txt --out both --vocab-size 50")) == 0
+    both = r"identity\.data .*identity\.tokenizer "
+    refused(place.words(f"pretrain {out} --store both"), RunFolderError, both)
+    unlearned = "--training.log-every 2 --training.keep 3"
+    assert main(place.words(f"pretrain {out} {unlearned}")) == 0, "what changes nothing learned may change"
