@@ -14,7 +14,6 @@ from electra.commands.results.folders import Store
 from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.foundation.errors import ConfigError
-from electra.training.recipe import make_recipe
 
 LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
 
@@ -171,10 +170,7 @@ def test_named_corpora_without_an_exponent_are_refused(tmp_path: Path) -> None:
         prepared(tmp_path, "store")
 
 
-def test_recipes_and_stores_keep_the_old_name_of_the_exponent() -> None:
-    old: dict[str, dict[str, float]] = {"data": {"mix_temperature": 0.5}}
-    assert make_recipe(old).data.mix_exponent == 0.5
-    assert make_recipe({"data": {**old["data"], "mix_exponent": 0.3}}).data.mix_exponent == 0.3
+def test_stores_record_the_old_name_of_the_exponent() -> None:
     recorded = CorpusConfig(mix_exponent=0.5).record(["de=a", "fi=b"])
     assert recorded["mix_temperature"] == 0.5 and "mix_exponent" not in recorded
     assert recorded["corpora"] == {"de": 1, "fi": 1}

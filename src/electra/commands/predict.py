@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,8 +15,8 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
-from electra.data.table_files import split_name
-from electra.data.tables import read_bytes
+from electra.data.table_files import Data, Given, is_saved_dataset, split_name
+from electra.data.tables import read_bytes, read_lines
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument
@@ -93,8 +90,8 @@ class Predict(
             as_strings(self.text_column, "text_column"),
         )
         file, task, encoding = as_name(self.file, "file"), predictor.task, self.encoding
-        with as_file(file, task, text_columns, columns, encoding) as path:
-            predictions = predictor(path, text_columns, columns, self.threshold, self.encoding, self.scores)
+        source = source_of(file, task, text_columns, columns, encoding)
+        predictions = predictor(source, text_columns, columns, self.threshold, encoding, self.scores)
         if self._target is not None:
             commit_file(self._target, predictions.content(kind))
         return predictions
@@ -131,93 +128,63 @@ def is_same(out: Path, file: Source) -> bool:
     return path.is_file() and out.samefile(path)
 
 
-@contextmanager
-def as_file(
+def source_of(
     name: str,
     task: Task,
     text_column: Sequence[str] = (),
     columns: Sequence[str] = (),
     encoding: str | None = None,
-) -> Iterator[Path]:
-    """Yields the path of a file.
+) -> Data:
+    """Returns what an argument names: a file, or a text, piped input or the lines of a .txt file as `Given`.
 
-    Text, piped input, and the lines of a .txt file to classify are written to a temporary file of a suitable
-    format.
-
-    Raises DataError for a folder, for input without text and for input that is not UTF-8; and names the input
-    instead of the temporary file in those that are raised while the path is in use.
+    Raises:
+        DataError: there is no such file, or no text.
     """
-    path = Path("/dev/stdin" if name == STDIN else name)
-    is_inline = name != STDIN and (is_text(name) or not name.strip())
-    is_lines = task.head == "classifier" and split_name(path)[1] == ".txt" and path.is_file()
-    if not is_inline and not path.suffix and not path.exists():
-        raise DataError(
-            "no such file", where=name, fix="Pipe a text of one word into electra predict MODEL -"
-        )
-    if not is_inline and name != STDIN and not is_lines and (path.is_file() or not path.exists()):
-        yield path
-        return
-    if not is_inline and path.is_dir():
+    path = Path(name)
+    is_stdin = name in (STDIN, "/dev/stdin")
+    if is_stdin or (path.exists() and not path.is_file() and not path.is_dir()):
+        content = sys.stdin.buffer.read() if is_stdin else path.read_bytes()
+        return _given("standard input", content, task, text_column, columns, encoding)
+    if is_text(name) or not name.strip():
+        content = decode_argument(name).encode("utf-8", "surrogatepass")
+        return _given("the text", content, task, text_column, columns, encoding)
+    if not path.exists() and not path.suffix:
+        fix = "Pipe a text of one word into electra predict MODEL -"
+        raise DataError("no such file", where=name, fix=fix)
+    if path.is_dir() and not is_saved_dataset(path):
         raise DataError("is a folder, not a file", where=path, fix="Pass a file")
-    if is_inline:
-        source, content = "the text", decode_argument(name).encode("utf-8", "surrogatepass")
-    elif path == Path("/dev/stdin"):
-        source, content = "standard input", sys.stdin.buffer.read()
-    else:
-        source, content = str(path), read_bytes(path)
-    is_line = is_inline and b"\n" not in content
-    try:
-        ending, content = _as_table(content, is_line, task, text_column, columns, encoding)
-    except DataError as error:
-        where = f"{source}:{error.where}" if error.where else source
-        raise DataError(error.what, where=where, fix=error.fix) from None
-    with tempfile.TemporaryDirectory(prefix="electra-") as folder:
-        temporary_file = Path(folder) / f"standard-input.{ending}"
-        temporary_file.write_bytes(content)
-        try:
-            yield temporary_file
-        except DataError as error:
-            what, where = (text.replace(str(temporary_file), source) for text in (error.what, error.where))
-            raise DataError(what, where=where, key=error.key, fix=error.fix) from None
+    if task.head == "classifier" and path.is_file() and split_name(path)[1] == ".txt":
+        return _given(name, read_bytes(path), task, text_column, columns, encoding)
+    return path
 
 
-def _as_table(  # noqa: PLR0917
+def _given(  # noqa: PLR0917
+    name: str,
     content: bytes,
-    is_line: bool,
     task: Task,
     text_column: Sequence[str],
     columns: Sequence[str],
     encoding: str | None,
-) -> tuple[str, bytes]:
-    """Returns the ending of a file that the task can read, and the content for it.
+) -> Given:
+    """Returns content without a file name, in the format that the task can read and its first line suggests.
 
-    Lines become rows of JSON if the task reads single texts, the first line is no header and the user named
-    no column of one. `is_line` says that there is only a line, which is no header.
+    Lines are rows if the task reads single texts, the first line is no header and the user named no column.
     """
     if not content.strip():
-        raise DataError("no text", fix="Pass a text, or a file")
+        raise DataError("no text", where=name, fix="Pass a text, or a file")
     first_line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", "replace")
-    ending = "jsonl" if first_line.startswith("{") else "tsv" if "\t" in first_line else "csv"
+    ending = ".jsonl" if first_line.startswith("{") else ".tsv" if "\t" in first_line else ".csv"
     if task.head == "reader":
         is_squad = first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
-        return "json" if is_squad else "jsonl", content
-    if task.head == "tagger" and ending != "jsonl":
-        return "txt", content
-    if ending == "jsonl" or columns:
-        return ending, content
+        return Given(name, content, ".json" if is_squad else ".jsonl")
+    if task.head == "tagger" and ending != ".jsonl":
+        return Given(name, content, ".txt")
     cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
     choices = (*task.texts, *task.usual_texts)
-    is_table = bool(text_column) or any({name.casefold() for name in names} <= cells for names in choices)
+    is_header = bool(text_column) or any({name.casefold() for name in names} <= cells for names in choices)
+    is_line = name == "the text" and b"\n" not in content
     single_column = next((names[0] for names in choices if len(names) == 1), None)
-    if (is_table and not is_line) or single_column is None:
-        return ending, content
-    try:
-        lines = content.removesuffix(b"\n").decode(encoding or "utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        problem = f"not {encoding or 'UTF-8'} (byte {error.start})"
-        raise DataError(problem, where=str(line), fix="Set `encoding`") from None
-    except LookupError:
-        raise ConfigError(f"unknown encoding {encoding!r}", key="encoding") from None
-    rows = (json.dumps({single_column: line.removesuffix("\r")}) + "\n" for line in lines)
-    return "jsonl", "".join(rows).encode()
+    if ending == ".jsonl" or columns or (is_header and not is_line) or single_column is None:
+        return Given(name, content, ending)
+    lines = read_lines(Given(name, content, ".txt"), encoding)
+    return Given(name, rows=[{single_column: line} for _, line in lines])

@@ -13,7 +13,7 @@ from electra.commands.framework.command import Command, Source, TypedNames, func
 from electra.commands.framework.display import display_for
 from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import Corpus, is_data_set, source_names
+from electra.commands.parts.texts import Corpus, is_data_set, sources_of
 from electra.commands.results.folders import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
@@ -75,12 +75,9 @@ class Prepare(
         out, source = checked_path(self.out, "out"), optional_name(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         existed = StoreFolder(out).exists()
-        with (
-            display_for(self.progress) as display,
-            source_names(corpus, "corpus", self.text_field, self.format, display.say) as names,
-        ):
+        with display_for(self.progress) as display:
             store = stores.build(
-                names,
+                sources_of(corpus, "corpus", self.text_field, self.format, display.say),
                 out,
                 tokenizer,
                 self.part(CorpusConfig),

@@ -11,7 +11,7 @@ from electra.data import readers
 from electra.data.mixture import parse_corpora
 from electra.data.readers import Text
 from electra.data.settings import CorpusConfig
-from electra.data.sources import Source, find_sources
+from electra.data.sources import Argument, Source, find_sources
 from electra.foundation.errors import ConfigError
 
 
@@ -19,8 +19,9 @@ class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
-    `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects part i (from
-    0) of n contiguous parts of the sources, so that all shards, in order, make up the corpus.
+    `scratch` is a folder for copies of sources that cannot be read twice; files need none. `shard` (i, n)
+    selects part i (from 0) of n contiguous parts of the sources, so that all shards, in order, make up the
+    corpus.
 
     Raises ConfigError if there are fewer sources than shards, or a mixture has unnamed corpora, and
     CorpusError if a source does not exist.
@@ -29,9 +30,9 @@ class Documents:
 
     def __init__(
         self,
-        sources: Sequence[str | Path],
+        sources: Sequence[Argument],
         config: CorpusConfig,
-        scratch: Path,
+        scratch: Path = Path(),
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.config = config

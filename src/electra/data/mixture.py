@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from electra.data.sources import Argument, Texts
 from electra.foundation import seeds
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, CorpusError
@@ -22,29 +23,25 @@ from electra.foundation.errors import ConfigError, CorpusError
 _BLOCK = 1 << 12  # documents copied at a time
 
 
-def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
+def parse_corpora(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
     """Returns the sources of each corpus by its name, from arguments such as de=PATH.
 
     Raises:
         ConfigError: an argument is not NAME=SOURCE, or there are fewer than two corpora.
     """
-    sources: dict[str, list[str]] = {}
-    for argument in map(str, arguments):
-        name, sign, source = argument.partition("=")
+    sources: dict[str, list[Argument]] = {}
+    fix = "Name each corpus, and at least two, such as de=texts/de fi=texts/fi"
+    for argument in arguments:
+        name, sign, source = str(argument).partition("=")
         if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
-            raise ConfigError(
-                f"invalid corpus {argument!r}; expected NAME=SOURCE, with a name of letters, digits, - and _"
-                " that does not begin with a digit",
-                key="data.mix_exponent",
-                fix="Name each corpus, such as de=texts/de fi=texts/fi",
+            problem = (
+                f"invalid corpus {str(argument)!r}; expected NAME=SOURCE, with a name of letters, digits,"
             )
-        sources.setdefault(name, []).append(source)
+            problem += " - and _ that does not begin with a digit"
+            raise ConfigError(problem, key="data.mix_exponent", fix=fix)
+        sources.setdefault(name, []).append(argument if isinstance(argument, Texts) else source)
     if len(sources) < 2:
-        raise ConfigError(
-            "a mixture needs at least two corpora",
-            key="data.mix_exponent",
-            fix="Name at least two, such as de=texts/de fi=texts/fi",
-        )
+        raise ConfigError("a mixture needs at least two corpora", key="data.mix_exponent", fix=fix)
     return sources
 
 

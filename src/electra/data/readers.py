@@ -159,6 +159,10 @@ def read_source(
     if source.kind == "hub":
         yield from _hub(source.name, field, faults)
         return
+    if source.texts is not None:
+        for number, text in enumerate(source.texts.items, 1):
+            yield from _row({field: text}, field, Place("", number, False), faults)
+        return
     max_size = (
         EXPANSION_BYTES + TEXT_EXPANSION_RATIO * source.path.stat().st_size if source.path.exists() else None
     )

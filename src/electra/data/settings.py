@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from electra.foundation.config import check_at_least
@@ -17,7 +16,7 @@ from electra.foundation.progress import Say, quiet
 
 if TYPE_CHECKING:
     from electra.data.mixture import Mixture
-    from electra.data.sources import SourceOptions
+    from electra.data.sources import Argument, SourceOptions
 
 CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
@@ -79,7 +78,7 @@ class CorpusConfig:
         if self.mix_exponent is not None and not 0 <= self.mix_exponent <= 1:
             raise ConfigError(f"must be between 0 and 1, not {self.mix_exponent}", key="data.mix_exponent")
 
-    def record(self, sources: Sequence[str | Path]) -> dict[str, Any]:
+    def record(self, sources: Sequence[Argument]) -> dict[str, Any]:
         """Returns the settings as a store of these sources records them."""
         from electra.data.mixture import parse_corpora
 
@@ -101,15 +100,15 @@ class CorpusConfig:
 
         return SourceOptions(self.format, self.text_field, self.encoding, say)
 
-    def plain_sources(self, sources: Sequence[str | Path]) -> list[str]:
+    def plain_sources(self, sources: Sequence[Argument]) -> list[Argument]:
         """Returns the sources without the names of corpora."""
         from electra.data.mixture import parse_corpora
 
         if self.mix_exponent is None:
-            return list(map(str, sources))
+            return list(sources)
         return [source for corpus_sources in parse_corpora(sources).values() for source in corpus_sources]
 
-    def mixture(self, sources: Sequence[str | Path]) -> Mixture | None:
+    def mixture(self, sources: Sequence[Argument]) -> Mixture | None:
         """Returns the mixture of the named corpora, or None without `mix_exponent`."""
         from electra.data.mixture import Mixture, parse_corpora
 

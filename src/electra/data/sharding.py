@@ -37,6 +37,7 @@ from electra.data.encoding import id_dtype
 from electra.data.holding_out import DOCUMENT_DTYPE
 from electra.data.settings import CorpusConfig
 from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, DigestSet
+from electra.data.sources import Argument
 from electra.data.store import TokenStore
 from electra.data.store_builder import SplitWriter, StageProgress
 from electra.data.tokenizer import Tokenizer
@@ -98,7 +99,7 @@ def _shard_of_environment(requested: str) -> tuple[str, str]:
 
 
 def build_shard(
-    sources: Sequence[str | Path],
+    sources: Sequence[Argument],
     tokenizer: Tokenizer,
     out: Path,
     shard: tuple[int, int],
@@ -168,7 +169,7 @@ def _check_config(config: CorpusConfig) -> None:
 
 
 def build_shards(
-    sources: Sequence[str | Path],
+    sources: Sequence[Argument],
     tokenizer: Tokenizer,
     out: Path,
     count: int,

@@ -9,13 +9,15 @@ hold most of its text.
 from __future__ import annotations
 
 import glob
+import hashlib
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,9 +47,7 @@ from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
 FORMATS = {".txt": "txt", **TABLE_FORMATS}
-TEXT_EXPANSION_RATIO = (
-    1000  # a file may expand to EXPANSION_BYTES bytes plus TEXT_EXPANSION_RATIO times its size
-)
+TEXT_EXPANSION_RATIO = 1000  # a file may expand to EXPANSION_BYTES plus this many times its size
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
@@ -63,33 +63,53 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Texts from Python, which are read as often as needed."""
+
+    items: Iterable[Any]
+    field: str = "text"
+    corpus: str = ""  # the name of their corpus in a mixture
+
+    def __str__(self) -> str:
+        return f"{self.corpus}=texts" if self.corpus else "texts"
+
+
+Argument = str | Path | Texts
+
+
+@dataclass(frozen=True)
 class Source:
     """A file, data set or stream from which text is read."""
 
     name: str  # for messages and records
-    kind: str  # "file", "python-docs" or "hub"
+    kind: str  # "file", "texts", "python-docs" or "hub"
     path: Path = Path()  # the file, or the copy of a source that cannot be read twice
     format: str = ""  # format of a file: one of the values of FORMATS
     compression: str = ""  # compression of a file: "" or one of COMPRESSIONS
     named: bool = True  # whether the user named it, so that it must contain text; False: it is from a folder
     argument: str = ""  # the user's argument, if it is read from a copy
     member: str = ""  # the name in a zip file
+    texts: Texts | None = None
 
     def describe(self) -> dict[str, Any]:
         """Returns the identity of the content: the name, and the size and SHA-256 of the raw file.
 
-        A hub data set has only a name. Raises CorpusError if the file cannot be read.
+        A hub data set has only a name; texts are like a file of JSON lines. Raises CorpusError if the file
+        cannot be read.
         """
         if self.kind == "python-docs":
             return python_docs.describe()
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
+        if self.texts is not None:
+            size, hasher = 0, hashlib.sha256()
+            for text in self.texts.items:
+                line = f"{json.dumps({self.texts.field: text})}\n".encode()
+                size += len(line)
+                hasher.update(line)
+            return {"name": self.name, "size": size, "sha256": hasher.hexdigest()}
         with convert_errors(self.name, OSError), self.file() as path:
-            listing: dict[str, Any] = {
-                "name": self.name,
-                "size": path.stat().st_size,
-                "sha256": durable.sha256(path),
-            }
+            listing = {"name": self.name, "size": path.stat().st_size, "sha256": durable.sha256(path)}
         return listing | ({"argument": self.argument} if self.argument else {})
 
     @contextmanager
@@ -132,7 +152,7 @@ def must_be_source(argument: str) -> bool:
 
 
 def find_sources(
-    arguments: Sequence[str | Path],
+    arguments: Sequence[Argument],
     scratch: Path,
     options: SourceOptions = SourceOptions(),
 ) -> list[Source]:
@@ -151,17 +171,22 @@ def find_sources(
             "no text to read", fix=f"Pass files, folders, globs, - for stdin, or {python_docs.NAME}"
         )
     by_name: dict[str, Source] = {}
-    for argument in map(str, arguments):
-        with convert_errors(argument, OSError):
+    for argument in arguments:
+        with convert_errors(str(argument), OSError):
             for source in _expand(argument, scratch, options):
-                name = f"{source.path.resolve()}/{source.member}" if source.kind == "file" else source.name
-                by_name.setdefault(name, source)
+                is_file = source.kind == "file"
+                key = (
+                    f"{source.path.resolve()}/{source.member}"
+                    if is_file
+                    else f"{source.name} {id(source.texts)}"
+                )
+                by_name.setdefault(key, source)
     return list(by_name.values())
 
 
 def is_same_text(
     listings: list[dict[str, Any]],
-    arguments: Sequence[str | Path],
+    arguments: Sequence[Argument],
     options: SourceOptions = SourceOptions(),
 ) -> bool:
     """Whether the arguments still have the content of earlier `listings`, as from `Source.describe`.
@@ -170,15 +195,14 @@ def is_same_text(
     `find_sources`.
     """
     current_listings: list[dict[str, Any]] = []
-    for argument in map(str, arguments):
-        if _is_read_once(argument):
-            current_listings.append({"argument": argument})
+    for argument in arguments:
+        if not isinstance(argument, Texts) and _is_read_once(str(argument)):
+            current_listings.append({"argument": str(argument)})
         else:
             current_listings += [source.describe() for source in find_sources([argument], Path(), options)]
     # A glob of addresses has several listings for one argument.
-    return list(dict.fromkeys(map(_identity, listings))) == list(
-        dict.fromkeys(map(_identity, current_listings))
-    )
+    recorded, current = ([*dict.fromkeys(map(_identity, each))] for each in (listings, current_listings))
+    return recorded == current
 
 
 def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
@@ -195,7 +219,11 @@ def _is_read_once(argument: str) -> bool:
     )
 
 
-def _expand(argument: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
+def _expand(given: Argument, scratch: Path, options: SourceOptions) -> Iterator[Source]:
+    if isinstance(given, Texts):
+        yield Source("texts", "texts", texts=given)
+        return
+    argument = str(given)
     path = Path(argument).expanduser()
     if argument == python_docs.NAME:
         yield Source(argument, "python-docs")
@@ -232,10 +260,8 @@ class _Folder:
 
     def __init__(self, name: str, root: Path, options: SourceOptions) -> None:
         self.name, self.root, self.options = name, root, options
-        self.bytes_read = 0
         self.skipped: dict[str, list[str]] = {}  # kind of file -> names
-        self.skipped_text = 0  # bytes of skipped files that hold text
-        self.skipped_bytes = 0  # bytes of all skipped files
+        self.bytes_read = self.skipped_bytes = self.skipped_text = 0
 
     def sources(self) -> list[Source]:
         """Returns the files to read. Raises CorpusError if there are none, or most text would be skipped."""
@@ -253,39 +279,33 @@ class _Folder:
             format, compression = _format_and_compression(file.name)
             candidates = [Source(str(file), "file", file, format, compression, named=False)]
         for source in candidates or [Source(str(file), "file", file)]:
-            format, kind, holds_text = self._decide(source)
+            format, kind = self._decide(source)
             size = file.stat().st_size // max(1, len(candidates))
             if format:
                 self.bytes_read += size
                 yield replace(source, format=format)
             elif size:
-                self._skip(file, kind, size if holds_text or _is_text(source) else 0)
+                holds_text = UNPACK[0].lower() + UNPACK[1:] in kind or bool(source.format) or _is_text(source)
+                self._skip(file, kind, size if holds_text else 0)
 
-    def _decide(self, source: Source) -> tuple[str, str, bool]:
-        """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind.
-
-        The third value says whether a skipped file must hold text: an archive, or a table without the field.
-        """
+    def _decide(self, source: Source) -> tuple[str, str]:
+        """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind."""
         suffix, advice = _extension(source.member or source.path.name, source.compression)
         has_extension = bool(suffix) and not suffix[1:].isdigit()
         kind = f"{suffix}{source.compression} files" if has_extension else "files without an extension"
         kind += f" ({advice[0].lower()}{advice[1:]})" if advice else ""
-        is_archive = advice == UNPACK
         forced = self.options.format
         if forced != "auto":
-            is_similar = {source.format, forced} in _INTERCHANGEABLE and _has_text_field(
-                replace(source, format=forced), self.options
-            )
-            fits = is_similar or source.format == forced or (not source.format and _is_text(source))
-            return (forced if fits else ""), kind, is_archive
-        if not source.format and (not has_extension or source.compression):
-            with suppress(ElectraError, OSError):
-                head = _head(source)
-                format = "txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""
-                return format, kind, is_archive
-        if not source.format or source.format in _ALWAYS or _has_text_field(source, self.options):
-            return source.format, kind, is_archive
-        return "", f"without a field {self.options.field!r}, {kind}", True
+            fits = source.format == forced or (not source.format and _is_text(source))
+            if {source.format, forced} in _INTERCHANGEABLE:
+                fits = _has_text_field(replace(source, format=forced), self.options)
+            return forced if fits else "", kind
+        if source.format in _ALWAYS or (source.format and _has_text_field(source, self.options)):
+            return source.format, kind
+        if source.format:
+            return "", f"without a field {self.options.field!r}, {kind}"
+        head = _head_or_empty(source) if not has_extension or source.compression else ""
+        return "txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else "", kind
 
     def _skip(self, file: Path, kind: str, text: int = 0) -> None:
         self.skipped.setdefault(kind, []).append(file.relative_to(self.root).as_posix())
@@ -295,18 +315,14 @@ class _Folder:
     def _report(self, any_read: bool) -> None:
         kinds = sorted(self.skipped.items(), key=lambda entry: -len(entry[1]))
         listed = "; ".join(
-            f"{len(files):,} {kind} ({files[0]}, ...)"
-            if len(files) > 1
-            else f"1 {kind.replace('files', 'file', 1)} ({files[0]})"
+            f"{len(files):,} {kind if len(files) > 1 else kind.replace('files', 'file', 1)} ({files[0]}, ...)"
             for kind, files in kinds
         )
         fix = "To read them, set their format with `data.format`, or their field with `data.text_field`"
         if not any_read:
-            contents = f" (it has {listed})" if listed else ""
-            fix = f"{fix}; recognised extensions" if listed else "Recognised extensions"
-            raise CorpusError(
-                f"no text files in this folder{contents}", where=self.name, fix=f"{fix}: {_SUFFIXES}"
-            )
+            contents, fix = (f" (it has {listed})", f"{fix}; r") if listed else ("", "R")
+            problem = f"no text files in this folder{contents}"
+            raise CorpusError(problem, where=self.name, fix=f"{fix}ecognised extensions: {_SUFFIXES}")
         if self.skipped_text > self.bytes_read:
             problem = f"most of the text of this folder would be skipped: {listed}"
             raise CorpusError(problem, where=self.name, fix=f"{fix}, or pass the files to read as a glob")
@@ -317,19 +333,21 @@ class _Folder:
 
 def _head(source: Source) -> str:
     """Returns the first characters of a file."""
-    with (
-        source.file() as path,
-        open_bytes(path, source.compression, source.name, error=CorpusError) as stream,
-    ):
-        content = stream.peek(HEAD)[:HEAD]
-        return decode_head(content, encoding_of(content))
+    with source.file() as path:
+        stream = open_bytes(path, source.compression, source.name, error=CorpusError)
+        with stream:
+            content = stream.peek(HEAD)[:HEAD]
+    return decode_head(content, encoding_of(content))
+
+
+def _head_or_empty(source: Source) -> str:
+    with suppress(ElectraError, OSError):
+        return _head(source)
+    return ""
 
 
 def _is_text(source: Source) -> bool:
-    try:
-        head = _head(source)
-    except (ElectraError, OSError):
-        return False
+    head = _head_or_empty(source)
     return bool(head) and not count_control_characters(head)
 
 
@@ -444,9 +462,8 @@ def _format_of(listed: str, name: str, forced: str, path: Path | None = None) ->
     if forced != "auto":
         return forced, compression
     if not format and path is not None:
-        source = Source(name, "file", path, "", compression)
-        with suppress(ElectraError, OSError):
-            format = "txt" if WIKI.match(_head(source)) else ""
+        head = _head_or_empty(Source(name, "file", path, "", compression))
+        format = "txt" if WIKI.match(head) else ""
     if not format:
         suffix, advice = _extension(listed, compression)
         if advice:
@@ -467,10 +484,9 @@ def _extension(name: str, compression: str) -> tuple[str, str]:
 def _pipe(name: str, path: Path, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     format, compression = _format_and_compression(path.name)
     format = (format or "txt") if options.format == "auto" else options.format
+    source = Source(name, "file", format=format, compression=compression, argument=name)
     with convert_errors(name), open(path, "rb") as stream:
-        yield _copied(
-            Source(name, "file", format=format, compression=compression, argument=name), stream, scratch
-        )
+        yield _copied(source, stream, scratch)
 
 
 def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None = None) -> Source:

@@ -36,7 +36,7 @@ from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES
-from electra.data.sources import is_same_text
+from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import MIN_FREQUENCY, Characters, choose_accents
@@ -50,7 +50,7 @@ _ACCENT_SAMPLE = 4_000_000  # characters of text in which accents are counted
 
 
 def build_store(
-    sources: Sequence[str | Path],
+    sources: Sequence[Argument],
     tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: str | Path,
     *,
@@ -255,7 +255,7 @@ def remove_stale_build(out: Path) -> None:
 
 
 def _existing_store(
-    sources: Sequence[str | Path],
+    sources: Sequence[Argument],
     tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: Path,
     config: CorpusConfig,

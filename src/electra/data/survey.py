@@ -13,6 +13,7 @@ from electra.data.corpus import Documents
 from electra.data.deduplication import KeptDocument, keep_documents
 from electra.data.holding_out import no_text
 from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.sources import Argument
 from electra.data.store_builder import StageProgress, sample_documents
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import choose_accents
@@ -32,7 +33,7 @@ class Survey:
 
 
 def survey(
-    sources: Sequence[str | Path],
+    sources: Sequence[Argument],
     tokenizer: Tokenizer | TokenizerConfig,
     config: CorpusConfig | None = None,
     progress: StageProgress = lambda stage, characters: None,

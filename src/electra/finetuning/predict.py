@@ -7,8 +7,6 @@ in the file are ignored.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
+from electra.data.lines import Place
+from electra.data.table_files import Data, Given
 from electra.exchange.configs import read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
@@ -28,7 +28,7 @@ from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
-from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
+from electra.finetuning.runner.records import Format, as_records, format_records, join_columns
 from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
@@ -99,17 +99,17 @@ class Predictor:
 
     def __call__(  # noqa: PLR0917
         self,
-        file: Path,
+        source: Data,
         text_column: Sequence[str] = (),
         columns: Sequence[str] = (),
         threshold: float | None = None,
         encoding: str | None = None,
         scores: bool = False,
     ) -> Predictions:
-        """Predicts each row of a file.
+        """Predicts each row of a file, or of data in memory.
 
         Args:
-            file: the file.
+            source: the file or data.
             text_column: the columns of the text or the pair of texts; () for the task's.
             columns: column names for a file without a header line; () for a file with one.
             threshold: the decision threshold, for taggers with two labels and for question answering; None
@@ -137,7 +137,7 @@ class Predictor:
         unlabelled_task = replace(
             task, texts=texts, usual_texts=usual_texts, header=header, label=(), encoding=encoding
         )
-        split = unlabelled_task.read(file, labelled=False)
+        split = unlabelled_task.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         if num_texts := self.num_texts:
             self._check_texts(examples, num_texts)
@@ -176,8 +176,7 @@ class Predictor:
     ) -> Predictions:
         """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a table as mappings.
 
-        The inputs, at least one, are written to a temporary file, so that they are read like any other file.
-        The options are those of `__call__`.
+        There must be at least one. The options are those of `__call__`.
 
         Raises:
             ConfigError: an option does not apply to the model.
@@ -185,30 +184,17 @@ class Predictor:
             RunFailed: the model's outputs are not finite.
         """
         columns, rows = as_rows(inputs)
-        with tempfile.TemporaryDirectory(prefix="electra-") as folder:
-            file = Path(folder) / "texts.jsonl"
-            lines = "".join(json.dumps(row, default=json_default) + "\n" for row in rows)
-            file.write_text(lines, encoding="utf-8")
-            try:
-                predictions = self(file, columns, threshold=threshold, scores=scores)
-            except DataError as error:  # the message names the row instead of the temporary file
-                problem, where = (
-                    text.replace(f"{file}:", "row ").replace(str(file), "the texts")
-                    for text in (error.what, error.where)
-                )
-                raise DataError(problem, where=where, key=error.key, fix=error.fix) from None
-        read_places = {example.where for example in predictions.examples}
-        if missing_rows := [
-            index for index in range(1, len(rows) + 1) if f"{file}:{index}" not in read_places
-        ]:
-            raise DataError("a sentence without words", where=f"row {missing_rows[0]}", fix="Remove it")
+        predictions = self(Given("the texts", rows=rows), columns, threshold=threshold, scores=scores)
+        places = [example.where for example in predictions.examples]
+        numbers = [place.number for place in places if isinstance(place, Place)]
+        if missing := sorted({*range(1, len(rows) + 1)} - {*numbers}):
+            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Remove it")
         if columns:
             return predictions
-        # The rows have the values as passed, not as JSON stores them.
-        examples_and_rows = zip(predictions.examples, rows, strict=True)
-        return replace(
-            predictions, examples=tuple(replace(example, row=row) for example, row in examples_and_rows)
-        )
+        # The rows as passed, with the types of numpy and pandas.
+        as_passed = zip(predictions.examples, numbers, strict=True)
+        examples = tuple(replace(example, row=rows[number - 1]) for example, number in as_passed)
+        return replace(predictions, examples=examples)
 
 
 def open_predictor(
@@ -294,19 +280,13 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
     kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
     for number, item in enumerate(inputs, 1):
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
+            problem = f"the type of {item!r} is not supported, or not that of the first text"
             fix = "Pass texts, pairs as tuples, sentences as lists of words, or rows as dicts"
-            raise DataError(
-                f"the type of {item!r} is not supported, or not that of the first text",
-                where=f"text {number}",
-                fix=fix,
-            )
-    if kind is str:
-        return ("text",), [{"text": text} for text in inputs]
-    if kind is tuple:
-        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in inputs]
+            raise DataError(problem, where=f"text {number}", fix=fix)
     if kind is Mapping:
         return (), [dict(row) for row in inputs]  # type: ignore[arg-type]
-    return ("words",), [{"words": list(words)} for words in inputs]
+    names = {str: ("text",), tuple: ("text_a", "text_b")}.get(kind, ("words",))  # type: ignore[arg-type]
+    return names, [dict(zip(names, item if kind is tuple else [item], strict=True)) for item in inputs]
 
 
 def is_tuned(model: str) -> bool:

@@ -18,6 +18,7 @@ from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from electra.data.sources import Argument
     from electra.training.estimate import Estimate
 
 
@@ -61,7 +62,7 @@ def plan(recipe: Recipe, inputs: Inputs, display: Display) -> Estimate:
         return estimate(recipe, vocab_size, tokens, warm)
 
 
-def corpus_size(corpus: tuple[str, ...], recipe: Recipe, display: Display) -> tuple[int, int]:
+def corpus_size(corpus: tuple[Argument, ...], recipe: Recipe, display: Display) -> tuple[int, int]:
     """Returns an estimate of the training tokens and the vocabulary size of text.
 
     Raises CorpusError if there is no text, or it cannot be read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import Processes, Workers
-from electra.commands.parts.texts import Corpus, source_names
+from electra.commands.parts.texts import Corpus, sources_of
 from electra.data.settings import CACHE_GB
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
@@ -55,8 +54,8 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         from electra.commands.parts.processes import run_training
 
         recipe = self.recipe_to_train()
-        with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            return run_training(recipe, self._inputs(recipe, sources), display)
+        with display_for(self.progress) as display:
+            return run_training(recipe, self._inputs(recipe, display), display)
 
     @override
     def preview(self) -> None:
@@ -64,24 +63,22 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         from electra.commands.parts.planning import plan
 
         recipe = self.recipe_to_train()
-        with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            for line in plan(recipe, self._inputs(recipe, sources), display).lines():
+        with display_for(self.progress) as display:
+            for line in plan(recipe, self._inputs(recipe, display), display).lines():
                 display.say(line)
 
-    def _sources(self, recipe: Recipe, display: Display) -> AbstractContextManager[list[str]]:
-        return source_names(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
-
-    def _inputs(self, recipe: Recipe, sources: list[str]) -> Inputs:
-        """Returns everything that training needs besides the recipe. `sources` are the names in DATA."""
+    def _inputs(self, recipe: Recipe, display: Display) -> Inputs:
+        """Returns everything that training needs besides the recipe."""
         from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
         from electra.commands.parts.train import Inputs
         from electra.commands.parts.warm_start import learning_rate_is_set, refuse_training_tokenizer
 
+        sources = sources_of(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
         store, recipe_name = self.store_name, as_name(self.recipe_source, "recipe")
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
-            [name] = sources
+            name = str(sources[0])
             if StoreFolder.is_at(Path(name)) or name.endswith(DOCUMENTS_SUFFIX):
                 store, sources = name, []
         if store is None and not sources:

@@ -6,7 +6,8 @@ Several processes are started here (`launch`) as `python -m electra.commands.par
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electra.commands.framework.display import Display, Terminal
@@ -18,6 +19,7 @@ from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from electra.commands.results.run import Run
+    from electra.data.sources import Argument
 
 
 def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
@@ -46,8 +48,11 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
     from electra.training.launch import launch, temporary_folder
 
     with temporary_folder() as folder:
+        corpus = tuple(_as_file(source, folder) for source in inputs.corpus)
         job = folder / "job.json"
-        job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
+        job.write_text(
+            json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(replace(inputs, corpus=corpus))})
+        )
         say = None if isinstance(display, Terminal) else display.say
         outcome = launch(["electra.commands.parts.train", str(job)], inputs.processes, say)
         lines = error_file(job).read_text().splitlines() if error_file(job).exists() else []
@@ -68,3 +73,15 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
         raise RunFailed(
             f"a process ended with code {outcome.code}{': ' * bool(last_line)}{last_line}", where=inputs.out
         )
+
+
+def _as_file(source: Argument, folder: Path) -> str:
+    """Returns the name of a source; texts are written to a file, which the processes read."""
+    from electra.data.sources import Texts
+
+    if not isinstance(source, Texts):
+        return str(source)
+    path = folder / f"texts{sum(1 for _ in folder.iterdir())}.jsonl"
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps({source.field: text})}\n" for text in source.items)
+    return f"{source.corpus}={path}" if source.corpus else str(path)

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from electra.commands.results.folders import Store
     from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.settings import CorpusConfig, TokenizerConfig
+    from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.data.store_builder import StageProgress
     from electra.data.tokenizer import Tokenizer
 
 
 def build(
-    corpus: Sequence[str],
+    corpus: Sequence[Argument],
     out: Path,
     tokenizer: TokenizerSection,
     data: CorpusConfig,

@@ -1,4 +1,4 @@
-"""Accepts text in any form: names of sources, or texts, which are written to a temporary file.
+"""Accepts text in any form: names of sources, or texts.
 
 Texts are strings that are not names of files, a DataFrame, a Hugging Face dataset, dicts with a field for the
 text, or a generator of strings or dicts.
@@ -7,32 +7,30 @@ text, or a generator of strings or dicts.
 from __future__ import annotations
 
 import glob
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from itertools import chain, islice
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import islice
 from reprlib import repr as shortened
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from electra.commands.framework.command import OnCommandLine, Source, TypedNames
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.foundation.options import as_name
 from electra.foundation.visible import plural
 
+if TYPE_CHECKING:
+    from electra.data.sources import Argument, Texts
+
 Text = Source | Iterable[Any]
-"""Names of sources, or texts: what `source_names` takes."""
+"""Names of sources, or texts: what `sources_of` takes."""
 Corpus = Annotated[Text | Mapping[str, Text], OnCommandLine(tuple[str, ...])]
 SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
-@contextmanager
-def source_names(
-    data: Any, key: str, field: str, format: str, say: Callable[[str], None]
-) -> Iterator[list[str]]:
-    """Yields the names of the sources in `data`. Texts are written to a temporary file.
+def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str], None]) -> list[Argument]:
+    """Returns the sources in `data`: names, or texts, which are read where they are.
 
     Args:
         data: the argument of a command.
@@ -45,37 +43,39 @@ def source_names(
         ConfigError: the argument is neither names nor texts, has no split train, or has an empty corpus.
         CorpusError: the text column is missing, or an item is not a text.
     """
-    with ExitStack() as stack:
 
-        def names_of(corpus: Any) -> list[str]:
-            texts = _texts(corpus, field, key)
-            if not isinstance(texts, Iterator):
-                return texts
-            if format not in ("auto", "jsonl"):
-                raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
-            import tempfile
+    def sources_in(corpus: Any, name: str = "") -> list[Argument]:
+        found = _names_or_texts(corpus, field, key, name)
+        if isinstance(found, list):
+            return [f"{name}={source}" for source in found] if name else list(found)
+        if format not in ("auto", "jsonl"):
+            raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
+        say(f"{plural(sum(1 for _ in found.items), 'text')} passed (not names of files)")
+        return [found]
 
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
-            count = 0
-            with open(folder / "texts.jsonl", "w", encoding="utf-8") as file:
-                for count, text in enumerate(texts, 1):  # noqa: B007
-                    file.write(f"{json.dumps({field: text})}\n")
-            say(f"{plural(count, 'text')} passed (not names of files)")
-            return [str(folder / "texts.jsonl")]
-
-        if isinstance(data, Mapping) and not is_data_set(data):
-            corpora = {str(name): names_of(corpus) for name, corpus in data.items()}
-            if empty := [name for name, names in corpora.items() if not names]:
-                raise ConfigError(
-                    "the corpus has no files", key=empty[0], fix="Pass files, or omit the corpus"
-                )
-            yield [f"{name}={source}" for name, names in corpora.items() for source in names]
-        else:
-            yield names_of(data)
+    if not isinstance(data, Mapping) or is_data_set(data):
+        return sources_in(data)
+    corpora = {str(name): sources_in(corpus, str(name)) for name, corpus in data.items()}
+    if empty := [name for name, sources in corpora.items() if not sources]:
+        raise ConfigError("the corpus has no files", key=empty[0], fix="Pass files, or omit the corpus")
+    return [source for sources in corpora.values() for source in sources]
 
 
-def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
-    """Returns names as a list, or texts as an iterator."""
+@dataclass(frozen=True)
+class _Column:
+    """The texts of a table or list, checked as they are read."""
+
+    items: Iterable[Any]
+    field: str
+
+    def __iter__(self) -> Iterator[str | None]:
+        for number, item in enumerate(self.items, 1):
+            yield _text(item, self.field, number)
+
+
+def _names_or_texts(data: Any, field: str, key: str, corpus: str) -> list[str] | Texts:
+    from electra.data.sources import Texts
+
     if isinstance(data, TypedNames):
         return [as_name(name, key) for name in data]
     if isinstance(data, Mapping):  # a data set with several splits
@@ -83,24 +83,23 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
             fix = f"Pass one of its splits: {', '.join(map(str, data))}"
             raise ConfigError("the data set has no split named train", key=key, fix=fix)
         data = data["train"]
-    table: Any = data
     if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
         return [as_name(data, key)]
+    table: Any = data
     columns = getattr(data, "column_names", None)  # a Hugging Face dataset; None if it streams
     if columns is None and hasattr(data, "to_dict") and hasattr(data, "columns"):  # a DataFrame
-        columns = list(data.columns)
+        columns = list(table.columns)
     if columns is not None:
         if field not in columns:
             problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
             raise CorpusError(problem, where=key, fix="Pass the name of the column as `text_field`")
-        items: Iterator[Any] = iter(table[field])
-        return (_text(item, field, number) for number, item in enumerate(items, 1))
-    items = iter(data)
+        return Texts(_Column(table[field], field), field, corpus)
+    items: Iterable[Any] = data if iter(data) is not data else list(data)  # a generator is read once
     sample = list(islice(items, SAMPLED_ITEMS))
     are_names = all(isinstance(item, str | os.PathLike) for item in sample)
     if not any(isinstance(item, str | Mapping) for item in sample) or (are_names and not _are_texts(sample)):
-        return [as_name(item, key) for item in chain(sample, items)]
-    return (_text(item, field, number) for number, item in enumerate(chain(sample, items), 1))
+        return [as_name(item, key) for item in items]
+    return Texts(_Column(items, field), field, corpus)
 
 
 def is_data_set(data: Mapping[Any, Any]) -> bool:

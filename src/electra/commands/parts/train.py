@@ -36,6 +36,7 @@ from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
 
 if TYPE_CHECKING:
+    from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.model.pair import Generator
     from electra.training.run import Run as Training
@@ -50,7 +51,7 @@ class Inputs:
     """What training needs besides the recipe."""
 
     out: str
-    corpus: tuple[str, ...] = ()
+    corpus: tuple[Argument, ...] = ()
     store: str | None = None
     init_discriminator: str | None = None
     init_generator: str | None = None

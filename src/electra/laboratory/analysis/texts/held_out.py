@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,9 +99,8 @@ def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
 
 
 def _texts(paths: Sequence[Path]) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as scratch:
-        for text in Documents(paths, CorpusConfig(unit="line"), Path(scratch)):
-            yield text.text
+    for text in Documents(paths, CorpusConfig(unit="line")):
+        yield text.text
 
 
 def split_words(text: str) -> list[str]:
