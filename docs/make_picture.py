@@ -24,10 +24,10 @@ def main(address: str) -> None:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", light)
         browser.get(address)
         WebDriverWait(browser, 30).until(
-            lambda page: page.execute_script("return document.querySelectorAll('#near-found li').length > 0")
+            lambda page: page.execute_script("return document.querySelectorAll('#marks span').length > 0")
         )
-        end = browser.execute_script("return document.querySelector('#draw').getBoundingClientRect().top")
-        size = {"width": 1000, "height": int(end) - 8, "deviceScaleFactor": 1, "mobile": False}
+        end = browser.execute_script("return document.querySelector('#detect').getBoundingClientRect().bottom")
+        size = {"width": 1000, "height": int(end) + 16, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         PICTURE.parent.mkdir(exist_ok=True)
         browser.save_screenshot(str(PICTURE))

@@ -1,23 +1,22 @@
-"""A toy pair behind a real socket, and a browser."""
+"""A toy pair behind a real socket."""
 
 from __future__ import annotations
 
-import faulthandler
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra `serve`")
+pytest.importorskip("fastapi", reason="needs the extra `serve`")
 
 from electra.foundation.signals import StopRequest
-from electra.serving.limits import DEFAULT
+from electra.serving.limits import Limits
 from electra.serving.models import ServedModel, open_models
-from electra.serving.server import serve
-from electra.serving.web import listen
+from electra.serving.server import listen, serve
 from electra.testing import small
 
 
@@ -29,21 +28,30 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> list[ServedModel]:
     return [replace(model, discriminator=replace(model.discriminator, threshold=0.4))]
 
 
+@contextmanager
+def running(
+    served: list[ServedModel], host: str = "127.0.0.1", **limits: Any
+) -> Iterator[tuple[str, Callable[[], int]]]:
+    """The address of a server in a thread, and a function that stops it and returns its exit code."""
+    said, codes, stopping = queue.Queue[str](), list[int](), StopRequest()
+    options: dict[str, Any] = {"say": said.put, "stop": stopping}
+    given = served, listen(host, 0), Limits(**limits)
+    thread = threading.Thread(target=lambda: codes.append(serve(*given, **options)))
+    thread.start()
+    for each in served:
+        assert said.get(timeout=10) == f"{each.name}: {', '.join(each.abilities)}"
+
+    def stop() -> int:
+        stopping.request()
+        thread.join(timeout=30)
+        return codes[0]
+
+    yield said.get(timeout=10).partition("/ ")[0], stop
+    assert stop() == 130 and said.get(timeout=1) == "stopped"
+
+
 @pytest.fixture(scope="module")
 def address(served: list[ServedModel]) -> Iterator[str]:
-    """http://127.0.0.1:PORT of a server in a thread.
-
-    Tests of other files that send this process a signal would stop it: it lives for one file.
-    """
-    said: queue.Queue[str] = queue.Queue()
-    stop = StopRequest()
-    options: dict[str, Any] = {"say": said.put, "stop": stop}
-    thread = threading.Thread(target=serve, args=(served, listen("127.0.0.1", 0), DEFAULT), kwargs=options)
-    thread.start()
-    assert said.get(timeout=10) == "toy: detect, embed, fill, draw"
-    yield said.get(timeout=10).partition("/ ")[0]
-    stop.request()
-    thread.join(timeout=30)  # as promised; requests that are being answered may take most of it
-    if thread.is_alive():
-        faulthandler.dump_traceback()  # what holds it
-    assert not thread.is_alive() and said.get(timeout=1) == "stopped"
+    """http://127.0.0.1:PORT of a server that lives for one file: others send this process signals."""
+    with running(served) as (address, _):
+        yield address

@@ -53,8 +53,8 @@ class Serve(
         try:
             from electra.foundation.signals import StopRequest
             from electra.serving.models import open_models
+            from electra.serving.server import listen
             from electra.serving.server import serve as run_server
-            from electra.serving.web import listen
         except ImportError as missing:
             raise not_installed(missing.name, "serve") from None
         if self.threads is not None:

@@ -36,13 +36,14 @@ _thread = threading.local()  # .before_batch: the function to call before each b
 def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
     """Within the block, runs `call` before each batch of `map_rows` in this thread.
 
-    An exception that it raises ends the iteration. Blocks must not be nested.
+    An exception that it raises ends the iteration. In a nested block only its own is called.
     """
+    outer = getattr(_thread, "before_batch", None)
     _thread.before_batch = call
     try:
         yield
     finally:
-        del _thread.before_batch
+        _thread.before_batch = outer
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ def map_rows(
     for pool_start, pool in _pools(rows):
         results: dict[int, Result] = {}
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            getattr(_thread, "before_batch", lambda: None)()
+            if (call := getattr(_thread, "before_batch", None)) is not None:
+                call()
             batch = _batch(pool_start, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(batch), strict=True))

@@ -1,26 +1,24 @@
 """Dynamic batching of the requests of many clients: the next batch fills while the current one is computed.
 
 The oldest request goes first, together with as many waiting requests for the same model and settings as fit
-in the batch. Requests larger than a batch wait in another lane. One lane computes at a time, because
-the networks use all available cores. Between two forward passes the large lane yields to the small one, and
-work whose clients have all gone is abandoned.
+in the batch. One thread computes, because the networks use all available cores. Between two forward passes of
+a request larger than a batch, smaller ones are computed, and work whose clients have all gone is abandoned.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
 from electra.model.passes import before_each_batch
 from electra.serving.limits import Limits, RequestError
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
-TOLERANCE = 1e-9  # tolerance for sums of loads
+FULL = 1 + 1e-9  # the load of a full batch, with a tolerance for sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,57 +27,25 @@ class _Request:
     work: Work
     items: Sequence[Any]
     load: float
-    answer: asyncio.Future[Sequence[Any]]
+    answer: Future[Sequence[Any]] = field(default_factory=Future)
 
 
 class _Abandoned(Exception):
     """No client is waiting for the answer any more."""
 
 
-class _FairLock:
-    """A lock that waiting threads acquire in the order of their arrival."""
-
-    def __init__(self) -> None:
-        self._changed, self._next_ticket, self._serving = threading.Condition(), 0, 0
-
-    def __enter__(self) -> None:
-        with self._changed:
-            ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
-            self._changed.wait_for(lambda: self._serving == ticket)
-
-    def __exit__(self, *exception: object) -> None:
-        with self._changed:
-            self._serving += 1
-            self._changed.notify_all()
-
-
-class _Lane:
-    """A queue of requests, and the thread that computes them."""
-
-    def __init__(self, name: str) -> None:
-        self.waiting: deque[_Request] = deque()
-        self.arrived = asyncio.Event()
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-
-
 class Batcher:
-    """Queues requests and computes them in batches, in two threads.
+    """Queues requests and computes them in batches, in a thread of its own.
 
     Args:
         limits: queue length, batch size and timeout.
-        on_batch: called with the number of items of every computed batch.
     """
 
-    def __init__(self, limits: Limits, on_batch: Callable[[int], None] = lambda items: None) -> None:
-        self.limits, self.on_batch = limits, on_batch
-        self._small, self._large, self._lock = _Lane("small"), _Lane("large"), _FairLock()
-        self._lane_tasks: list[asyncio.Task[None]] = []
-        self._open: set[_Request] = set()
-
-    @property
-    def size(self) -> int:
-        """The number of requests that are waiting or being computed."""
-        return len(self._open)
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.size = limits, 0  # size: the number of requests waiting or being computed
+        self._waiting: list[_Request] = []
+        self._changed, self._stopping = threading.Condition(), False
+        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
 
     async def __call__(
         self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
@@ -100,99 +66,80 @@ class Batcher:
         """
         if self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
-        load = len(items) / self.limits.batch_size if load is None else load
-        request = _Request(key, work, items, load, asyncio.get_running_loop().create_future())
-        lane = self._small if load <= 1 + TOLERANCE else self._large
-        self._open.add(request)
+        request = _Request(key, work, items, len(items) / self.limits.batch_size if load is None else load)
+        self.size += 1
         try:
-            lane.waiting.append(request)
-            lane.arrived.set()
-            async with asyncio.timeout(self.limits.timeout):
-                return await request.answer
+            with self._changed:
+                if self._stopping:
+                    raise RequestError(503, "the server is stopping", "Try again in a moment")
+                self._waiting.append(request)
+                self._changed.notify()
+            return await asyncio.wait_for(asyncio.wrap_future(request.answer), self.limits.timeout)
         except TimeoutError:
             problem = f"no answer within {self.limits.timeout:g} s"
             raise RequestError(504, problem, "Send fewer or shorter texts, or try again") from None
         finally:
-            self._open.discard(request)
+            self.size -= 1
 
     def start(self) -> None:
-        """Starts both lanes in the running event loop."""
-        self._lane_tasks = [asyncio.create_task(self._run(lane)) for lane in (self._small, self._large)]
+        """Starts the thread."""
+        self._thread.start()
 
-    def refuse_all(self) -> None:
-        """Answers every open request with 503: the server is stopping."""
-        for request in self._open:
-            if not request.answer.done():
-                error = RequestError(503, "the server is stopping", "Try again in a moment")
-                request.answer.set_exception(error)
+    def stop(self) -> None:
+        """Cancels all open requests, and ends the thread before its next forward pass."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
 
-    async def stop(self) -> None:
-        """Answers open requests with 503, stops both lanes and waits for their threads."""
-        self.refuse_all()
-        for task in self._lane_tasks:
-            task.cancel()
-        for lane in (self._small, self._large):
-            await asyncio.to_thread(lane.thread.shutdown)
+    def _run(self) -> None:
+        while not self._stopping:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopping)
+            self._compute(self._take())
+        for request in self._waiting:
+            request.answer.cancel()
 
-    async def _run(self, lane: _Lane) -> None:
-        while True:
-            await lane.arrived.wait()
-            batch = self._take(lane)
-            if batch:
-                await self._compute(lane, batch)
-            else:
-                lane.arrived.clear()
-
-    def _take(self, lane: _Lane) -> list[_Request]:
-        """Removes and returns the oldest request and those that fit in its batch; drops abandoned ones."""
-        batch: list[_Request] = []
-        rest: list[_Request] = []
-        batch_load = 0.0
-        for request in lane.waiting:
-            if request.answer.done():
-                continue
-            fits = not batch or (request.key == batch[0].key and batch_load + request.load <= 1 + TOLERANCE)
-            (batch if fits else rest).append(request)
-            batch_load += request.load * fits
-        lane.waiting = deque(rest)
+    def _take(self, most: float = float("inf")) -> list[_Request]:
+        """Removes and returns the oldest request of at most this load, and those that fit in its batch."""
+        with self._changed:
+            self._waiting = [request for request in self._waiting if not request.answer.cancelled()]
+            batch: list[_Request] = []
+            for request in self._waiting:
+                total = sum(each.load for each in batch) + request.load
+                if request.load <= most if not batch else request.key == batch[0].key and total <= FULL:
+                    batch.append(request)
+            self._waiting = [request for request in self._waiting if request not in batch]
         return batch
 
-    def _work(self, lane: _Lane, batch: list[_Request], items: Sequence[Any]) -> Sequence[Any]:
-        """Returns the results of a batch; runs in the lane's thread.
-
-        Raises:
-            _Abandoned: no client is waiting for any of its requests.
-        """
+    def _compute(self, batch: list[_Request]) -> None:
+        """Answers the requests of a batch; each alone if one fails, so that the others are answered."""
 
         def before_pass() -> None:
-            if all(request.answer.done() for request in batch):
+            if self._stopping or all(request.answer.cancelled() for request in batch):
                 raise _Abandoned
-            if lane is self._large:  # let a waiting small batch go first
-                self._lock.__exit__()
-                self._lock.__enter__()
+            if batch[0].load > FULL:
+                self._compute(self._take(FULL))
 
-        with self._lock, before_each_batch(before_pass):
-            before_pass()
-            return batch[0].work(items)
-
-    async def _compute(self, lane: _Lane, batch: list[_Request]) -> None:
-        items = [item for request in batch for item in request.items]
-        loop = asyncio.get_running_loop()
+        if not batch:
+            return
         try:
-            results = await loop.run_in_executor(lane.thread, self._work, lane, batch, items)
+            with before_each_batch(before_pass):
+                before_pass()
+                results = batch[0].work([item for request in batch for item in request.items])
         except _Abandoned:
+            for request in batch:
+                request.answer.cancel()
             return
         except Exception as problem:
-            if len(batch) > 1:  # one request is at fault: compute each alone, so that the others are answered
+            if len(batch) > 1:
                 for request in batch:
-                    if not request.answer.done():
-                        await self._compute(lane, [request])
-            elif not batch[0].answer.done():
+                    self._compute([] if request.answer.cancelled() else [request])
+            elif batch[0].answer.set_running_or_notify_cancel():
                 batch[0].answer.set_exception(problem)
             return
-        self.on_batch(len(items))
         start = 0
         for request in batch:
-            if not request.answer.done():
+            if request.answer.set_running_or_notify_cancel():
                 request.answer.set_result(results[start : start + len(request.items)])
             start += len(request.items)

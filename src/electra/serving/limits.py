@@ -7,10 +7,6 @@ from typing import ClassVar
 
 from electra.foundation.config import check_positive
 
-MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
-BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
-BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -35,9 +31,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))
-
-
-DEFAULT = Limits()
 
 
 class RequestError(Exception):

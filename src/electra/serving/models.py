@@ -14,14 +14,12 @@ from electra.exchange.onnx_session import load_onnx
 from electra.exchange.source import locate
 from electra.finetuning.predict import DEFAULT_TASKS, Predictor, Text, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork, DataError, ModelError
-from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
-from electra.inference.examples import example_rows
 from electra.inference.filling import fill, to_json
 from electra.inference.mlm_detection import detect_with
 from electra.model.precision import pick_device
 
-Ability = Literal["detect", "embed", "predict", "fill", "draw"]
+Ability = Literal["detect", "embed", "predict", "fill"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,6 @@ class ServedModel:
             "embed": True,
             "predict": self.predictor is not None,
             "fill": (self.language_model or self.generator) is not None,
-            "draw": self.generator is not None,
         }
         return tuple(ability for ability, is_supported in supported.items() if is_supported)
 
@@ -127,16 +124,6 @@ class ServedModel:
             raise DataError(f"{len(inputs)} inputs were read as {len(examples)} examples", fix=fix)
         is_tagger = self.predictor.task.head == "tagger"
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
-
-    def draw(self, text: str, seed: int, mask_fraction: float) -> list[dict[str, Any]]:
-        """Masks, refills and scores a text; returns a row per token, with the index of the token's word.
-
-        Raises:
-            ModelError: the text has no tokens, or more than the model has positions.
-        """
-        rows = example_rows(self.discriminator, self.generator, text, seed=seed, mask_fraction=mask_fraction)
-        words = tokenize(self.encoder.tokenizer, text).word_indices
-        return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:

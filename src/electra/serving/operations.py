@@ -1,4 +1,4 @@
-"""The operations of the API: each request with its schema, its validation and its computation.
+"""The operations of the API: requests and responses with their schemas, validation and computation.
 
 The classes' docstrings are the summaries in the API's description.
 """
@@ -9,15 +9,86 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
 from electra.data.tables import ID_COLUMNS
 from electra.inference.mlm_detection import count_read_tokens
-from electra.serving import answers
-from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ_TOKENS, MAX_CANDIDATES, Limits, RequestError
+from electra.serving.limits import Limits, RequestError
 from electra.serving.models import Ability, ServedModel
+
+MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
+BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
+BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
+
+
+class Span(BaseModel):
+    """A part of a text; `start` and `end` count Unicode code points of the text as sent."""
+
+    start: int
+    end: int
+    p_replaced: float
+    replaced: bool
+
+
+class Token(Span):
+    """A token and its score."""
+
+    token: str
+
+
+class Word(Span):
+    """A word and the highest score of its tokens."""
+
+    word: str
+
+
+class Detection(BaseModel):
+    """The scores of one text; `replaced` is true from `threshold` on."""
+
+    text: str
+    threshold: float
+    tokens: list[Token]
+    words: list[Word]
+
+
+class Candidate(BaseModel):
+    """A token for a masked position, and its probability."""
+
+    token: str
+    p: float
+
+
+class DetectResponse(BaseModel):
+    """The model that answered, and a detection for each text."""
+
+    model: str
+    results: list[Detection]
+
+
+class EmbedResponse(BaseModel):
+    """The model that answered, and a vector for each text."""
+
+    model: str
+    vectors: list[list[float]]
+
+
+class PredictResponse(BaseModel):
+    """A record for each input: `label` and the probability of each label, `score`, `answer`, or `words`.
+
+    `words` holds a record for each word of a tagged sentence.
+    """
+
+    model: str
+    results: list[dict[str, Any]]
+
+
+class FillResponse(BaseModel):
+    """The candidates for each mask of each text, most probable first."""
+
+    model: str
+    results: list[list[list[Candidate]]]
 
 
 class Request(BaseModel, ABC):
@@ -26,17 +97,11 @@ class Request(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     ABILITY: ClassVar[Ability]
-    RESPONSE: ClassVar[type[answers.Response]]
-    EXAMPLE: ClassVar[dict[str, Any]]
+    RESPONSE: ClassVar[type[BaseModel]]
 
     model: str | None = Field(
         None, description="Name of a served model (default: the first that supports the operation)"
     )
-
-    @classmethod
-    def path(cls) -> str:
-        """Returns the path of the endpoint."""
-        return f"/{cls.ABILITY}"
 
     @property
     @abstractmethod
@@ -45,7 +110,7 @@ class Request(BaseModel, ABC):
 
     @abstractmethod
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
-        """Returns a result for each item. Runs in a thread of the batcher."""
+        """Returns a result for each item. Runs in the thread of the batcher."""
 
     def finish(self, results: Sequence[Any]) -> Sequence[Any]:
         """Makes the results of a shared batch equal to those of a request computed alone."""
@@ -53,8 +118,7 @@ class Request(BaseModel, ABC):
 
     def key(self, served: ServedModel) -> Hashable:
         """Returns a key; requests with equal keys differ only in their items, and may share a batch."""
-        settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
-        return served.name, self.ABILITY, settings
+        return served.name, self.ABILITY, self.model_dump_json(exclude={"model", "texts", "inputs"})
 
     def check(self, served: ServedModel, limits: Limits) -> float:
         """Returns the fraction of a batch that the request fills, which may exceed 1.
@@ -65,18 +129,17 @@ class Request(BaseModel, ABC):
         if len(self.items) > limits.max_texts:
             problem = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
             raise RequestError(413, problem, "Send them in several requests")
-        longest = max(map(_length, self.items), default=0)
-        if longest > limits.max_characters:
+        lengths = [_length(item) for item in self.items]
+        if (longest := max(lengths, default=0)) > limits.max_characters:
             problem = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
             raise RequestError(413, problem, "Split the text")
-        characters = sum(map(_length, self.items))
-        return max(len(self.items) / limits.batch_size, characters / BATCH_CHARACTERS)
+        return max(len(self.items) / limits.batch_size, sum(lengths) / BATCH_CHARACTERS)
 
 
 class TextRequest(Request):
     """A request whose inputs are plain texts."""
 
-    texts: list[str]
+    texts: list[str] = Field(examples=[["The chef ate the meal."]])
 
     @property
     @override
@@ -87,16 +150,13 @@ class TextRequest(Request):
 class Detect(TextRequest):
     """Scores each word and token of each text: the probability that it was replaced."""
 
-    ABILITY, RESPONSE = "detect", answers.DetectResponse
-    EXAMPLE = {"texts": ["The chef ate the meal."]}
+    ABILITY, RESPONSE = "detect", DetectResponse
 
     threshold: float | None = Field(
         None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
     )
-
     scorer: Scorer = Field(
         "auto",
-        validation_alias=AliasChoices("scorer", "by"),  # `by` works until the next release
         description="The network that detects; auto: a full-size masked language model if the model has one,"
         " else the discriminator",
     )
@@ -119,8 +179,7 @@ class Detect(TextRequest):
 class Embed(TextRequest):
     """Returns a vector for each text."""
 
-    ABILITY, RESPONSE = "embed", answers.EmbedResponse
-    EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
+    ABILITY, RESPONSE = "embed", EmbedResponse
 
     pooling: Pooling | None = Field(
         None, description="How token states become one vector (default: as the model's folder says)"
@@ -134,16 +193,15 @@ class Embed(TextRequest):
 class Predict(Request):
     """Returns a fine-tuned model's prediction for each input."""
 
-    ABILITY, RESPONSE = "predict", answers.PredictResponse
-    EXAMPLE = {"inputs": ["a fine film"]}
+    ABILITY, RESPONSE = "predict", PredictResponse
 
     inputs: list[str | list[str] | dict[str, Any]] = Field(
+        examples=[["a fine film"]],
         description="Inputs of one kind: texts; lists of two texts (or, for a tagger, of the words of a"
-        " sentence); or objects with the columns of the task's files"
+        " sentence); or objects with the columns of the task's files",
     )
     threshold: float | None = Field(
-        None,
-        description="Probability from which a tagger with two labels marks a word (default: 0.5)",
+        None, description="Probability from which a tagger with two labels marks a word (default: 0.5)"
     )
 
     @property
@@ -184,52 +242,28 @@ class Predict(Request):
 class Fill(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
-    ABILITY, RESPONSE = "fill", answers.FillResponse
-    EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
+    ABILITY, RESPONSE = "fill", FillResponse
 
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
     @override
     def check(self, served: ServedModel, limits: Limits) -> float:
-        fraction, mask = super().check(served, limits), served.mask
-        candidates = self.top * sum(text.count(mask) for text in self.texts)
+        candidates = self.top * sum(text.count(served.mask) for text in self.texts)
         if candidates > MAX_CANDIDATES:
             problem = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
             raise RequestError(413, problem, "Send fewer texts, or request fewer candidates")
-        return max(fraction, candidates / MAX_CANDIDATES)
+        return max(super().check(served, limits), candidates / MAX_CANDIDATES)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
         return served.fill(items, self.top)
 
 
-class Draw(TextRequest):
-    """Masks some tokens of each text, fills them in with the generator and scores the result."""
-
-    ABILITY, RESPONSE = "draw", answers.DrawResponse
-    EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
-
-    seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
-    mask_fraction: float = Field(
-        0.4,
-        gt=0,
-        le=1,
-        validation_alias=AliasChoices("mask_fraction", "masked"),  # `masked` works until the next release
-        description="Fraction of the tokens to mask, at least one",
-    )
-
-    @override
-    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return [served.draw(text, self.seed, self.mask_fraction) for text in items]
-
-
-OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)
+OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)
 
 
 def _length(item: Any) -> int:
     """Returns the number of characters in a text, in all texts of a list, or in a row's longest cell."""
-    if isinstance(item, str):
-        return len(item)
     if isinstance(item, dict):
         return max(map(_length, item.values()), default=0)
-    return sum(map(_length, item)) if isinstance(item, list) else 0
+    return len(item) if isinstance(item, str) else sum(map(_length, item)) if isinstance(item, list) else 0

@@ -1,15 +1,49 @@
-"""Serves models on a socket."""
+"""Serves models on a socket, within uvicorn's limits."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import ipaddress
+import resource
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import uvicorn
+from typing_extensions import override
+
+from electra.foundation.errors import ConfigError
 from electra.foundation.signals import StopRequest
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import ServedModel
-from electra.serving.web import LOOPBACK, address_of, is_local, serve_app
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")  # Host headers that another site's page cannot send
+GRACE = 20  # seconds that open requests have to finish after a stop request
+IDLE = 15  # seconds after which a connection without a request is closed
+SPARE_HANDLES = 64  # file handles for files and logs
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens a listening socket (port 0: any free port). Raises ConfigError if that fails."""
+    if not 0 <= port <= 65535:  # the library would take it modulo 65536
+        raise ConfigError(f"must be from 0 to 65535, not {port}", key="port")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError):
+        raise ConfigError(f"unknown address {host!r}", key="host") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()  # from here on, another program that binds the port fails
+    except OSError as problem:
+        listener.close()
+        if problem.errno == errno.EADDRINUSE:
+            fix = "Stop the program that uses it, or choose another `port` (0: any free one)"
+            raise ConfigError(f"port {port} of {host} is in use", key="port", fix=fix) from None
+        raise ConfigError(f"cannot listen on {host}:{port} ({problem.strerror})", key="host") from None
+    return listener
 
 
 def serve(
@@ -20,19 +54,46 @@ def serve(
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> int:
-    """Serves models on a listening socket until `stop` is requested. Returns the exit code.
+    """Serves models on a listening socket until `stop` is requested, and finishes open requests.
 
-    Raises:
-        ConfigError: the limit of open files is too low.
+    Returns the exit code.
     """
-    app = make_app(models, limits, (*LOOPBACK, address_of(listener)) if is_local(listener) else ("*",))
+    address, port = listener.getsockname()[:2]
+    is_local = ipaddress.ip_address(address).is_loopback
+    shown = f"[{address}]" if ":" in address else str(address)
     for served in models:
         say(f"{served.name}: {', '.join(served.abilities)}")
-    return serve_app(
-        app,
-        listener,
-        say=say,
-        stop=stop,
-        connections=2 * limits.queue,
-        on_deadline=app.state.batcher.refuse_all,
+    say(f"http://{shown}:{port}/ (Ctrl-C stops)")
+    if not is_local:
+        say("note: other machines can reach this address, and no login is required")
+    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    config = uvicorn.Config(
+        make_app(models, limits, (*LOOPBACK, address, shown) if is_local else ("*",)),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=max(1, min(2 * limits.queue, handles - SPARE_HANDLES)),
+        timeout_keep_alive=IDLE,
+        timeout_graceful_shutdown=GRACE,
     )
+    with stop:
+        _Server(config, stop).run(sockets=[listener])
+    say("stopped")
+    return stop.exit_code
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the caller."""
+
+    def __init__(self, config: uvicorn.Config, stop: StopRequest) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._stop()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,35 +1,102 @@
-// Which parts of the page the served models can fill; each part is a module of its own.
-import { state, ask, tell } from "./common.js";
-import { live } from "./live.js";
-import { draw } from "./draw.js";
-import { game } from "./game.js";
-import { near } from "./near.js";
-import { predict } from "./predict.js";
+// Colours words by P(replaced) while the user types, and predicts with fine-tuned models. Text is only ever inserted
+// as text nodes.
+const by = (id) => document.getElementById(id);
+const PAUSE = 120; // milliseconds without a key press before a request
+let models = [];
+let model = null;
+let scored = []; // the code points and words of the last answer
+let words = [];
 
-const parts = { live: ["detect", live], draw: ["draw", draw], game: ["draw", game], near: ["embed", near], predict: ["predict", predict] };
-const refresh = {};
+async function ask(path, body, signal) {
+  const post = { method: "POST", headers: { "content-type": "application/json" }, signal };
+  const response = await fetch(path, body && { ...post, body: JSON.stringify({ model: model.name, ...body }) });
+  const content = await response.json();
+  if (!response.ok) throw new Error([content.error.what, content.error.fix].filter(Boolean).join(". "));
+  tell(null);
+  return content;
+}
+
+// Shows an error at the top of the page; null removes it.
+function tell(error) {
+  if (error?.name === "AbortError") return;
+  by("notice").hidden = !error;
+  by("notice").textContent = error instanceof TypeError ? "The server does not answer." : error?.message ?? "";
+}
+
+// Returns a function that runs `work` and aborts its previous run: only the newest answer is shown.
+function newest(work) {
+  let running = new AbortController();
+  return () => {
+    running.abort();
+    running = new AbortController();
+    work(running.signal).catch(tell);
+  };
+}
+
+// Keeps the marks of the text before the first change since the last answer.
+function paint() {
+  const points = Array.from(by("text").value); // offsets count code points
+  let same = 0;
+  while (same < points.length && points[same] === scored[same]) same += 1;
+  const parts = [];
+  let at = 0;
+  for (const word of words.filter((each) => each.end <= same)) {
+    const mark = document.createElement("span");
+    mark.textContent = points.slice(word.start, word.end).join("");
+    mark.className = word.replaced ? "marked" : "";
+    mark.style.setProperty("--p", (0.85 * word.p_replaced).toFixed(3));
+    parts.push(points.slice(at, word.start).join(""), mark);
+    at = word.end;
+  }
+  by("marks").replaceChildren(...parts, points.slice(at).join("") + "\n");
+}
+
+const detect = newest(async (signal) => {
+  const sent = by("text").value;
+  const { results: [found] } = await ask("detect", { texts: [sent] }, signal);
+  by("threshold").textContent = found.threshold.toFixed(2);
+  [scored, words] = [Array.from(sent), found.words];
+  paint();
+  const worst = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
+  by("worst").textContent = worst ? `Highest: ${worst.word}, ${worst.p_replaced.toFixed(2)}` : "";
+});
+
+const predict = newest(async (signal) => {
+  const [text, other] = [by("input").value, by("other").value];
+  const input = { pair: [text, other], words: text.split(/\s+/).filter(Boolean) }[model.input] ?? text;
+  const { results: [found] } = await ask("predict", { inputs: [input] }, signal);
+  const { words: tagged, id, ...rest } = found;
+  const pairs = tagged ? tagged.map((each) => [each.label, `${each.word} (${each.p.toFixed(2)})`]) : Object.entries(rest);
+  by("found").replaceChildren(...pairs.map(([name, value]) => {
+    const item = document.createElement("li");
+    item.textContent = `${name}: ${typeof value === "number" ? value.toFixed(3) : value}`;
+    return item;
+  }));
+});
 
 function show() {
-  const model = state.models.find((one) => one.name === state.model);
-  for (const [name, [ability, start]] of Object.entries(parts)) {
-    const needs = name === "game" ? [ability, "detect"] : [ability]; // the player competes with the detector
-    const can = needs.every((one) => model.abilities.includes(one)) && !(name === "predict" && model.input === "rows");
-    document.getElementById(name).hidden = !can;
-    if (!can) continue;
-    if (refresh[name]) refresh[name](model);
-    else refresh[name] = start(model);
-  }
+  model = models.find((each) => each.name === by("model").value);
+  const can = { detect: model.abilities.includes("detect"), predict: model.abilities.includes("predict") && model.input !== "rows" };
+  for (const name in can) by(name).hidden = !can[name];
+  by("none").hidden = can.detect || can.predict;
+  by("predict-title").textContent = `Predict: ${model.task}`;
+  by("second").hidden = model.input !== "pair";
+  by("found").replaceChildren();
+  if (can.detect) detect();
 }
 
-async function begin() {
-  const { models } = await ask("/models");
-  state.models = models;
-  state.model = models[0].name;
-  const select = document.getElementById("model");
-  for (const one of models) select.append(new Option(one.name, one.name));
-  document.getElementById("chosen").hidden = false;
-  select.addEventListener("change", () => { state.model = select.value; show(); });
+let timer = 0;
+by("text").value ||= "The capital of France is seven.";
+by("text").addEventListener("input", () => {
+  paint();
+  clearTimeout(timer);
+  timer = setTimeout(detect, PAUSE);
+});
+by("form").addEventListener("submit", (event) => { event.preventDefault(); predict(); });
+by("model").addEventListener("change", show);
+ask("models").then((found) => {
+  models = found.models;
+  by("model").append(...models.map((each) => new Option(each.name, each.name)));
+  by("chosen").hidden = false;
   show();
-}
-
-begin().catch(tell);
+}).catch(tell);

@@ -1,0 +1,142 @@
+"""The API: answers that are the library's own, of the described shape; refusals in one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from electra.inference.detection import detect
+from electra.inference.embedding import embed
+from electra.serving import operations
+from electra.serving.app import make_app
+from electra.serving.limits import Limits
+from electra.serving.models import ServedModel, open_models
+from electra.serving.operations import Predict
+from electra.testing import small
+
+TEXTS = ["the chef cooked the meal .", "", "<b>cats</b> \x1b[31m \u202e ate"]
+LIMITS = Limits(max_texts=4, max_characters=100, max_body=2000, max_read=400)
+
+
+@pytest.fixture(scope="module")
+def client(served: list[ServedModel]) -> Iterator[Any]:
+    from starlette.testclient import TestClient
+
+    app = make_app(served, LIMITS, ("localhost", "[::1]"))
+    with pytest.MonkeyPatch.context() as patch, TestClient(app, base_url="http://localhost") as made:
+        patch.setattr(operations, "MAX_CANDIDATES", 200)
+        yield made
+
+
+def test_responses_equal_the_results_of_the_python_library(client: Any, served: list[ServedModel]) -> None:
+    judge = served[0].discriminator
+    assert judge is not None
+    found = client.post("/detect", json={"texts": TEXTS}).json()["results"]
+    [own] = [model["threshold"] for model in client.get("/models").json()["models"]]
+    assert {one["threshold"] for one in found} == {own} == {judge.threshold}
+    answer = client.post("/detect", json={"texts": TEXTS, "threshold": 0.3}).json()
+    assert answer["results"] == [found.to_json() for found in detect(judge, TEXTS, threshold=0.3)]
+    operations.DetectResponse.model_validate(answer, strict=True)
+    vectors = client.post("/embed", json={"texts": TEXTS, "model": "toy", "pooling": "cls"}).json()["vectors"]
+    np.testing.assert_allclose(vectors, embed(judge, TEXTS, "cls"), rtol=1e-6)
+    assert client.post("/embed", json={"texts": []}).json() == {"model": "toy", "vectors": []}
+
+
+def test_each_mask_gets_its_own_candidates(client: Any) -> None:
+    answer = client.post("/fill", json={"texts": ["the [MASK] ate a [MASK] .", "[MASK]"], "top": 3}).json()
+    operations.FillResponse.model_validate(answer, strict=True)
+    assert [[len(slot) for slot in slots] for slots in answer["results"]] == [[3, 3], [3]]
+    assert all(slot[0]["p"] >= slot[1]["p"] > 0 for slots in answer["results"] for slot in slots)
+
+
+def test_ids_count_within_a_request() -> None:
+    together = Predict.model_validate({"inputs": [{"text": "a"}, {"text": "b", "id": "mine"}]})
+    found = together.finish([{"id": "10", "label": "x"}, {"id": "mine", "label": "y"}])
+    assert [row["id"] for row in found] == ["0", "mine"]
+    tagged = Predict.model_validate({"inputs": [["a", "b"], ["c"]]})
+    words = [{"words": [{"id": "7"}, {"id": "7"}]}, {"words": [{"id": "8"}]}]
+    assert [[row["id"] for row in one["words"]] for one in tagged.finish(words)] == [["0", "0"], ["1"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("/embed", {"texts": ["a"], "pooling": "median"}, 422, "pooling"),
+        ("/embed", {"texts": "a"}, 422, "texts"),
+        ("/embed", {}, 422, "texts"),
+        ("/embed", {"texts": [1]}, 422, "texts.0"),
+        ("/embed", {"texts": ["a"], "txets": []}, 422, "txets"),
+        ("/detect", {"texts": ["a"], "threshold": 2}, 422, "threshold"),
+        ("/detect", {"texts": ["a"] * 5}, 413, "4"),
+        ("/detect", {"texts": ["a" * 101]}, 413, "100"),
+        ("/detect", {"texts": ["a " * 20, "a"], "scorer": "language-model"}, 413, "400"),
+        ("/fill", {"texts": ["[MASK]" * 9] * 3, "top": 8}, 413, "200"),
+        ("/fill", {"texts": ["the cat"]}, 400, "[MASK]"),
+        ("/detect", {"texts": ["a"], "model": "other"}, 404, "other"),
+        ("/predict", {"inputs": ["a"], "model": "toy"}, 404, "toy"),
+        ("/predict", {"inputs": ["a", ["b"]]}, 404, "predict"),
+        ("/detect", [], 415, "object"),
+        ("/detect", b'{"texts": ["a"', 400, "JSON"),
+        ("/detect", b'{"texts": ["\xff"]}', 400, "body"),
+        ("/detect", b"[" * 1999, 400, "body"),
+        ("/detect", b" " * 3000, 413, "2,000 bytes"),
+        ("/nothing", {}, 405, "/nothing"),
+    ],
+)
+def test_invalid_requests_get_a_status_and_a_reason(
+    client: Any, path: str, body: Any, status: int, said: str
+) -> None:
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = client.post(path, content=sent, headers={"content-type": "application/json"})
+    error = answer.json()["error"]
+    assert answer.status_code == status and said in f"{error['where']} {error['what']}", answer.text
+    assert error.keys() == {"what", "where", "fix"} and "\n" not in answer.text
+
+
+def test_a_body_is_never_held_beyond_its_limit(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("electra.serving.app.MAX_DISCARDED", 1 << 20)
+    texts = (b'"' + b"a" * 10_000 + b'",' for _ in range(1000))
+    answer = client.post("/detect", content=texts, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+
+
+def test_requests_from_elsewhere_are_rejected(client: Any) -> None:
+    """Neither with a form, which can only send plain text, nor by a name that was made to point here."""
+    assert client.post("/detect", content=b'{"texts": []}').status_code == 415
+    for host in ("elsewhere.example", "localhost.example", "[::1].example:80", ""):
+        assert client.post("/detect", json={"texts": []}, headers={"host": host}).status_code == 400, host
+    for host in ("localhost", "LOCALHOST:8000", "[::1]:8000"):
+        assert client.post("/detect", json={"texts": []}, headers={"host": host}).status_code == 200, host
+
+
+def test_every_response_has_the_security_headers(client: Any) -> None:
+    for path in ("/", "/page.js", "/healthz", "/nothing"):
+        answer = client.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "https://" not in answer.text and "innerHTML" not in answer.text
+
+
+def test_the_openapi_document_has_every_operation(client: Any) -> None:
+    document = client.get("/openapi.json").json()
+    for name in ("detect", "embed", "predict", "fill"):
+        operation = document["paths"][f"/{name}"]["post"]
+        assert operation["summary"] and operation["responses"]["200"]["content"]
+    assert document["components"]["schemas"]["Detect"]["properties"]["texts"]["examples"]
+
+
+@pytest.mark.parametrize("name", ["tiny-en", "small-en"])
+def test_the_threshold_of_a_model_is_the_one_that_detection_uses(name: str) -> None:
+    [model] = open_models([name], "cpu")
+    assert model.describe()["threshold"] == model.detect(["a cat"], None, "auto")[0]["threshold"]
+
+
+def test_models_are_named_by_their_folders(tmp_path: Path) -> None:
+    paths = [str(small.write_pair(tmp_path / name)) for name in ("a/toy", "b/toy", "c")]
+    assert [one.name for one in open_models(paths)] == [*paths[:2], "c"]
