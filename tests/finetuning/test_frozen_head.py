@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from electra.exchange.load import load
 from electra.finetuning.heads import frozen
+from electra.finetuning.heads.parts.linear_fit import fit_best, log_likelihood
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
@@ -208,3 +209,16 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
 def test_spans_are_refused(tmp_path: Path, modern_folder: Path) -> None:
     with pytest.raises(ConfigError):
         finetune(str(modern_folder), toy_task.settings(tmp_path / "out", tmp_path, "qa", head="frozen"))
+
+
+def test_rows_of_a_group_are_held_out_together() -> None:
+    """A group's features say nothing of other groups: the strongest penalty is best."""
+    draw = np.random.default_rng(0)
+    targets = np.repeat(np.arange(2), 60)[draw.permutation(120)]
+    groups = np.repeat(np.arange(60), 2)
+    targets[1::2] = targets[::2]
+    x = np.repeat(np.eye(60), 2, axis=0) * 5
+    model, candidates = LogisticRegression(), [{"C": strength} for strength in (1e-4, 1.0)]
+    fitted = fit_best(model, candidates, x, targets, log_likelihood, groups)
+    assert fitted.C == 1e-4
+    assert fit_best(model, candidates, x, targets, log_likelihood).C == 1.0

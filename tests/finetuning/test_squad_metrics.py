@@ -9,8 +9,6 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from electra.finetuning.metrics.squad import (
     best_scores,
@@ -18,7 +16,6 @@ from electra.finetuning.metrics.squad import (
     exact_match,
     f1,
     normalise_answer,
-    squad1_scores,
     squad2_scores,
 )
 
@@ -67,53 +64,10 @@ def oracle_score_2(
 # --- odd strings: articles beside every kind of neighbour, punctuation of all scripts, accents in both forms,
 # white space of all kinds
 
-ODD = [
-    "a",
-    "an",
-    "the",
-    "The",
-    "THE",
-    "a.",
-    "the-",
-    "an'",
-    "A'b",
-    "_the_",
-    "th\u00e9",
-    "the\u0301",
-    "Paris",
-    "paris",
-    "1,000",
-    "3.5",
-    "U.S.",
-    "x" * 40,
-]
-ODD += [
-    *string.punctuation,
-    "\u00a0",
-    "\u2003",
-    "\u200b",
-    "\t\n",
-    "\u3000",
-    "\u2019",
-    "\u201cq\u201d",
-    "\u2013",
-    "\u00bf",
-    "\uff0e",
-    "\u3002",
-    "",
-]
-ODD += [
-    "\u0130",
-    "\u00df",
-    "\ufb01",
-    "\u0663",
-    "\u00bd",
-    "e\u0301t\u00e9",
-    "\u0645\u0631\u062d\u0628\u0627",
-    "\u5317\u4eac",
-    "\U0001f600",
-    " ",
-]
+ODD = str.split("a|an|the|The|THE|a.|the-|an'|A'b|_the_|th\u00e9|the\u0301|Paris|paris|1,000|3.5|U.S.", "|")
+ODD += ["x" * 40, "", " ", "\t\n", *string.punctuation, "\u201cq\u201d", "e\u0301t\u00e9"]
+ODD += [*"\u00a0\u2003\u200b\u3000\u2019\u2013\u00bf\uff0e\u3002\u0130\u00df\ufb01\u0663\u00bd\U0001f600"]
+ODD += ["\u0645\u0631\u062d\u0628\u0627", "\u5317\u4eac"]
 
 
 def odd_text(draw: random.Random) -> str:
@@ -146,17 +100,6 @@ def test_thousands_of_unusual_answers_score_as_in_the_oracle() -> None:
         check_pair(answer, gold)
         matches += exact_match(answer, gold) == 1.0
     assert 600 < matches < 4000  # neither side of the question is rare
-
-
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
-@given(st.text(max_size=12), st.text(max_size=12))
-@example("", "")
-@example("the", "")
-@example("a an the", "the")
-@example("The Beatles!", "beatles")
-@pytest.mark.slow
-def test_any_text_scores_as_in_the_oracle(answer: str, gold: str) -> None:
-    check_pair(answer, gold)
 
 
 def test_the_best_matching_gold_answer_counts() -> None:
@@ -227,14 +170,6 @@ def test_the_versions_differ_in_empty_answers() -> None:
         1.0,
     )  # a gold answer that is nothing in plain form is no gold answer
     assert best_scores("x", ["the", "x"], 2) == (1.0, 1.0) and best_scores("", ["the", "x"], 2) == (0.0, 0.0)
-
-
-def test_version_one_averages_over_questions() -> None:
-    scores = squad1_scores(
-        ["Paris", "in 1066", "nothing"], [["Paris", "paris, France"], ["1066", "year 1066"], ["something"]]
-    )
-    assert scores["exact_match"].value == pytest.approx(1 / 3)
-    assert scores["f1"].value == pytest.approx((1 + 2 / 3 + 0) / 3)
 
 
 def test_version_two_by_hand() -> None:

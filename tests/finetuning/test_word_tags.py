@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
-from plain_loop import groups_with_decay, losses_of, write_start
 from test_finetune import read_tsv, silent, tuning_for
 
 from electra.data.settings import TokenizerConfig
@@ -23,8 +21,6 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.entities import count_invalid, entities, entity_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.saved_model import config_values
-from electra.finetuning.runner.train_seed import build_model, train_seed
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.word_tags import TokenizedWords, WordTagging
 from electra.finetuning.windows.features import NO_TARGET, Tokens
@@ -379,53 +375,6 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
     )
     (tmp_path / "words.txt").write_text("the\nfine\nfilm\n")
     assert predict(str(out / "model"), tmp_path / "words.txt").rows()[0] == ("id", "word", "label", "p")
-
-
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
-@pytest.mark.usefixtures("every_step_logged")
-def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
-    architecture: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
-
-    model, data = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "data"
-    toy_task.write_tagging(data)
-    rows = [
-        block.split("\n")
-        for block in (data / "train.tsv").read_text().strip().split("\n\n")
-        if block.count("\n") < 18
-    ]
-    (data / "train.tsv").write_text("\n\n".join("\n".join(row) for row in rows) + "\n")
-    exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1)}
-    tuning = tuning_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
-    start, loaded = build_model(tuning, seed=5), load(model, "encoder")
-    assert config_values(tuning, {}) == {"default_label": "O"}
-    write_start(tmp_path / "start", start, tuning, loaded.tokenizer)
-    ours = [loss for _, loss in train_seed(tuning, 5, tmp_path / "checkpoints")[1].losses]
-
-    theirs, tokenizer = (
-        AutoModelForTokenClassification.from_pretrained(tmp_path / "start").train(),
-        AutoTokenizer.from_pretrained(tmp_path / "start"),
-    )
-    order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
-
-    def loss_of(batch: Sequence[int]) -> torch.Tensor:
-        pairs = [[line.split("\t") for line in rows[i]] for i in batch]
-        inputs = tokenizer(
-            [[word for word, _ in pair] for pair in pairs],
-            is_split_into_words=True,
-            padding=True,
-            return_tensors="pt",
-        )
-        labels = torch.full_like(inputs["input_ids"], -100)
-        for i, pair in enumerate(pairs):  # the toy vocabulary knows every word as one piece
-            labels[i, 1 : len(pair) + 1] = torch.tensor([theirs.config.label2id[tag] for _, tag in pair])
-        return theirs(**inputs, labels=labels).loss  # type: ignore[no-any-return]
-
-    np.testing.assert_allclose(
-        ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4
-    )
-    assert np.ptp(ours) > 0.01
 
 
 def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_path: Path) -> None:
