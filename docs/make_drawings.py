@@ -2,7 +2,7 @@
 
     python docs/make_drawings.py
 
-Both follow the reader's light or dark scheme. `tests/docs/test_drawings.py` compares the chart with its record.
+Both follow the reader's light or dark scheme.
 """
 
 from __future__ import annotations

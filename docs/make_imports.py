@@ -3,7 +3,7 @@
     python docs/make_imports.py
 
 A room stands above all that it imports, so every arrow points down; a circle of imports is an error. Arrows
-that follow from others are faint. `tests/docs/test_imports_picture.py` compares the file with the code.
+that follow from others are faint.
 """
 
 from __future__ import annotations

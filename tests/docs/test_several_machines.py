@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -62,35 +58,3 @@ def test_the_kubernetes_job_is_consistent() -> None:
     assert service["spec"]["selector"] == {"job-name": name}
     [mount], [volume] = container["volumeMounts"], pod["volumes"]
     assert mount["name"] == volume["name"] and str(pretrain.out).startswith(mount["mountPath"])
-
-
-def test_what_a_worker_of_ray_train_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for Ray that calls the function as a worker would."""
-    [block] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-    seen: list[tuple[list[str], dict[str, str]]] = []
-
-    class Trainer:
-        def __init__(self, train: Any, **_: Any) -> None:
-            self.train = train
-
-        def fit(self) -> None:
-            self.train()
-
-    train, torch = types.ModuleType("ray.train"), types.ModuleType("ray.train.torch")
-    vars(train).update(dict.fromkeys(("FailureConfig", "RunConfig", "ScalingConfig"), dict))
-    vars(torch)["TorchTrainer"] = Trainer
-    for name, module in {
-        "ray": types.ModuleType("ray"),
-        "ray.train": train,
-        "ray.train.torch": torch,
-    }.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    variables = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "4000"}
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(subprocess, "run", lambda words, env, check: seen.append((words, env)))
-    exec(compile(block, "several-machines.md", "exec"), {"__name__": "page"})
-    [(words, environment)] = seen
-    assert words[:4] == [sys.executable, "-m", "electra", "pretrain"]
-    assert parse(Pretrain, words[4:])[0].store == "/shared/store"
-    assert environment == {**os.environ, **variables, "MASTER_PORT": "4001"}

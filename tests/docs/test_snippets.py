@@ -34,8 +34,8 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 INLINE = re.compile(r"`(electra [^`\n]+)`")
 TYPED = re.compile(r"\s*(\$ )?(\w+=\S+ |timeout .* |torchrun .* |python -m )?([\w./-]*/)?electra [a-z]")
 PARTIAL = re.compile(
-    r"electra [\w-]+ needs |needs a value|'N' is not a"
-)  # between backticks often stands only the option that matters
+    r"electra [\w-]+ needs |expected (one|at least one) argument|'N' is not a"
+)  # one option alone
 ABSENT = re.compile(r"no such (\w+ )*file")  # files of the reader's, which are not here
 
 
