@@ -37,12 +37,12 @@ def watch():
                 peak[name] = max(peak[name], int(value.split()[0]) << 10)
 watching = threading.Thread(target=watch)
 watching.start()
-text, out, memory, near = sys.argv[1:]
+text, out, near = sys.argv[1:]
 began = time.process_time()
 try:
     config = CorpusConfig(unit="line", near_duplicates=float(near) if near != "None" else None)
     tokenizer = TokenizerConfig(vocab_size=2000, sample_mb=5)
-    store = build_store([text], tokenizer, out, config=config, workers=1, memory=int(memory))
+    store = build_store([text], tokenizer, out, config=config, workers=1)
 finally:
     done.set()
 watching.join()
@@ -103,7 +103,6 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         words = (
             folder / "text.txt",
             folder / "store",
-            arguments.memory * 1_000_000,
             arguments.near_duplicates,
         )
         rows.append({"megabytes": size, **measure(PREPARE, *words)})
@@ -168,7 +167,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--megabytes", type=float, nargs="+", default=[30, 60, 120])
-    parser.add_argument("--memory", type=int, default=1000, help="megabytes for the search for duplicates")
     parser.add_argument("--near-duplicates", type=float)
     parser.add_argument("--steps", type=int, default=2000, help="0 to measure only prepare")
     parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")

@@ -25,7 +25,6 @@ WALL |= {"datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today
 FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
 READERS = {
     ("artifacts/session.py", "time.strftime"),  # log.txt
-    ("data/chunks.py", "status.st_mtime_ns"),  # the cache removes what was used longest ago
     ("foundation/extensions.py", "f.stat().st_mtime_ns"),  # has a package been installed since?
     # how long a run has been silent, and when it began
     ("exchange/trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),

@@ -18,7 +18,7 @@ from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import ShardFolder, StoreFolder
+from electra.artifacts.store import StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import expand_path
@@ -37,7 +37,6 @@ __all__ = [
     "PairFolder",
     "RunFolder",
     "SeedFolder",
-    "ShardFolder",
     "StoreFolder",
     "StudyFolder",
     "kind_of",
@@ -48,7 +47,6 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matche
     RunFolder,
     PairFolder,
     StoreFolder,
-    ShardFolder,
     FinetuningFolder,
     StudyFolder,
     EvaluationFolder,

@@ -1,4 +1,4 @@
-"""Token stores: documents as token ids on disk, and the shards that a store is merged from."""
+"""Token stores: documents as token ids on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import ChildPath, Folder, SealedFolder
+from electra.artifacts.folder import ChildPath, SealedFolder
 from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
@@ -42,11 +42,7 @@ class StoreFolder(SealedFolder):
     def split_files(cls) -> list[str]:
         """Returns the names of the files that hold the splits."""
         folder = cls(Path())
-        return [file.name for split in SPLITS for file in folder.files_of(split)]
-
-    def files_of(self, split: str) -> list[Path]:
-        """Returns the files that hold one split."""
-        return [self.documents(split), self.index(split)]
+        return [file.name for split in SPLITS for file in (folder.documents(split), folder.index(split))]
 
     @override
     def facts(self) -> Sequence[tuple[str, Any]]:
@@ -58,54 +54,6 @@ class StoreFolder(SealedFolder):
             ("vocabulary", f"{record['vocab_size']:,}"),
             ("data", str(record.get("digest", ""))[:16] or None),
         )
-
-
-class ShardFolder(StoreFolder):
-    """One shard of a corpus, prepared on a separate machine; `electra prepare --merge` joins shards."""
-
-    KIND = "shard of a token store"
-    RECORD = "shard.json"
-
-    def digests(self, split: str) -> Path:
-        """Returns the file of document hashes with which the merge finds duplicates across shards."""
-        return self.path / f"{split}.docs"
-
-    @override
-    def files_of(self, split: str) -> list[Path]:
-        return [*super().files_of(split), self.digests(split)]
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        return ()
-
-
-def shard_name(number: int, count: int) -> str:
-    """Returns the name under which a shard, counted from 0, is claimed as a piece of work: "shard 3/8"."""
-    return f"shard {number}/{count}"
-
-
-class ShardsFolder(Folder):
-    """The shards of a store that several processes are making, until they are merged.
-
-    .STORE.shards/ shards.json (settings), log.txt, 0/, 1/, ... (each a ShardFolder)
-    """
-
-    KIND = "set of shards"
-    RECORD = "shards.json"
-
-    @classmethod
-    def of(cls, store: Path) -> ShardsFolder:
-        """Returns the folder of the shards of a store."""
-        return cls(store.with_name(f".{store.name}.shards"))
-
-    def shard(self, number: int) -> ShardFolder:
-        """Returns the folder of a shard, whether or not it exists."""
-        return ShardFolder(self.path / str(number))
-
-    def has(self, name: str) -> bool:
-        """Whether the shard of this name, made by `shard_name`, is complete."""
-        number, _, _ = name.removeprefix("shard ").partition("/")
-        return self.shard(int(number)).exists()
 
 
 def index_path(documents: Path) -> Path:

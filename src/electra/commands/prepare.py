@@ -56,12 +56,6 @@ class Prepare(
     """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
     (default: all).
     """
-    memory: int = 1000
-    """Megabytes of memory for finding duplicates; what does not fit goes to disk. Does not affect the result.
-    """
-
-    def __post_init__(self) -> None:
-        Command.__post_init__(self)
 
     @override
     def run(self) -> Store:
@@ -82,7 +76,6 @@ class Prepare(
                 tokenizer,
                 self.part(CorpusConfig),
                 workers=self.workers,
-                memory=self.memory,
                 display=display,
             )
             outcome = "already complete" if existed else "written"

@@ -11,7 +11,6 @@ from electra.commands.framework.command import function
 from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
-from electra.data.settings import CACHE_GB
 from electra.foundation.options import Source, TrackerName, optional_name
 
 if TYPE_CHECKING:
@@ -45,10 +44,6 @@ class Pretrain(
     """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
     """A token store, instead of DATA: a folder, a .ds file, or an address (s3://..., https://...)."""
-    store_cache_gb: float = CACHE_GB
-    """Gigabytes of disk for chunks of a store that electra prepare wrote to a remote address. Other remote
-    stores are copied whole.
-    """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init: Source | None = None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import NamedTuple
 
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
-from electra.data.near import NearDuplicates
-from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, DigestSet
+from electra.data.near_duplicates import NearDuplicates
+from electra.data.sorted_runs import DigestSet
 
 _CHUNK = 1 << 20  # characters that are encoded or compared at a time
 _CHUNK_DOCUMENTS = 1 << 12
@@ -31,44 +29,31 @@ class KeptDocument(NamedTuple):
 
 
 def keep_documents(
-    documents: Documents,
-    audit: Audit,
-    progress: Callable[[int], None],
-    work: Path,
-    memory: int = DEFAULT_MEMORY_BYTES,
+    documents: Documents, audit: Audit, progress: Callable[[int], None]
 ) -> Iterator[KeptDocument]:
     """Yields the documents to encode, and records in the audit how many are read and dropped.
 
-    Args:
-        documents: the corpus.
-        audit: receives the counts.
-        progress: receives the number of characters read so far.
-        work: a folder for hashes that do not fit in memory.
-        memory: the limit on hashes in memory, in bytes.
+    `progress` receives the number of characters read so far.
 
     Raises:
         CorpusError: text cannot be read.
         ConfigError: near-duplicates are to be dropped, and the library for it is not installed.
     """
-    config = documents.config
-    if config.near_duplicates is None:
-        yield from _unique(documents, audit, progress, DigestSet(work, memory))
+    unique = _unique(documents, audit, progress)
+    if documents.config.near_duplicates is None:
+        yield from unique
         return
-    with closing(NearDuplicates(config.near_duplicates, work, memory // 2)) as finder:
-        for chunk in chunks(_unique(documents, audit, progress, DigestSet(work, memory // 2))):
-            matches = finder.find([document.text for document in chunk])
-            for document, match in zip(chunk, matches, strict=True):
-                if match is None:
-                    yield document
-                else:
-                    audit.documents_near_duplicate += 1
-        audit.near_duplicates = finder.examples()
+    finder = NearDuplicates(documents.config.near_duplicates)
+    for chunk in chunks(unique):
+        matches = finder.find([document.text for document in chunk])
+        yield from (document for document, match in zip(chunk, matches, strict=True) if match is None)
+        audit.documents_near_duplicate += len(chunk) - matches.count(None)
+    audit.near_duplicates = finder.examples()
 
 
-def _unique(
-    documents: Documents, audit: Audit, progress: Callable[[int], None], seen: DigestSet
-) -> Iterator[KeptDocument]:
+def _unique(documents: Documents, audit: Audit, progress: Callable[[int], None]) -> Iterator[KeptDocument]:
     """Yields the documents that are neither empty nor equal to an earlier document."""
+    seen = DigestSet()
     threshold = int(documents.config.heldout * 2**64)
     characters = 0
     for document in documents:

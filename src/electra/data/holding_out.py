@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from electra.artifacts.store import ShardFolder
+from electra.artifacts.store import StoreFolder
 from electra.data.audit import Audit
 from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
@@ -17,6 +17,17 @@ from electra.foundation.visible import plural
 MIN_HELDOUT_TOKENS = 10_000  # if the corpus has at least ten times as many
 # The record of each document in SPLIT.docs. Its digest decides whether the document is held out.
 DOCUMENT_DTYPE = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
+
+
+def records_path(work: Path, split: str) -> Path:
+    """Returns the file of the records of a split, which are needed only while the store is built."""
+    return work / f"{split}.docs"
+
+
+def split_files(work: Path, split: str) -> list[Path]:
+    """Returns the files of a split while the store is built: ids, index and records."""
+    folder = StoreFolder(work)
+    return [folder.documents(split), folder.index(split), records_path(work, split)]
 
 
 def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
@@ -33,9 +44,7 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         CorpusError: there is no text, or too little.
     """
     if not audit.documents_train:  # all are held out
-        for held, train in zip(
-            *(ShardFolder(work).files_of(split) for split in ("heldout", "train")), strict=True
-        ):
+        for held, train in zip(*(split_files(work, split) for split in ("heldout", "train")), strict=True):
             os.replace(held, train)
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
         if mixture is not None:
@@ -45,9 +54,9 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         return
     if not audit.documents_train:
         raise no_text(audit)
-    folder = ShardFolder(work)
+    folder = StoreFolder(work)
     ends = np.fromfile(folder.index("train"), dtype="<u8")
-    digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
+    digests = np.fromfile(records_path(work, "train"), dtype=DOCUMENT_DTYPE)["digest"]
     index = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
     num_tokens, stop = int(ends[-1]), int(ends[index])
     start = int(ends[index - 1]) if index else 0
@@ -76,8 +85,8 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     if takes_whole_document:
         if mixture is not None:
             mixture.uncount_training(np.array([index]))
-        records = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)
-        folder.digests("train").write_bytes(np.delete(records, index).tobytes())
+        records = np.fromfile(records_path(work, "train"), dtype=DOCUMENT_DTYPE)
+        records_path(work, "train").write_bytes(np.delete(records, index).tobytes())
         _hold_out_more(work, audit, mixture)
 
 
@@ -86,7 +95,7 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
 
     Does nothing if that is more than a tenth of the corpus.
     """
-    folder = ShardFolder(work)
+    folder = StoreFolder(work)
     (train_file, train_ends), (heldout_file, heldout_ends) = (
         (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
         for split in ("train", "heldout")
@@ -98,7 +107,7 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     if num_missing <= 0 or num_tokens < 10 * MIN_HELDOUT_TOKENS:
         return
     sizes = np.diff(train_ends, prepend=0)
-    digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
+    digests = np.fromfile(records_path(work, "train"), dtype=DOCUMENT_DTYPE)["digest"]
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     candidates = order[sizes[order] <= num_missing]  # no document that is longer than needed
     count = int(np.searchsorted(np.cumsum(sizes[candidates]), num_missing)) + 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
-from electra.foundation import jobs
 from electra.foundation.errors import RunFailed
+from electra.foundation.signals import end_with_parent
 
 
 class Encoded(NamedTuple):
@@ -44,23 +45,45 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
     """Encodes chunks of texts as they come, in child processes unless there is little text or one worker.
 
     Raises:
-        RunFailed: a process failed.
-        TokenizerError: without child processes, the tokenizer failed on a text.
+        RunFailed: a process was killed.
+        TokenizerError: the tokenizer failed on a text.
     """
     remaining = iter(chunks)
     first_chunks = list(islice(remaining, 3))
     if workers < 2 or len(first_chunks) < 3:
         yield from (encode(tokenizer, chunk) for chunk in chain(first_chunks, remaining))
         return
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(
+        workers,
+        env={"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},  # processes are parallel enough
+        initializer=_load,
+        initargs=(tokenizer.definition, tokenizer.names, os.getpid()),
+    )
+    pending: deque[Future[Encoded]] = deque()
     try:
-        yield from jobs.map_in_order(
-            _encoder, (tokenizer.definition, tokenizer.names), chain(first_chunks, remaining), workers
-        )
-    except RunFailed as error:
+        for chunk in chain(first_chunks, remaining):
+            pending.append(pool.submit(_encode, chunk))
+            if len(pending) > 2 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenExecutor:
         fix = "If memory ran out, use fewer `workers`"
-        raise RunFailed(f"encoding failed: {error.what}", fix=fix) from None
+        raise RunFailed("encoding failed: a process was killed", fix=fix) from None
+    finally:
+        pool.shutdown(kill_workers=True)
 
 
-def _encoder(definition: str, names: dict[str, str]) -> Callable[[Sequence[str]], Encoded]:
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes already run in parallel
-    return partial(encode, Tokenizer(definition, names))
+_tokenizer: Tokenizer  # of a child process
+
+
+def _load(definition: str, names: dict[str, str], parent: int) -> None:
+    global _tokenizer  # noqa: PLW0603
+    _tokenizer = Tokenizer(definition, names)
+    end_with_parent(parent)
+
+
+def _encode(texts: Sequence[str]) -> Encoded:
+    return encode(_tokenizer, texts)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from electra.data.mixture import Mixture
     from electra.data.sources import Argument, SourceOptions
 
-CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
 RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # setting -> its name in the records of stores
 
@@ -68,7 +67,7 @@ class CorpusConfig:
 
             encoding_of(b"", self.encoding, "data.encoding")  # raises ConfigError if it is unknown
         if self.near_duplicates is not None:
-            from electra.data.near import band_layout
+            from electra.data.near_duplicates import band_layout
 
             band_layout(self.near_duplicates)  # raises ConfigError outside its range
         if not 0 <= self.broken_rows <= 1:

@@ -29,17 +29,14 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
-from electra.data import chunks
-from electra.data.chunks import ChunkedTokens, open_chunks
 from electra.data.cut_vocabulary import ids_in_original
 from electra.data.encoding import id_dtype
 from electra.data.remote import address_of, fetch_store
-from electra.data.settings import CACHE_GB
 from electra.data.sources import is_remote
 from electra.data.tokenizer import Tokenizer
 from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, StoreError
+from electra.foundation.errors import StoreError
 
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete the store and run electra prepare again"
@@ -55,7 +52,7 @@ class TokenDocuments:
     """Documents as one array of ids and the position where each document ends."""
 
     tokens: npt.NDArray[np.unsignedinteger[Any]]
-    """All ids [N], uint16 or uint32; `ChunkedTokens` if they are fetched when they are read."""
+    """All ids [N], uint16 or uint32."""
     ends: npt.NDArray[np.uint64]
     """The end of each document [D]: the position in `tokens` of the next one."""
 
@@ -99,7 +96,6 @@ class TokenStore:
         path: str | Path,
         tokenizer: Tokenizer | None = None,
         heldout: float = 0.005,
-        cache_gb: float = CACHE_GB,
     ) -> TokenStore:
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
@@ -108,14 +104,10 @@ class TokenStore:
             tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the
                 same, or one cut from it.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
-            cache_gb: for a remote store that is read in chunks, the size of the local cache in GB.
 
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
-            ConfigError: `cache_gb` is not above 0 and finite.
         """
-        if not 0 < cache_gb < math.inf:
-            raise ConfigError(f"must be above 0 and finite, not {cache_gb:g}", key="store_cache_gb")
         path = fetch_store(str(path)) if is_remote(str(path)) else Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
@@ -138,12 +130,7 @@ class TokenStore:
                 )
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
             sizes = {split: int(description[split]["tokens"]) for split in SPLITS}
-            chunked = (
-                open_chunks(path, sizes["train"], dtype, int(cache_gb * 1e9))
-                if (path / chunks.RECORD).exists()
-                else None
-            )
-            train = map_documents(folder.documents("train"), dtype, sizes["train"], chunked)
+            train = map_documents(folder.documents("train"), dtype, sizes["train"])
             held_out = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
             for split, documents in zip(SPLITS, (train, held_out), strict=True):
                 if documents.num_documents != description[split]["documents"]:
@@ -191,11 +178,6 @@ class TokenStore:
         return tokenizer
 
     @property
-    def is_chunked(self) -> bool:
-        """Whether the training tokens are fetched when they are read."""
-        return isinstance(self.train.tokens, ChunkedTokens)
-
-    @property
     def place(self) -> str:
         """The address from which it was fetched; for a local store, its absolute path."""
         return address_of(self.path) or str(self.path.resolve())
@@ -218,7 +200,7 @@ class TokenStore:
         """Checks the store before training.
 
         A store of more than `FOREGROUND_BYTES` is read in the background; call `raise_if_damaged` of the
-        result from time to time. The chunks of a remote store are checked when they are read instead.
+        result from time to time.
 
         Raises:
             StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
@@ -238,8 +220,6 @@ class TokenStore:
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
-        if self.is_chunked:
-            return check
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= FOREGROUND_BYTES:
             check.run()
             check.raise_if_damaged()
@@ -318,13 +298,9 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
 
 
 def map_documents(
-    path: Path,
-    dtype: np.dtype[Any],
-    num_tokens: int | None = None,
-    chunked: ChunkedTokens | None = None,
-    fix: str = REBUILD,
+    path: Path, dtype: np.dtype[Any], num_tokens: int | None = None, fix: str = REBUILD
 ) -> TokenDocuments:
-    """Maps a `.ds` file (unless `chunked` replaces it) and its index into memory, without reading the ids.
+    """Maps a `.ds` file and its index into memory, without reading the ids.
 
     If `num_tokens` is not None, there must be so many ids. `fix` is the advice in errors.
 
@@ -333,15 +309,13 @@ def map_documents(
     """
     index = index_path(path)
     for file, item_size in ((path, dtype.itemsize), (index, 8)):
-        if chunked is not None and file == path:
-            continue
         if not file.is_file():
             raise StoreError("no such file", where=file, fix=fix)
         size = file.stat().st_size
         if size == 0 or size % item_size:
             problem = "the file is empty" if size == 0 else f"{size} bytes, not a multiple of {item_size}"
             raise StoreError(problem, where=file, fix=fix)
-    tokens: Any = np.asarray(np.memmap(path, dtype=dtype, mode="r")) if chunked is None else chunked
+    tokens = np.asarray(np.memmap(path, dtype=dtype, mode="r"))
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:
         raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=fix)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.store import SPLITS, TOKENIZER, ShardFolder, StoreFolder
+from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
@@ -31,11 +31,10 @@ from electra.data.corpus import Documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.deduplication import KeptDocument, chunks, keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.holding_out import DOCUMENT_DTYPE, hold_out, no_text
+from electra.data.holding_out import DOCUMENT_DTYPE, hold_out, no_text, split_files
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -56,7 +55,6 @@ def build_store(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
-    memory: int = DEFAULT_MEMORY_BYTES,
     progress: StageProgress = lambda stage, characters: None,
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
@@ -67,7 +65,6 @@ def build_store(
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
-        memory: the limit in bytes on hashes in memory, for finding duplicates; the rest goes to disk.
         progress: see `StageProgress`.
 
     Raises:
@@ -93,7 +90,6 @@ def build_store(
                 mixture=config.mixture(sources),
                 work=work,
                 workers=workers or machine.cores(),
-                memory=memory,
                 progress=progress,
             )
     return existing or TokenStore.open(out)
@@ -108,14 +104,13 @@ def _build(
     mixture: Mixture | None,
     work: Path,
     workers: int,
-    memory: int,
     progress: StageProgress,
 ) -> None:
     audit = Audit(sources=documents.describe())
     accents = None
     if not isinstance(tokenizer, Tokenizer):
         sample = _sample_corpora(
-            keep_documents(documents, audit, partial(progress, "reading"), work, memory),
+            keep_documents(documents, audit, partial(progress, "reading")),
             1_000_000 * tokenizer.sample_mb,
             mixture,
         )
@@ -141,7 +136,7 @@ def _build(
 
     with durable.explain_disk_errors(out):
         write_documents(
-            with_accent_counts(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
+            with_accent_counts(keep_documents(documents, audit, partial(progress, "encoding"))),
             tokenizer,
             workers,
             work,
@@ -355,7 +350,7 @@ class SplitWriter:
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
-        self.files = [open(path, "wb") for path in ShardFolder(work).files_of(split)]  # noqa: SIM115
+        self.files = [open(path, "wb") for path in split_files(work, split)]  # noqa: SIM115
         self.documents = self.end = 0
 
     def append(

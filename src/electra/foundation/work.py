@@ -251,7 +251,7 @@ def _local_workers(threads: int | None, workers: int) -> Iterator[_Submit]:
     threads = threads or max(1, machine.default_threads() // workers)
     pool = ProcessPoolExecutor(workers, timeout=IDLE_SECONDS, env={"OMP_NUM_THREADS": str(threads)})
     try:
-        yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {})
+        yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {}, os.getpid())
     finally:
         pool.shutdown(wait=True)
 
@@ -286,12 +286,14 @@ def _ray_tasks(ray: Any, threads: int | None, workers: int) -> Iterator[_Submit]
     yield lambda piece, flag: task.remote(piece, flag, Path.cwd(), variables).future()
 
 
-def _do_in_worker(piece: Piece, flag: Path, folder: Path, variables: dict[str, str]) -> _Outcome:
+def _do_in_worker(
+    piece: Piece, flag: Path, folder: Path, variables: dict[str, str], parent: int | None = None
+) -> _Outcome:
     with suppress(OSError):  # another machine may lack it
         os.chdir(folder)
     os.environ.update(variables)
     lines: list[str] = []
-    parent = os.getppid()
+    parent = parent or os.getppid()
     with StopRequest() as signalled:
 
         def stop() -> bool:

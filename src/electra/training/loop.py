@@ -64,8 +64,8 @@ def update(run: Run) -> None:
     """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    # On a CPU training needs every core, so rows are prepared ahead only if they have to be fetched.
-    prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
+    # On a CPU training needs every core.
+    prefetch = run.device.type != "cpu" and step + 1 < run.total_steps
     depends_on = run.total_steps, run.training.batch_size
     corrupted = run.prefetcher.get(step, depends_on, run.corrupted_batches, prefetch)
     names = list(objective.weights)

@@ -12,7 +12,6 @@ from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import Processes, Workers
 from electra.commands.parts.texts import Corpus, sources_of
-from electra.data.settings import CACHE_GB
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
 
@@ -28,7 +27,6 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
     data: Corpus
     out: Source
     overrides: Mapping[str, Any] | None
-    store_cache_gb: float = CACHE_GB
     track: TrackerName | None
 
     @property
@@ -95,7 +93,6 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
             init_discriminator=discriminator,
             init_generator=generator,
             workers=self.workers,
-            store_cache_gb=self.store_cache_gb,
             processes=self.processes,
             track=self.track,
             recipe_name=recipe_name,

@@ -36,12 +36,9 @@ def build(
     data: CorpusConfig,
     *,
     workers: int | None,
-    memory: int = 1000,
     display: Display,
 ) -> Store:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit.
-
-    `memory` is the number of megabytes for finding duplicates.
 
     Raises:
         ConfigError: a setting is invalid.
@@ -56,8 +53,6 @@ def build(
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
-    if memory < 1:
-        raise ConfigError(f"must be at least 1 (megabyte), not {memory}", key="memory")
     source = tokenizer_for(tokenizer)
     with interrupt_on_signal(out):
         build_store(
@@ -66,7 +61,6 @@ def build(
             out,
             config=data,
             workers=workers,
-            memory=memory * 1_000_000,
             progress=character_progress(display),
         )
     store = Store(out)

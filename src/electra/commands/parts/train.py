@@ -21,7 +21,7 @@ from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
 from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate, with_shape
-from electra.data.settings import CACHE_GB, CorpusConfig
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import (
     AbsentNetwork,
     ConfigError,
@@ -57,7 +57,6 @@ class Inputs:
     init_generator: str | None = None
     workers: int | None = None
     processes: int = 1
-    store_cache_gb: float = CACHE_GB
     recipe_name: str = ""
     settings: tuple[str, ...] = ()
     """The settings that the user passed besides the recipe, such as "training.length"."""
@@ -165,7 +164,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool =
     source = recipe.tokenizer.source
     if inputs.store is not None:
         tokenizer = existing_tokenizer(source) if source else None
-        store = TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
+        store = TokenStore.open(inputs.store, tokenizer)
         refuse_preparing(inputs.settings, recipe, store)
         return store
     out = RunFolder(inputs.folder).store.path

@@ -5,25 +5,21 @@ with single spaces. 128 minima of each document estimate it with a standard erro
 are divided into bands, and documents that agree in all minima of a band are compared. The bands are chosen so
 that at most one in a hundred pairs at the threshold is missed.
 
-Each document that is kept takes 8 bytes per band, in memory or (beyond the limit) in files, and 128 bytes in
-a file; the first million documents take 240 more for their beginnings.
+Each document that is kept takes 128 bytes, and 8 for each band.
 """
 
 from __future__ import annotations
 
 import bisect
-import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, SortedRuns
+from electra.data.sorted_runs import SortedRuns
 from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import library
@@ -37,7 +33,7 @@ MAX_CANDIDATES = 64  # a document is compared with at most this many earlier one
 MAX_MISSED = 0.01  # fraction of pairs at the threshold that may be missed
 MIN_THRESHOLD = 0.5
 MAX_EXAMPLES, BEGINNING_BYTES = 10, 240  # in the audit, and shown of each document
-STORED_BEGINNINGS = 1 << 20  # documents whose beginnings are stored; only these become examples
+STORED_BEGINNINGS = 1 << 17  # documents whose beginnings are stored; only these become examples
 _SEED = 1
 _INDEX_MASK = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
 
@@ -59,20 +55,18 @@ class Example:
 
 
 class NearDuplicates:
-    """Finds near-duplicates of the documents kept so far; see `SortedRuns` for `folder` and `memory`.
+    """Finds near-duplicates of the documents kept so far.
 
     Raises:
         ConfigError: the threshold is not in [0.5, 1).
     """
 
-    def __init__(
-        self, threshold: float, folder: Path | None = None, memory: int = DEFAULT_MEMORY_BYTES
-    ) -> None:
+    def __init__(self, threshold: float) -> None:
         self.threshold = threshold
         self._bands, self._rows = band_layout(threshold)
-        self._runs = [SortedRuns(folder, memory // self._bands) for _ in range(self._bands)]
-        self._signatures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # MINIMA bytes of each
-        self._beginnings = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # BEGINNING_BYTES of each
+        self._runs = [SortedRuns() for _ in range(self._bands)]
+        self._signatures = bytearray()  # MINIMA bytes of each kept document
+        self._beginnings: list[str] = []
         self._kept = 0
         self._examples: list[Example] = []
 
@@ -96,8 +90,8 @@ class NearDuplicates:
 
         def compare(text: int, document: int) -> NearMatch:
             if document < self._kept:
-                bytes_ = os.pread(self._signatures.fileno(), MINIMA, document * MINIMA)
-                signature = np.frombuffer(bytes_, dtype=np.uint8)
+                start = document * MINIMA
+                signature = np.frombuffer(bytes(self._signatures[start : start + MINIMA]), dtype=np.uint8)
             else:
                 signature = low_bytes[kept[document - self._kept]]
             agreement = float((signature == low_bytes[text]).mean())
@@ -123,11 +117,6 @@ class NearDuplicates:
         """Returns the least similar near-duplicates for the audit: similarity and both beginnings."""
         return [asdict(example) for example in self._examples]
 
-    def close(self) -> None:
-        """Removes the temporary files."""
-        self._signatures.close()
-        self._beginnings.close()
-
     def _keys(self, minima: npt.NDArray[np.uint32]) -> UInt64:
         """Returns keys [N, bands]: the upper half is a digest of the band's minima, the lower is zero."""
         by_band = minima[:, : self._bands * self._rows].reshape(len(minima), self._bands, self._rows)
@@ -140,7 +129,7 @@ class NearDuplicates:
         """Returns, for each text, the indices of documents of earlier calls that agree with it in a band."""
         matches: list[set[int]] = [set() for _ in keys]
         for band, runs in enumerate(self._runs):
-            for run in map(np.asarray, runs):
+            for run in runs:
                 first = np.searchsorted(run, keys[:, band])
                 is_equal = run[np.minimum(first, len(run) - 1)] & ~_INDEX_MASK == keys[:, band]
                 for index in np.flatnonzero(is_equal & (first < len(run))).tolist():
@@ -155,11 +144,8 @@ class NearDuplicates:
             raise ConfigError("near-duplicates are supported for at most 4.3 billion documents")
         for band, runs in enumerate(self._runs) if len(keys) else ():
             runs.add(np.sort(keys[:, band] | indices))
-        self._signatures.write(low_bytes.tobytes())
-        self._signatures.flush()
-        for text in texts[: max(0, STORED_BEGINNINGS - self._kept)]:
-            self._beginnings.write(beginning(text).encode().ljust(BEGINNING_BYTES, b"\0"))
-        self._beginnings.flush()
+        self._signatures += low_bytes.tobytes()
+        self._beginnings += map(beginning, texts[: max(0, STORED_BEGINNINGS - self._kept)])
         self._kept += len(keys)
 
     def _add_example(self, earlier: NearMatch, text: str, recent: list[str]) -> None:
@@ -168,11 +154,12 @@ class NearDuplicates:
             return
         if len(self._examples) == MAX_EXAMPLES and earlier.similarity >= self._examples[-1].similarity:
             return
-        if earlier.document < self._kept:
-            offset = earlier.document * BEGINNING_BYTES
-            earlier_text = os.pread(self._beginnings.fileno(), BEGINNING_BYTES, offset).rstrip(b"\0").decode()
-        else:
-            earlier_text = beginning(recent[earlier.document - self._kept])
+        is_stored = earlier.document < self._kept
+        earlier_text = (
+            self._beginnings[earlier.document]
+            if is_stored
+            else beginning(recent[earlier.document - self._kept])
+        )
         bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), earlier_text))
         del self._examples[MAX_EXAMPLES:]
 
