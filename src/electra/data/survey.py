@@ -50,7 +50,7 @@ def survey(
 
     def counted() -> Iterator[KeptDocument]:
         nonlocal documents, characters
-        for document in keep_documents(corpus, audit, partial(progress, "reading"), work):
+        for document in keep_documents(corpus, audit, partial(progress, "reading")):
             documents, characters = documents + 1, characters + len(document.text)
             yield document
 
