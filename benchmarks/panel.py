@@ -25,13 +25,9 @@ def main(data: Path, models: list[str]) -> None:
     for model in models:
         loaded = load(model, "encoder")
         for kind, encoder in (("trained", loaded.encoder), ("random", random_network(loaded))):
-            subject = panel.Subject(
-                encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False
-            )
             for name in panel.DEFAULT_TASKS:
                 began = time.process_time()
-                score = panel.TASKS[name].score(subject)
-                assert score is not None
+                score = panel.score_frozen(encoder, loaded.tokenizer, name, data)
                 seconds = time.process_time() - began
                 print(
                     f"{Path(model).name:24} {kind:8} {name:9} {score['value']:.4f}  {seconds:4.0f} CPU s  mix"

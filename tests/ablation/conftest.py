@@ -18,6 +18,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session")
+def recipe_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("recipe") / "recipe.toml"
+    path.write_text(RECIPE)
+    return str(path)
+
+
 @pytest.fixture
 def study_file(tmp_path: Path) -> Callable[[str], Path]:
     """Write a study file; without an argument, the toy one."""
@@ -28,10 +35,3 @@ def study_file(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
-
-
-@pytest.fixture
-def recipe_file(tmp_path: Path) -> str:
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE)
-    return str(path)

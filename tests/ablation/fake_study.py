@@ -1,5 +1,4 @@
-"""A toy study, and the run folders of ours as the workers leave them, made from a formula: what results and
-page are tested on.
+"""Run folders as a study leaves them, made from a formula: what results and page are tested on.
 
 python tests/ablation/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
 """
@@ -14,9 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from electra.laboratory.ablation import results, runner
+from electra.foundation import durable
 from electra.laboratory.ablation.plan import Job, all_jobs
-from electra.laboratory.ablation.study import Study, find_study, read_study
+from electra.laboratory.ablation.results import study_results
+from electra.laboratory.ablation.runs import runs_of
+from electra.laboratory.ablation.study import ARM_KEYS, Study, find_study, read_study
 
 TASKS = {
     "pos": {"title": "Part of speech", "metric": "accuracy"},
@@ -54,40 +55,24 @@ def plan_of(study: Study, *, with_panel: bool = True) -> dict[str, Any]:
     arms = {}
     for index, (name, arm) in enumerate(study.arms.items()):
         per_step = 3e10 * (1 + index / 4)
+        objective = {"name": "rtd"} | dict(arm.sections.get("objective", {}))
         arms[name] = {
-            "recipe": {
-                "objective": {"name": "rtd"} | dict(arm.sections.get("objective", {})),
-                "model": dict(arm.sections.get("model", {})),
-            },
+            "recipe": {"objective": objective, "model": dict(arm.sections.get("model", {}))},
             "flops_per_step": per_step,
             "tokens_per_step": 4096,
             "steps": [round(share * FLOPS / per_step) for share in study.budgets],
         }
-    shown = {
-        "arms": {
-            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
-            for name, arm in study.arms.items()
-        }
-    }
-    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
-        "paper": asdict(study.paper)
-    }
-    fixed = {
-        "flops": FLOPS,
-        "data": "0" * 64,
-        "tokenizer": "1" * 64,
-        "budgets": list(study.budgets),
-        "arms": arms,
-    }
-    panel = {"folder": "", "tasks": TASKS if with_panel else {}, "identity": {}}
+    fixed = {"flops": FLOPS, "data": "0" * 64, "tokenizer": "1" * 64, "budgets": list(study.budgets)}
+    described = {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")}
+    described["arms"] = {name: {key: getattr(a, key) for key in ARM_KEYS} for name, a in study.arms.items()}
     return {
         "format": 1,
-        "study": shown,
+        "study": described | {"paper": asdict(study.paper)},
         "recipe": "budget-tiny",
         "budget": "2e14flops",
-        "fixed": fixed,
+        "fixed": fixed | {"arms": arms},
         "store": "",
-        "panel": panel,
+        "panel": {"folder": "", "tasks": TASKS if with_panel else {}, "identity": {}},
     }
 
 
@@ -105,26 +90,16 @@ def write_run(folder: Path, plan: dict[str, Any], job: Job) -> None:
     value, rows = value_of(plan, job), []
     for tenth in range(11):
         step = steps * tenth // 10
-        metrics: dict[str, float | None] = {
+        metrics = {
             "generator_loss": 9 - 4 * math.sqrt(tenth / 10) - value,
             "generator_accuracy": 0.03 * tenth,
         }
         if job.arm != "mlm":
-            metrics |= {
-                "auc": 0.5 + 0.03 * tenth * value,
-                "average_precision": 0.1 + 0.03 * tenth,
-                "gain": 0.006 * tenth,
-            }
+            metrics["auc"], metrics["gain"] = 0.5 + 0.03 * tenth * value, 0.006 * tenth
+            metrics["average_precision"] = 0.1 + 0.03 * tenth
         rows.append({"kind": "train", "step": step, "tokens_per_s": 9000.0})
-        rows.append(
-            {
-                "kind": "eval",
-                "step": step,
-                "flops": step * arm["flops_per_step"],
-                "seconds": step / 3,
-                "metrics": metrics,
-            }
-        )
+        evaluated = {"flops": step * arm["flops_per_step"], "seconds": step / 3, "metrics": metrics}
+        rows.append({"kind": "eval", "step": step, **evaluated})
     if job.arm == "two-stage-fresh":
         rows.append({"kind": "event", "step": steps, "event": "collapse"})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -132,14 +107,18 @@ def write_run(folder: Path, plan: dict[str, Any], job: Job) -> None:
     (folder / "score.json").write_text(json.dumps({"panel": plan["panel"]["identity"], "scores": scores}))
 
 
+def named_plan(name: str, *, with_panel: bool = True) -> dict[str, Any]:
+    return plan_of(read_study(find_study(name)), with_panel=with_panel)
+
+
 def make(out: Path, name: str, seeds: int = 3, *, with_panel: bool = True) -> dict[str, Any]:
     """The results of a whole study, written to `out`."""
-    plan = plan_of(read_study(find_study(name)), with_panel=with_panel)
+    plan = named_plan(name, with_panel=with_panel)
     jobs = all_jobs(plan, range(1, seeds + 1))
     for job in jobs:
         write_run(job.folder(out), plan, job)
-    record = results.study_results(plan, [runner.job_status(out, job, plan) for job in jobs])
-    results.write(out, record)
+    record = study_results(plan, runs_of(out, plan, jobs))
+    durable.commit_json(out / "results.json", record)
     return record
 
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from electra.artifacts import digests
@@ -445,26 +444,6 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     probe = errors.Probe(errors.Config(resamples=5, surprisal=False))
     report = small.render(probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None))
     assert {row[0] for row in report.tables[1].rows} <= {"R:SPELL", "M:DET"}
-
-
-def test_a_fine_tuned_detector_is_compared(
-    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "ged" / "model").mkdir(parents=True)
-    (tmp_path / "ged" / "model" / "model.safetensors").write_bytes(b"weights")
-    known = lambda source, given: [np.array([float(word == "wrong") for word in words]) for words in given]  # noqa: E731
-    monkeypatch.setattr(errors, "detector_values", known)
-    probe = errors.Probe(errors.Config(resamples=5, surprisal=False, detector=str(tmp_path / "ged")))
-    data = probe.find([folders / "data"])
-    assert data["detector"] == [
-        tmp_path / "ged" / "model" / "model.safetensors"
-    ]  # so that the record names it by its digest
-    report = small.render(probe.run([small.model(tmp_path, "m", extra="wrong")], data, lambda *_: None))
-    found = {row[0]: row[4].value for row in report.tables[0].rows}
-    assert (
-        found["fine-tuned detector"] == 1.0 > found["discriminator of m"]
-        and "surprisal, generator of m" not in found
-    )
 
 
 def test_options_of_the_chosen_probes_are_listed(

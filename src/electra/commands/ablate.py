@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -11,29 +12,29 @@ from typing_extensions import override
 
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
-from electra.commands.framework.display import Display, Terminal, display_for
-from electra.commands.parts.copies import Copies, print_missing
-from electra.commands.parts.shared import Workers
+from electra.commands.framework.display import Display, display_for
+from electra.commands.parts.shared import OnEngine, Workers
 from electra.commands.parts.train import Inputs, open_store
 from electra.commands.results.run import Study
-from electra.foundation import machine
+from electra.foundation import durable, machine
 from electra.foundation.config import check_at_least, check_at_most
-from electra.foundation.errors import ConfigError, nearest
-from electra.foundation.leases import Leases
+from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.options import as_names, as_strings, checked_path, optional_name
-from electra.foundation.progress import duration
+from electra.foundation.progress import duration, quiet
 from electra.foundation.signals import StopRequest
+from electra.foundation.work import run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
     from electra.data.store import TokenStore
-    from electra.laboratory.ablation.runner import JobStatus
-    from electra.laboratory.ablation.study import Study as Plan
+    from electra.laboratory.ablation.runs import StudyRun
+
+PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes are
 
 
 @dataclass(frozen=True)
 class Ablate(
-    Copies,
+    OnEngine,
     Workers,
     Command[Study],
     group="Measure",
@@ -114,8 +115,6 @@ class Ablate(
     @override
     def run(self) -> Study:
         with display_for(self.progress) as display:
-            with StopRequest() as stop:
-                self.run_copies(self.folder, display.say, stop, self._remaining)
             _run_study(self, display)
         return Study(self.folder)
 
@@ -125,23 +124,8 @@ class Ablate(
         with display_for(self.progress) as display:
             _run_study(self, display, dry_run=True)
 
-    def _remaining(self) -> list[str]:
-        """Returns the requested runs that are not done, with the process that works on each, if any."""
-        from electra.laboratory.ablation import plan, runner
-
-        folder = StudyFolder(self.folder)
-        if not folder.exists():
-            return [f"the study {self.study}: not started"]
-        planned, leases = plan.read_plan(self.folder), Leases(folder.leases)
-        arms, seeds = self.arms or planned["fixed"]["arms"], range(self.seed, self.seed + self.seeds)
-        jobs = [job for job in plan.all_jobs(planned, seeds) if job.arm in arms]
-        statuses = [runner.job_status(self.folder, job, planned) for job in jobs]
-        return [leases.label(str(status.job)) for status in statuses if status.state != "done"]
-
     @override
     def main(self) -> int:
-        if self.missing:
-            return print_missing(self._remaining())
         return 1 if self.run().failed else 0
 
 
@@ -149,118 +133,101 @@ ablate = function(Ablate)
 
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Trains the requested runs in the study's folder, which it locks. `dry_run` only prints the cost."""
-    from electra.laboratory.ablation.plan import read_plan
-    from electra.laboratory.ablation.study import find_study, read_study
+    """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
+    from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
+    from electra.laboratory.ablation.runs import runs_of
+    from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
 
     check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
     check_at_most(request, {"threads": machine.MAX_THREADS})
-    if request.store is not None and as_names(request.corpus, "corpus"):
+    corpus, store_name = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
+    if store_name is not None and corpus:
         raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
-    study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)
+    study, out = read_study(find_study(request.study)), request.folder
     for name in request.arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
+    folder = StudyFolder(out)
     if folder.exists():
-        read_plan(request.folder)  # rejects a folder that is not a study's before anything is written there
+        read_plan(out)  # rejects a folder that is not a study's before anything is written there
+    recipe, threads = optional_name(request.recipe, "recipe") or study.recipe, request.threads_each
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
-        store = _open_store(request, study, display)
+        baseline = arm_recipe(study, study.arms[study.baseline], recipe)
+        inputs = Inputs(out=str(out), corpus=corpus, store=store_name, workers=request.workers)
+        store = open_store(inputs, baseline, display)
         with StopRequest() as session.stopping:
-            planned, statuses, jobs = _plan(request, study, store)
+            options = {"recipe": recipe, "budget_text": request.budget, "threads": threads}
+            plan = make_plan(study, store, out, **options, panel=_panel(request))  # type: ignore[arg-type]
+            seeds = range(request.seed, request.seed + request.seeds)
+            jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(out, plan)}))
+            runs, arms = runs_of(out, plan, jobs, threads), request.arms or study.arms
+            chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in arms]
             if dry_run:
-                for line in (*_opening(planned, jobs, request), *_hours(planned, jobs, store, request)):
+                for line in [*_opening(plan, chosen, request), *_hours(plan, chosen, store, request)]:
                     display.say(line)
                 return
-            store.tokenizer.save(folder.tokenizer)  # the workers read it there
-            session.begin(planned, differences=(), rewrite=True)
+            store.tokenizer.save(folder.tokenizer)  # the runs read it there
+            session.begin(plan, differences=(), rewrite=True)
+            for line in _opening(plan, chosen, request):
+                session.say(line)
             session.share()
-            _train(request, planned, statuses, jobs, session=session, display=display)
-
-
-def _open_store(request: Ablate, study: Plan, display: Display) -> TokenStore:
-    from electra.laboratory.ablation.study import arm_recipe
-
-    recipe = optional_name(request.recipe, "recipe") or study.recipe
-    baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-    corpus, store = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
-    inputs = Inputs(out=str(request.folder), corpus=corpus, store=store, workers=request.workers)
-    return open_store(inputs, baseline, display)
-
-
-def _plan(
-    request: Ablate, study: Plan, store: TokenStore
-) -> tuple[dict[str, Any], list[JobStatus], list[JobStatus]]:
-    """Returns the plan, the state of all runs of the study, and the state of those to train now."""
-    from electra.laboratory.ablation import plan, runner
-
-    planned = plan.make_plan(
-        study,
-        store,
-        request.folder,
-        recipe=optional_name(request.recipe, "recipe") or study.recipe,
-        budget_text=request.budget,
-        threads=request.threads_each,
-        panel=_panel(request),
-    )
-    seeds = range(request.seed, request.seed + request.seeds)
-    all_seeds = sorted({*seeds, *plan.seeds_begun(request.folder, planned)})
-    statuses = [runner.job_status(request.folder, job, planned) for job in plan.all_jobs(planned, all_seeds)]
-    arms = request.arms or study.arms
-    return planned, statuses, [each for each in statuses if each.job.seed in seeds and each.job.arm in arms]
+            _train(request, plan, runs, chosen, session=session, display=display)
 
 
 def _train(
     request: Ablate,
-    planned: Mapping[str, Any],
-    statuses: Sequence[JobStatus],
-    jobs: Sequence[JobStatus],
+    plan: Mapping[str, Any],
+    runs: Sequence[StudyRun],
+    chosen: Sequence[StudyRun],
     *,
     session: Session,
     display: Display,
 ) -> None:
-    """Trains and evaluates `jobs`, and rewrites the results whenever a run has ended."""
-    from electra.laboratory.ablation import results, runner
-    from electra.laboratory.ablation.overview import Overview
+    """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
+    from electra.laboratory.ablation.results import study_results, summary_lines
     from electra.pages.study import write_page
 
-    folder, identity = StudyFolder(request.folder), planned["panel"]["identity"]
-    leases = Leases(folder.leases)
+    folder, failures, looked = StudyFolder(request.folder), dict[str, ElectraError](), [time.monotonic()]
+    num_ended, total = [sum(run.is_finished() for run in chosen)], max(1, sum(run.steps for run in chosen))
 
     def record() -> dict[str, Any]:
-        for status in statuses:  # other processes may have done more
-            if status.state == "waiting" and runner.is_scored(status.folder, identity):
-                status.state = "done"
         with session.exclusive():
-            contents = results.study_results(planned, statuses)
-            results.write(request.folder, contents)
+            contents = study_results(plan, runs, failures)
+            durable.commit_json(folder.results, contents)
         return contents
 
-    is_live = isinstance(display, Terminal) and display.console.is_terminal
-    overview = Overview(jobs, session.say, display.progress, live=is_live)
-    for line in _opening(planned, jobs, request):
-        session.say(line)
-
-    def finished(job: JobStatus) -> None:
-        overview.report_end(job)
+    def ended(run: Any, error: ElectraError | None) -> None:
+        num_ended[0] += 1
+        failures.update({run.name: error} if error else {})
+        how = f"failed: {error}" if error else "done"
+        session.say(f"{run.name} {how}  ({num_ended[0]} of {len(chosen)} runs)")
         record()
 
-    execution = runner.Execution(
-        request.folder.resolve(), request.jobs, request.threads_each, leases, identity
-    )
-    runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
-    final_results = record()
-    for line in results.summary_lines(final_results):
+    def refresh() -> None:
+        if time.monotonic() - looked[0] > PROGRESS_SECONDS:
+            looked[0] = time.monotonic()
+            share = sum(run.step for run in chosen) / total
+            display.progress(f"{num_ended[0]} of {len(chosen)} runs", share)
+
+    is_here = request.jobs == 1 and request.engine == "local"  # otherwise lines come when a run has ended
+    how: dict[str, Any] = {"workers": request.jobs, "engine": request.engine, "threads": request.threads_each}
+    how |= {"say": display.progress if is_here else quiet, "stop": session.stopping}
+    how |= {"ended": ended, "refresh": refresh}
+    stopped = False
+    try:
+        run_pieces(chosen, **how)
+    except Interrupted:
+        stopped = True
+    results = record()
+    for line in summary_lines(results):
         session.say(line)
     with session.exclusive():
-        page = write_page(request.folder)
-    session.say(f"page: {page}")
-    if session.stopping() and any(job.state != "done" for job in jobs):
+        session.say(f"page: {write_page(request.folder)}")
+    if stopped:
         session.interrupt()
     with session.exclusive():
         folder.record_digests()
-        if not final_results["failed"] and final_results["complete"]:
-            leases.clear()
-    for failure in final_results["failed"]:
+    for failure in results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
@@ -270,22 +237,21 @@ def _panel(request: Ablate) -> dict[str, Any]:
 
     folder = StudyFolder(request.folder)
     recorded = plan.read_plan(request.folder)["panel"] if folder.exists() else {"tasks": {}}
-    requested_tasks = as_strings(request.eval_task, "eval_task")
+    requested = as_strings(request.eval_task, "eval_task")
     data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
-    if data is None and requested_tasks:
+    if data is None and requested:
         raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
-    return panel.panel_record(data, requested_tasks or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
+    return panel.panel_record(data, requested or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
 
 
-def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Ablate) -> list[str]:
+def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate) -> list[str]:
     """Returns lines on the size of the study and of each arm."""
-    num_done = sum(job.state == "done" for job in jobs)
-    arms, threads = planned["fixed"]["arms"], request.threads_each
+    arms, num_done = plan["fixed"]["arms"], sum(run.is_finished() for run in runs)
     lines = [
-        f"{len(arms)} arms of {planned['fixed']['flops']:.3g} FLOPs; {len(jobs)} runs, {num_done} already"
-        f" done; {request.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+        f"{len(arms)} arms of {plan['fixed']['flops']:.3g} FLOPs; {len(runs)} runs, {num_done} already done;"
+        f" {request.jobs} at a time, threads each: {request.threads_each}"
     ]
     for name, arm in arms.items():
         steps = arm["steps"][-1]
@@ -295,29 +261,25 @@ def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Abl
 
 
 def _hours(
-    planned: Mapping[str, Any], jobs: Sequence[JobStatus], store: TokenStore, request: Ablate
+    plan: Mapping[str, Any], runs: Sequence[StudyRun], store: TokenStore, request: Ablate
 ) -> list[str]:
     """Returns lines on the time left, estimated by training each arm for a few seconds."""
-    from electra.laboratory.ablation.plan import Job, job_recipe
+    from electra.laboratory.ablation.plan import job_recipe
     from electra.training.distributed import World
     from electra.training.estimate import measure
     from electra.training.run import build_run
 
-    share, total_seconds, lines = planned["fixed"]["budgets"][-1], 0.0, []
-    for arm in dict.fromkeys(job.job.arm for job in jobs):
-        recipe = job_recipe(planned, Job(arm, share, 1), request.threads_each)
+    total_seconds, lines = 0.0, ["time at the speed measured now:"]
+    for arm, job in {run.job.arm: run.job for run in runs}.items():
+        recipe = job_recipe(plan, job, request.threads_each)
         seconds = measure(build_run(recipe, Path("."), store, World())).seconds
-        steps = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
-        time_left = duration(seconds * steps)
-        lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {time_left}")
+        steps = sum(run.steps - run.step for run in runs if run.job.arm == arm)
+        left = duration(seconds * steps)
+        lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {left}")
         total_seconds += seconds * steps
-    parallel = (
-        f", {duration(total_seconds / request.jobs)} with {request.jobs} at a time"
-        if request.jobs > 1
-        else ""
+    at_once = duration(total_seconds / request.jobs)
+    parallel = f", {at_once} with {request.jobs} at a time" if request.jobs > 1 else ""
+    whole = (
+        f"  {duration(total_seconds)} one after the other{parallel}, plus evaluations; nothing was trained"
     )
-    return [
-        "time at the speed measured now:",
-        *lines,
-        f"  {duration(total_seconds)} one after the other{parallel}, plus evaluations; nothing was trained",
-    ]
+    return [*lines, whole]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typing_extensions import override
 
@@ -20,7 +20,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
-from electra.commands.parts.copies import Copies, print_missing
+from electra.commands.parts.shared import OnEngine
 from electra.commands.results.folders import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
@@ -28,11 +28,6 @@ from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import as_names, as_strings, checked_path
 from electra.foundation.signals import StopRequest
-
-if TYPE_CHECKING:
-    from electra.laboratory.evaluation.running import Options
-    from electra.laboratory.evaluation.suite import Suite
-    from electra.laboratory.evaluation.table import ModelEntry
 
 FINETUNE = "finetune"
 
@@ -57,7 +52,7 @@ class SuiteBaselines(Baselines):
 
 @dataclass(frozen=True)
 class Evaluate(
-    Copies,
+    OnEngine,
     SuiteBaselines,
     OnDevice,
     Command[Evaluation],
@@ -79,7 +74,7 @@ class Evaluate(
     """
     _: KW_ONLY
     suite: str = "glue"
-    """The suite: glue, superglue-mini, tagging, squad, sentences, babylm, all; or your own TOML file."""
+    """The suite: glue, superglue-mini, tagging, squad, sentences or babylm; or your own TOML file."""
     data: RepeatedSources
     """A folder with a subfolder of data for each task, named after it; may be repeated."""
     out: Source
@@ -98,25 +93,34 @@ class Evaluate(
 
     @override
     def run(self) -> Evaluation:
-        from electra.laboratory.evaluation.running import evaluate as run_suite
+        from electra.laboratory.evaluation.suite import load_suite
+        from electra.laboratory.evaluation.tasks import Options, model_entries
+        from electra.laboratory.evaluation.tasks import evaluate as run_suite
         from electra.pages.suite import write_page
 
-        work = self._work()
-        folder = work.folder
+        folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
+        roots = [Path(root) for root in as_names(self.data, "data")]
+        if not models:
+            raise ConfigError("no model was passed", key="models", fix="Pass a run folder or a hub name")
+        if not roots:
+            fix = "Pass the folder with the tasks' folders"
+            raise ConfigError("no data were passed", key="data", fix=fix)
+        suite = load_suite(self.suite)
+        settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
+        probes = as_strings(self.probe_option, "probe_option")
+        options = Options(self.seeds, self.device, self.jobs, self.engine, settings, probes)
+        check_at_least(options, {"seeds": 1, "jobs": 1})
+        entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
         with display_for(self.progress) as display, StopRequest() as stop:
-            self.run_copies(folder, display.say, stop, lambda: remaining_of(work))
-            record = run_suite(
-                work.suite,
-                work.models,
-                work.roots,
-                folder,
-                options=work.options,
-                say=display.say,
-                stop=stop,
-            )
+            stopped = False
+            try:
+                run_suite(suite, entries, roots, folder, options=options, say=display.say, stop=stop)
+            except Interrupted:
+                stopped = True
             with EvaluationFolder(folder).locked():
                 page = write_page(folder)  # with what is done so far, if it was stopped
-            if record is None:
+            if stopped:
+                display.say("stopped; rerun the command to resume")
                 raise Interrupted(str(folder), stop.exit_code or 130)
             display.say(f"table: {EvaluationFolder(folder).table}")
             display.say(f"page: {page}")
@@ -127,47 +131,7 @@ class Evaluate(
 
     @override
     def main(self) -> int:
-        if self.missing:
-            return print_missing(remaining_of(self._work()))
         return 1 if self.run().failures else 0
-
-    def _work(self) -> _Work:
-        from electra.laboratory.evaluation.running import Options, model_entries
-        from electra.laboratory.evaluation.suite import load_suite
-
-        folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
-        roots = [Path(root) for root in as_names(self.data, "data")]
-        if not models:
-            raise ConfigError("no model was passed", key="models", fix="Pass a run folder or a hub name")
-        if not roots:
-            raise ConfigError(
-                "no data were passed", key="data", fix="Pass the folder with the tasks' folders"
-            )
-        suite = load_suite(self.suite)
-        settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        probes = as_strings(self.probe_option, "probe_option")
-        options = Options(self.seeds, self.device, self.jobs, settings, probes)
-        check_at_least(options, {"seeds": 1, "jobs": 1})
-        entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
-        return _Work(suite, entries, roots, folder, options)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Everything that an evaluation needs."""
-
-    suite: Suite
-    models: Sequence[ModelEntry]
-    roots: Sequence[Path]
-    folder: Path
-    options: Options
-
-
-def remaining_of(work: _Work) -> list[str]:
-    """Returns the tasks and probes that are not done, each with the process that is working on it, if any."""
-    from electra.laboratory.evaluation.running import remaining_work
-
-    return remaining_work(work.suite, work.models, work.roots, work.folder, work.options)
 
 
 evaluate = function(Evaluate)

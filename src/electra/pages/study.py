@@ -143,7 +143,7 @@ class StudyPage:
             notes.append(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']}")
         if any(row["paper"] is not None for row in rows):
             columns["Paper (another scale)"] = ("paper", ".1f")
-            notes[-1] += " Compare the order and the differences, never the values."
+            notes.append("Of the paper's numbers compare the order and the differences, never the values.")
         detectable = self.budgets[-1]["reliability"].get(self.primary, {}).get("detectable")
         if detectable is not None:
             notes.append(

@@ -55,7 +55,7 @@ def test_options_reach_the_probes_that_have_them() -> None:
     assert analysis.options_for(["generators"], ["kinds=swaps,pairs"]) == {
         "generators": {"kinds": ["swaps", "pairs"]}
     }
-    assert analysis.options_for(["errors"], ["detector=5"]) == {"errors": {"detector": "5"}}
+    assert analysis.options_for(["reranking"], ["total=5"]) == {"reranking": {"total": "5"}}
     assert analysis.create("generators", {"kinds": ["swaps"]}).config.kinds == ("swaps",)
 
 

@@ -13,19 +13,17 @@ import torch
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store_builder import build_store
 from electra.exchange.load import Loaded
-from electra.foundation.errors import DataError, ModelError
+from electra.foundation.errors import DataError
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.tagger import detector_values
 from electra.laboratory.analysis.scoring.words import (
-    first_token_values,
     highest_token_values,
     suspicion,
     word_ids,
     word_values,
 )
 from electra.laboratory.analysis.texts import corruption, held_out, learners
-from electra.testing import small, toy
+from electra.testing import small
 
 
 def rows_of(count: int = 6) -> list[token_rows.Ints]:
@@ -182,9 +180,7 @@ def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
     assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
     values = np.array([1.0, 5, 2, 3, 4, 0, 9])
     assert highest_token_values(values, owner, 4).tolist() == [1, 5, 4, 9]
-    assert first_token_values(values, owner, 4).tolist() == [1, 5, 3, 0]
-    for reduce in (highest_token_values, first_token_values):
-        assert np.isnan(reduce(values[:5], owner[:5], 4)[3])  # a word without tokens
+    assert np.isnan(highest_token_values(values[:5], owner[:5], 4)[3])  # a word without tokens
 
 
 def test_word_values_are_log_odds_of_the_discriminator(tmp_path: Path) -> None:
@@ -245,50 +241,3 @@ def test_learner_files_escape_quotation_marks(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         learners.read_learners(tmp_path / "dev.tsv")
     assert "dev.tsv:1" in str(caught.value)
-
-
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_fine_tuned_detector_equals_transformers(tmp_path: Path, architecture: str) -> None:
-    transformers = pytest.importorskip("transformers")
-    words = small.tokenizer(tmp_path)
-    words.save(tmp_path / "tagger")
-    kind = {"electra": "Electra", "modern": "ModernBert"}[architecture]
-    shape = {
-        "vocab_size": words.vocab_size,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-    }
-    shape |= {
-        "max_position_embeddings": 32,
-        "id2label": {0: "c", 1: "i"},
-        "pad_token_id": 0,
-        "cls_token_id": 2,
-        "sep_token_id": 3,
-    }
-    modern = {"bos_token_id": 2, "eos_token_id": 3, "layer_types": ["full_attention"] * 2}
-    shape |= {"embedding_size": 16} if architecture == "electra" else modern
-    torch.manual_seed(1)
-    theirs = getattr(transformers, f"{kind}ForTokenClassification")(
-        getattr(transformers, f"{kind}Config")(**shape)
-    ).eval()
-    theirs.save_pretrained(tmp_path / "tagger")
-    values = detector_values(str(tmp_path / "tagger"), [["the", "unhappy", "cat"]])[0]
-    with torch.no_grad():
-        logits = theirs(input_ids=torch.tensor([words.encode("the unhappy cat").ids])).logits[0]
-    margin = (logits[:, 1] - logits[:, 0]).numpy()
-    assert values == pytest.approx(margin[[1, 2, 4]], abs=1e-4)  # each word's first token
-    with pytest.raises(ModelError):
-        detector_values(str(small_discriminator(tmp_path)), [["the"]])
-
-
-def small_discriminator(folder: Path) -> Path:
-    from electra.exchange.card import Card
-    from electra.exchange.huggingface import export_network
-    from electra.model.pair import build_pair
-
-    words = small.tokenizer(folder)
-    pair = build_pair(toy.config(vocab_size=words.vocab_size))
-    export_network(folder / "d", pair.main, words, Card("d", "discriminator"))
-    return folder / "d"

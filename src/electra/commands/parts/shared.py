@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from electra.commands.framework.command import OnCommandLine, Source
 from electra.foundation.machine import OnDevice
+from electra.foundation.work import Engine
 
 Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
@@ -48,6 +49,18 @@ class Processes:
     processes: int = 1
     """Processes on this machine that share each batch, one per GPU. On a CPU, threads serve the same purpose.
     Across machines, use torchrun.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnEngine:
+    """The option that says which machines share the work."""
+
+    HEADING: ClassVar[str] = "Several machines"
+
+    engine: Engine = "local"
+    """Which machines do the work: local (this one), or ray (the cluster at RAY_ADDRESS, whose machines share
+    OUT). Without Ray, run the same command on each machine: each does what no other is doing.
     """
 
 

@@ -9,9 +9,7 @@ sentences are a fixed sample, the same for every arm and seed. All scores are be
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,9 @@ from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation.config import build
-from electra.foundation.errors import ConfigError, DataError, Interrupted, nearest
+from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.progress import Say
+from electra.foundation.signals import Stop
 from electra.laboratory.analysis.measures.linear import classify
 from electra.laboratory.analysis.representations.encoders import rows_of_words
 from electra.laboratory.evaluation.data import TaskFiles, find_data
@@ -36,88 +35,57 @@ from electra.model.encoder import Encoder
 from electra.model.hidden import word_vectors
 
 VERSION = 2  # increase it when a change alters the score of any task
-DEFAULT_TASKS = ("pos", "chunking")
-FROZEN_TASKS = DEFAULT_TASKS
+DEFAULT_TASKS = FROZEN_TASKS = ("pos", "chunking")
 SENTENCE_LIMITS = (2000, 1000)  # training and dev sentences for probes of the frozen encoder
 PENALTY = 1e-4  # weight of the squared weights in the probe's loss
-LINE_SECONDS = 20.0  # minimum time between two progress lines of a fine-tuning run
-
-Stop = Callable[[], bool]
+TASKS = {entry.name: entry for entry in read_suite(Path(__file__).with_suffix(".toml")).task}
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A trained arm to be scored."""
+def find_files(entry: TaskEntry, data: Path) -> TaskFiles:
+    """Returns a task's files below the folder `data`.
 
-    encoder: Encoder
-    tokenizer: Tokenizer
-    run_folder: Path
-    """The run's folder, with the exported model."""
-    data: Path
-    """The folder with the panel's data."""
-    seed: int
-    """Seed of the fine-tuning; probes of the frozen encoder do not depend on it."""
-    say: Say
-    stop: Stop
+    Raises:
+        DataError: The training file or the dev file is missing.
+    """
+    files = find_data(entry, load_task(entry.task), [data]) if data.is_dir() else None
+    if files is None or files.dev is None:
+        split = "train" if files is None or files.trained_on_dev else "dev"
+        fix = f"Put a {split} file there, or choose other tasks with `eval_task`"
+        raise DataError(f"no {split} file for the panel", where=data / entry.folders[0], fix=fix)
+    return files
 
 
-@dataclass(frozen=True)
-class PanelTask:
-    """One task of the panel."""
+def score_frozen(encoder: Encoder, tokenizer: Tokenizer, name: str, data: Path) -> dict[str, Any]:
+    """Returns the accuracy ("value") of a linear model on the frozen encoder's states, and its mix of layers.
 
-    entry: TaskEntry
+    Raises:
+        DataError: The training file or the dev file is missing.
+    """
+    files, task, splits = find_files(TASKS[name], data), load_task(TASKS[name].task), []
+    for path, limit in zip((files.train, files.dev), SENTENCE_LIMITS, strict=True):
+        assert path is not None
+        examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
+        splits.append(states_and_tags(encoder, tokenizer, examples))
+    (train, labels), (dev, gold) = splits
+    predicted, mix = classify(train, labels, dev, PENALTY)
+    accuracy = float(np.mean(predicted == np.array(gold)))
+    return {"value": accuracy, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
-    def find_files(self, data: Path) -> TaskFiles:
-        """Returns the task's files below the folder `data`.
 
-        Raises:
-            DataError: The training file or the dev file is missing.
-        """
-        files = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
-        if files is None or files.dev is None:
-            missing_split = "train" if files is None or files.trained_on_dev else "dev"
-            fix = f"Put a {missing_split} file there, or choose other tasks with `eval_task`"
-            where = data / self.entry.folders[0]
-            raise DataError(f"no {missing_split} file for the panel", where=where, fix=fix)
-        return files
+def score_finetuned(run: Path, name: str, data: Path, seed: int, *, say: Say, stop: Stop) -> dict[str, Any]:
+    """Returns the dev score ("value") after fine-tuning the run's exported model.
 
-    def score(self, subject: Subject) -> dict[str, Any] | None:
-        """Scores an encoder.
-
-        Returns:
-            The score as "value" and, for a frozen encoder, the weight of each layer as "mix"; None if a stop
-            was requested.
-
-        Raises:
-            DataError: The training file or the dev file is missing.
-        """
-        scorer = self.score_frozen if self.entry.name in FROZEN_TASKS else self.score_finetuned
-        return scorer(subject, self.find_files(subject.data))
-
-    def score_frozen(self, subject: Subject, files: TaskFiles) -> dict[str, Any]:
-        """Returns the accuracy of a linear model on the frozen encoder's states, and its mix of layers."""
-        task, splits = load_task(self.entry.task), []
-        for path, limit in zip((files.train[0], files.dev), SENTENCE_LIMITS, strict=True):
-            assert path is not None
-            examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
-            splits.append(states_and_tags(subject.encoder, subject.tokenizer, examples))
-        (train, labels), (dev, gold) = splits
-        predicted, mix = classify(train, labels, dev, PENALTY)
-        accuracy = float(np.mean(predicted == np.array(gold)))
-        return {"value": accuracy, "mix": [round(weight, 4) for weight in mix.tolist()]}
-
-    def score_finetuned(self, subject: Subject, files: TaskFiles) -> dict[str, Any] | None:
-        """Returns the dev score after fine-tuning the run's exported model; None if a stop was requested."""
-        out = subject.run_folder / "panel" / self.entry.name
-        fixed = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
-        fixed["baselines"] = False  # a study reports the score alone
-        settings = build(Settings, {**self.entry.settings, **fixed, "out": out}, where=self.entry.name)
-        try:
-            results = finetune(str(subject.run_folder), settings, _throttled(subject.say), subject.stop)
-        except Interrupted:
-            return None
-        # A score may be undefined if all predictions are the same; such an encoder scores 0.
-        return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
+    Raises:
+        DataError: The training file or the dev file is missing.
+        Interrupted: A stop was requested.
+    """
+    entry, files = TASKS[name], find_files(TASKS[name], data)
+    fixed = {"task": entry.task, "data": files.train, "dev": files.dev, "seed": seed}
+    fixed |= {"out": run / "panel" / name, "baselines": False}
+    settings = build(Settings, {**entry.settings, **fixed}, where=name)
+    results = finetune(str(run), settings, say, stop)
+    # A score may be undefined if all predictions are the same; such an encoder scores 0.
+    return {"value": results[f"eval_{entry.metrics[0]}"] or 0.0}
 
 
 def states_and_tags(
@@ -131,26 +99,8 @@ def states_and_tags(
     rows = rows_of_words(tokenizer, [example.texts for example in examples], encoder.config.max_positions)
     states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
     encoder.train(training)
-    tags = [tag for example in examples for tag in example.gold]
-    tags = [tag for tag, is_known in zip(tags, has_token, strict=True) if is_known]
-    return torch.from_numpy(states[:, has_token]), tags
-
-
-def _throttled(say: Say) -> Say:
-    """Returns a `say` that passes on at most one line every `LINE_SECONDS`."""
-    last_time = [0.0]
-
-    def say_throttled(line: str) -> None:
-        if time.monotonic() - last_time[0] > LINE_SECONDS:
-            last_time[0] = time.monotonic()
-            say(line)
-
-    return say_throttled
-
-
-TASKS: Mapping[str, PanelTask] = {
-    entry.name: PanelTask(entry) for entry in read_suite(Path(__file__).with_suffix(".toml")).task
-}
+    tags = np.array([tag for example in examples for tag in example.gold], object)[has_token]
+    return torch.from_numpy(states[:, has_token]), tags.tolist()
 
 
 def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
@@ -166,18 +116,14 @@ def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
         ConfigError: A task is unknown.
         DataError: A task's files are missing.
     """
-    unknown = next((name for name in names if name not in TASKS), None)
-    if unknown is not None:
-        raise ConfigError(f"no task named {unknown!r}", key="eval_task", fix=nearest(unknown, list(TASKS)))
-    tasks = {name: TASKS[name] for name in names} if data is not None else {}
-    entries = {name: task.entry for name, task in tasks.items()}
+    for name in names:
+        if name not in TASKS:
+            raise ConfigError(f"no task named {name!r}", key="eval_task", fix=nearest(name, list(TASKS)))
+    if data is None:
+        return {"folder": "", "tasks": {}, "identity": {}}
+    entries = [TASKS[name] for name in names]
     return {
-        "folder": str(data.resolve()) if data is not None else "",
-        "tasks": {
-            name: {"title": entry.title, "metric": entry.metrics[0]} for name, entry in entries.items()
-        },
-        "identity": {
-            name: {"version": VERSION, **task.find_files(data or Path()).digests()}
-            for name, task in tasks.items()
-        },
+        "folder": str(data.resolve()),
+        "tasks": {entry.name: {"title": entry.title, "metric": entry.metrics[0]} for entry in entries},
+        "identity": {e.name: {"version": VERSION, **find_files(e, data).digests()} for e in entries},
     }

@@ -26,7 +26,7 @@ from electra.foundation import durable
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
-from electra.laboratory.ablation.study import Arm, Study, arm_recipe
+from electra.laboratory.ablation.study import ARM_KEYS, Arm, Study, arm_recipe
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.estimate import measure
@@ -111,17 +111,13 @@ def make_plan(
             for name, arm in arms.items()
         },
     }
-    description: dict[str, Any] = {
-        "arms": {
-            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
-            for name, arm in study.arms.items()
-        },
-        **{key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")},
-        "paper": asdict(study.paper),
-    }
     contents = {
         "format": FORMAT,
-        "study": description,
+        "study": {
+            "arms": {name: {key: getattr(arm, key) for key in ARM_KEYS} for name, arm in study.arms.items()},
+            **{key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")},
+            "paper": asdict(study.paper),
+        },
         "recipe": recipe,
         "budget": budget_text,
         "fixed": fixed,
@@ -147,13 +143,13 @@ def _recipe_budget(recipe: str) -> str:
 def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
     """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update."""
     try:
-        recipe_of_arm = arm_recipe(study, arm, recipe)
-        training = replace(recipe_of_arm.training, threads=threads)
-        run = build_run(replace(recipe_of_arm, training=training), Path("."), store, World())
+        planned = arm_recipe(study, arm, recipe)
+        training = replace(planned.training, threads=threads)
+        run = build_run(replace(planned, training=training), Path("."), store, World())
     except ElectraError as error:
         error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
         raise
-    return PlannedArm(recipe_of_arm, run.flops_per_step, run.tokens_per_step)
+    return PlannedArm(planned, run.flops_per_step, run.tokens_per_step)
 
 
 def budget_in_flops(
@@ -206,10 +202,10 @@ def read_plan(out: Path) -> dict[str, Any]:
     """
     fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
-    missing_keys = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
-    if missing_keys:
-        problem = f"the record of a study has no {missing_keys[0]!r}"
-        raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
+    for key in ("study", "budget", "fixed", "panel", "store"):
+        if key not in plan:
+            problem = f"the record of a study has no {key!r}"
+            raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
     return plan
 
 
@@ -219,11 +215,9 @@ def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out:
     Raises:
         RunFolderError: Anything else that determines a number differs; the message names the keys.
     """
-    recorded_fixed, new_fixed = (
-        {**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan)
-    )
-    new_arms = {f"arms.{name}" for name in new_fixed["arms"] if name not in recorded_fixed["arms"]}
-    differing = [entry for entry in differences(recorded_fixed, new_fixed) if entry[0] not in new_arms]
+    old, new = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
+    new_arms = {f"arms.{name}" for name in new["arms"] if name not in old["arms"]}
+    differing = [entry for entry in differences(old, new) if entry[0] not in new_arms]
     raise_if_changed(out, "study", differing, limit=4)
 
 
@@ -243,18 +237,20 @@ def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
     """Returns the seeds with a run in the study's folder, finished or not."""
     study, fixed = StudyFolder(out), plan["fixed"]
-    return {
-        seed for arm in fixed["arms"] for share in (1, *fixed["budgets"]) for seed in study.seeds(arm, share)
-    }
+    places = [(arm, share) for arm in fixed["arms"] for share in (1, *fixed["budgets"])]
+    return {seed for arm, share in places for seed in study.seeds(arm, share)}
+
+
+def steps_of_job(plan: Mapping[str, Any], job: Job) -> int:
+    """Returns the number of updates of a job's run."""
+    return int(plan["fixed"]["arms"][job.arm]["steps"][plan["fixed"]["budgets"].index(job.share)])
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
     """Returns the recipe of a job's run, with its seed, steps and threads."""
-    arm = plan["fixed"]["arms"][job.arm]
     sections = {
         name: {key: value for key, value in keys.items() if value is not None}
-        for name, keys in arm["recipe"].items()
+        for name, keys in plan["fixed"]["arms"][job.arm]["recipe"].items()
     }
-    steps = arm["steps"][plan["fixed"]["budgets"].index(job.share)]
-    sections["training"] |= {"seed": job.seed, "steps": steps, "threads": threads}
+    sections["training"] |= {"seed": job.seed, "steps": steps_of_job(plan, job), "threads": threads}
     return make_recipe(sections)

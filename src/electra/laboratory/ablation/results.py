@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from electra.artifacts.run import RunFolder
-from electra.artifacts.study import StudyFolder, baselines_of
+from electra.artifacts.study import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.laboratory.ablation.runner import JobStatus
+from electra.laboratory.ablation.runs import StudyRun
 from electra.laboratory.ablation.statistics import compare, first_crossing, holm, reliability, summarise
 
 FORMAT = 2
@@ -36,19 +35,24 @@ TASK_SETTINGS = {
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
-def study_results(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
-    """Returns the contents of results.json, computed from the jobs that are done.
+def study_results(
+    plan: Mapping[str, Any], runs: Sequence[StudyRun], failures: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """Returns the contents of results.json, computed from the runs that are finished.
 
     Args:
         plan: The contents of study.json.
-        jobs: All jobs of the study; those not done are listed as missing or failed.
+        runs: All runs of the study.
+        failures: Why runs failed, by their names.
     """
-    study, fixed, panel = plan["study"], plan["fixed"], plan["panel"]
+    study, fixed, panel, failures = plan["study"], plan["fixed"], plan["panel"], failures or {}
     panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
     recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
+    finished = [run for run in runs if run.is_finished()]
+    missing = [run for run in runs if run not in finished]
 
-    def done(arm: str, share: float) -> list[JobStatus]:
-        return [s for s in jobs if (s.job.arm, s.job.share, s.state) == (arm, share, "done")]
+    def done(arm: str, share: float) -> list[StudyRun]:
+        return [run for run in finished if (run.job.arm, run.job.share) == (arm, share)]
 
     budgets = [
         {"share": share, "flops": share * fixed["flops"]}
@@ -69,14 +73,14 @@ def study_results(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[st
         "data": fixed["data"],
         "panel": panel["tasks"],
         "primary": primary_metric(panel_metrics, budgets[-1]["arms"], recipes),
-        "complete": all(status.state == "done" for status in jobs),
-        "seeds": sorted({status.job.seed for status in jobs}),
+        "complete": not missing,
+        "seeds": sorted({run.job.seed for run in runs}),
         "budgets": budgets,
         "reached": flops_to_baseline(budgets, study["baseline"], PANEL) if panel_metrics else {},
         "curves": {arm: _curves(done(arm, fixed["budgets"][-1])) for arm in recipes},
-        "missing": [status.job._asdict() for status in jobs if status.state != "done"],
+        "missing": [run.job._asdict() for run in missing],
         "failed": [
-            {"job": str(status.job), "problem": status.problem} for status in jobs if status.state == "failed"
+            {"job": run.name, "problem": str(failures[run.name])} for run in missing if run.name in failures
         ],
         "arms": recipes,
     }
@@ -96,29 +100,25 @@ def primary_metric(
     """
     if panel_metrics:
         return panel_metrics[0]
-
-    def in_all_arms(metric: str) -> bool:
-        return all(metric in arm["scores"] for arm in arms.values())
-
-    if in_all_arms("mlm_loss"):  # measured on the full-size network
+    in_all_arms = set.intersection(*(set(arm["scores"]) for arm in arms.values()))
+    if "mlm_loss" in in_all_arms:  # measured on the full-size network
         return "mlm_loss"
     settings = [
         {key: recipe[section].get(key) for section, keys in TASK_SETTINGS.items() for key in keys}
         for recipe in recipes.values()
     ]
-    return "auc" if in_all_arms("auc") and all(setting == settings[0] for setting in settings) else None
+    return "auc" if "auc" in in_all_arms and all(setting == settings[0] for setting in settings) else None
 
 
-def _scores(done: Sequence[JobStatus], tasks: Mapping[str, Any]) -> Scores:
+def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
-    for status in done:
-        seed = status.job.seed
-        metrics = panel_scores(RunFolder(status.folder), tasks)
-        for row in _evaluations(status)[-1:]:
+    for run in done:
+        metrics = panel_scores(RunFolder(run.folder), tasks)
+        for row in _evaluations(run)[-1:]:
             held_out = row["metrics"]
             metrics |= {name: float(held_out[name]) for name in PRETRAINING if held_out.get(name) is not None}
         for name, value in metrics.items():
-            scores.setdefault(name, {})[seed] = value
+            scores.setdefault(name, {})[run.job.seed] = value
     return scores
 
 
@@ -135,12 +135,10 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
 
 
-def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
+def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
     steps = arm["steps"][index]
-    last_rows = [row for row in (_evaluations(status)[-1:] for status in done) if row]
-    ledgers = [RunFolder(status.folder).ledger() for status in done]
-    collapsed = sum(any(event.name == "collapse" for event in ledger.events) for ledger in ledgers)
-    seconds = [row[0]["seconds"] for row in last_rows]
+    ledgers = [RunFolder(run.folder).ledger() for run in done]
+    seconds = [row["seconds"] for ledger in ledgers for row in ledger.rows_of_kind("eval")[-1:]]
     return {
         "steps": steps,
         "tokens": steps * arm["tokens_per_step"],
@@ -148,7 +146,7 @@ def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dic
         "flops_per_step": arm["flops_per_step"],
         "seconds": math.fsum(seconds) / len(seconds) if seconds else None,
         "runs": len(done),
-        "collapsed": collapsed,
+        "collapsed": sum(any(event.name == "collapse" for event in ledger.events) for ledger in ledgers),
     }
 
 
@@ -171,10 +169,8 @@ def _compare_arms(
         }
         corrected = dict(zip(compared, holm([comparison.p for comparison in compared.values()]), strict=True))
         for arm, values in by_arm.items():
-            record: dict[str, Any] = {
-                "by_seed": {str(seed): value for seed, value in sorted(values.items())},
-                **asdict(summarise(list(values.values()))),
-            }
+            by_seed = {str(seed): value for seed, value in sorted(values.items())}
+            record = {"by_seed": by_seed, **asdict(summarise(list(values.values())))}
             if arm in compared:
                 test = {"arm": baselines[arm], "p_holm": corrected[arm]}
                 record["against_baseline"] = asdict(compared[arm]) | test
@@ -190,49 +186,38 @@ def flops_to_baseline(
 
     None for an arm that never does; {} with a single budget, or if the baseline has no score.
     """
-    baseline_summary = budgets[-1]["arms"][baseline]["scores"].get(metric)
-    if len(budgets) < 2 or baseline_summary is None:
+    level = budgets[-1]["arms"][baseline]["scores"].get(metric)
+    if len(budgets) < 2 or level is None:
         return {}
     crossings = {}
     for arm in budgets[-1]["arms"]:
         scored = [budget for budget in budgets if metric in budget["arms"][arm]["scores"]]
         means = [budget["arms"][arm]["scores"][metric]["mean"] for budget in scored]
-        crossings[arm] = first_crossing(
-            [budget["flops"] for budget in scored], means, baseline_summary["mean"]
-        )
+        crossings[arm] = first_crossing([budget["flops"] for budget in scored], means, level["mean"])
     return crossings
 
 
-def _curves(done: Sequence[JobStatus]) -> dict[str, Any]:
+def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
     """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds.
 
     A point that some run lacks is left out.
     """
-    runs = [_evaluations(status) for status in done]
+    rows = [row for run in done for row in _evaluations(run) if row["step"]]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:
         points: dict[float, list[float]] = {}
-        for row in (row for run in runs for row in run):
-            if row["metrics"].get(name) is not None and row["step"]:
+        for row in rows:
+            if row["metrics"].get(name) is not None:
                 points.setdefault(float(row["flops"]), []).append(float(row["metrics"][name]))
-        over_seeds = {
-            flops: summarise(values) for flops, values in sorted(points.items()) if len(values) == len(runs)
-        }
-        if over_seeds:
-            curves[name] = {"flops": list(over_seeds)} | {
-                end: [getattr(summary, end) for summary in over_seeds.values()]
-                for end in ("mean", "low", "high")
-            }
+        whole = {at: summarise(values) for at, values in sorted(points.items()) if len(values) == len(done)}
+        if whole:
+            ends = {end: [getattr(s, end) for s in whole.values()] for end in ("mean", "low", "high")}
+            curves[name] = {"flops": list(whole)} | ends
     return curves
 
 
-def _evaluations(status: JobStatus) -> list[dict[str, Any]]:
-    return RunFolder(status.folder).ledger().rows_of_kind("eval")
-
-
-def write(out: Path, results: Mapping[str, Any]) -> None:
-    """Writes results.json atomically."""
-    durable.commit_json(StudyFolder(out).results, results)
+def _evaluations(run: StudyRun) -> list[dict[str, Any]]:
+    return RunFolder(run.folder).ledger().rows_of_kind("eval")
 
 
 def summary_lines(results: Mapping[str, Any]) -> list[str]:
@@ -241,9 +226,9 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
     if metric is None:
         return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]
     lines = []
-    for name, score in ((name, arm["scores"].get(metric)) for name, arm in arms.items()):
-        if score is None:
-            continue
+    for name, score in (
+        (name, arm["scores"][metric]) for name, arm in arms.items() if metric in arm["scores"]
+    ):
         line = f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}"
         if score["sd"] is not None:
             line += f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"

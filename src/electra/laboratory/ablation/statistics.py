@@ -62,7 +62,7 @@ def summarise(values: Sequence[float]) -> Summary:
     if n < 2:
         return Summary(n, mean)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half_width = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1) * sd / math.sqrt(n)
+    half_width = _critical(n) * sd / math.sqrt(n)
     return Summary(n, mean, sd, mean - half_width, mean + half_width)
 
 
@@ -73,42 +73,36 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
     """
     from scipy import stats
 
-    differences = [values[seed] - baseline[seed] for seed in sorted(values.keys() & baseline.keys())]
-    summary = summarise(differences)
+    of = summarise([values[seed] - baseline[seed] for seed in sorted(values.keys() & baseline.keys())])
     p = None
-    if summary.mean is not None and summary.sd:
-        p = float(2 * stats.t.sf(abs(summary.mean) / (summary.sd / math.sqrt(summary.n)), summary.n - 1))
-    return Comparison(summary.n, summary.mean, summary.sd, summary.low, summary.high, p)
+    if of.mean is not None and of.sd:
+        p = float(2 * stats.t.sf(abs(of.mean) / (of.sd / math.sqrt(of.n)), of.n - 1))
+    return Comparison(of.n, of.mean, of.sd, of.low, of.high, p)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Returns adjusted p-values in the same order (Holm 1979). None, for no test, stays None."""
     ranked = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
-    adjusted_p: list[float | None] = [None] * len(p_values)
+    adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
     for rank, (p, index) in enumerate(ranked):
-        highest = max(highest, min(1.0, p * (len(ranked) - rank)))
-        adjusted_p[index] = highest
-    return adjusted_p
+        adjusted[index] = highest = max(highest, min(1.0, p * (len(ranked) - rank)))
+    return adjusted
 
 
 def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
     """Returns the reliability of a score, from each arm's values by seed and the comparisons."""
     n = min((len(arm) for arm in arms if arm), default=0)
+    sd_paired = pooled_sd(compared)
     sd = pooled_sd([summarise(list(arm.values())) for arm in arms])
-    sd_paired = pooled_sd([Summary(comparison.n, sd=comparison.sd) for comparison in compared])
     return Reliability(sd, sd_paired, n, detectable_difference(sd_paired, n))
 
 
-def pooled_sd(summaries: Sequence[Summary]) -> float | None:
-    """Returns the standard deviation pooled by degrees of freedom; None if no summary has one."""
-    degrees_and_sds = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
-    total_degrees = sum(weight for weight, _ in degrees_and_sds)
-    return (
-        math.sqrt(math.fsum(weight * sd * sd for weight, sd in degrees_and_sds) / total_degrees)
-        if total_degrees
-        else None
-    )
+def pooled_sd(measured: Sequence[Summary | Comparison]) -> float | None:
+    """Returns the standard deviation pooled by degrees of freedom; None if there is none."""
+    by_degrees = [(each.n - 1, each.sd) for each in measured if each.sd is not None]
+    degrees = sum(weight for weight, _ in by_degrees)
+    return math.sqrt(math.fsum(weight * sd * sd for weight, sd in by_degrees) / degrees) if degrees else None
 
 
 def detectable_difference(sd_of_differences: float | None, n: int) -> float | None:
@@ -120,7 +114,7 @@ def detectable_difference(sd_of_differences: float | None, n: int) -> float | No
         return None
     from scipy import optimize, stats
 
-    critical = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1)
+    critical = _critical(n)
 
     def power_gap(shift: float) -> float:
         # Rejecting with the wrong sign is too improbable to matter.
@@ -134,19 +128,17 @@ def first_crossing(flops: Sequence[float], scores: Sequence[float], level: float
 
     Interpolates linearly in the logarithm of the FLOPs between the points.
     """
-    for index, (point_flops, score) in enumerate(zip(flops, scores, strict=True)):
+    previous_flops, previous = 0.0, 0.0
+    for index, (at, score) in enumerate(zip(flops, scores, strict=True)):
         if score >= level:
-            if index == 0:
-                return point_flops
-            previous_flops, previous_score = flops[index - 1], scores[index - 1]
-            return float(
-                previous_flops
-                * (point_flops / previous_flops) ** ((level - previous_score) / (score - previous_score))
-            )
+            share = (level - previous) / (score - previous) if index else 1.0
+            return float(previous_flops * (at / previous_flops) ** share) if index else at
+        previous_flops, previous = at, score
     return None
 
 
-def _t_quantile(probability: float, degrees: int) -> float:
+def _critical(n: int) -> float:
+    """Returns the critical value of a two-sided t test of n values."""
     from scipy import stats
 
-    return float(stats.t.ppf(probability, degrees))
+    return float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2, n - 1))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,12 @@ from electra.foundation.errors import ConfigError, nearest
 from electra.training.recipe import Recipe, make_recipe, paths_from, read_recipe
 
 STUDIES = Path(__file__).with_name("studies")
-DEFAULT_RECIPE = "budget-tiny"
 SET_BY_COMMAND = {"training.seed": "`seed`", "training.steps": "`budget`", "training.budget": "`budget`"}
 # Sections and settings that decide which rows are read; they cannot differ between arms.
 SHARED_SECTIONS = {"data", "tokenizer", "evaluation"}
 SHARED = {"training.length", "training.precision", "training.device"}
+ARM_KEYS = ["title", "at", "series", "paper", "baseline"]
+SECTIONS = [section.name for section in dataclasses.fields(Recipe)]
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Paper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ArmKeys:
-    """The keys of an arm that are not sections of a recipe."""
+class Arm:
+    """One arm of a study."""
 
     title: str = ""
     at: float | None = None
@@ -56,38 +57,26 @@ class _ArmKeys:
     """The published score."""
     baseline: str = ""
     """The arm that this one is tested against (default: the study's baseline)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arm(_ArmKeys):
-    """One arm of a study."""
-
-    name: str
-    sections: Mapping[str, Any]
+    name: str = ""
+    sections: Mapping[str, Any] = field(default_factory=dict)
     """The recipe sections that it changes, with the changed settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StudyFile:
-    """The keys of a study's file."""
+class Study:
+    """A study as its file describes it, with its arms by name."""
 
     title: str = ""
     question: str = ""
     baseline: str
     arms: dict[str, Any]
     axis: str = ""
-    recipe: str = DEFAULT_RECIPE
+    recipe: str = "budget-tiny"
     budgets: tuple[float, ...] = (1.0,)
     paper: Paper = field(default_factory=Paper)
     base: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study(_StudyFile):
-    """A study as its file describes it, with its arms by name."""
-
-    name: str
-    arms: dict[str, Arm]
+    name: str = ""
+    """The name in messages (default: the file's)."""
 
 
 def find_study(name: str) -> Path:
@@ -110,22 +99,22 @@ def read_study(path: Path) -> Study:
         if not values.get(key):
             fix = "A study needs a baseline and arms: see docs/ablations.md"
             raise ConfigError("missing", where=f"{path}: {key}", fix=fix)
-    file = build(_StudyFile, values, where=f"{path}:")
-    for sections in (file.base, *file.arms.values()):
+    study = build(Study, values, where=f"{path}:")
+    for sections in (study.base, *study.arms.values()):
         paths_from(sections, path)
-    arms = {name: _arm(name, section, path) for name, section in file.arms.items()}
-    baselines = {"baseline": file.baseline}
+    arms = {name: _arm(name, section, path) for name, section in study.arms.items()}
+    baselines = {"baseline": study.baseline}
     baselines |= {f"arms.{name}.baseline": arm.baseline for name, arm in arms.items() if arm.baseline}
     for key, baseline in baselines.items():
         if baseline not in arms:
             fix = nearest(baseline, list(arms))
             raise ConfigError(f"{baseline!r} is not one of the arms", where=f"{path}: {key}", fix=fix)
-    shares = file.budgets
+    shares = study.budgets
     if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
         raise ConfigError("must be distinct shares above 0 and at most 1", where=f"{path}: budgets")
-    _check_sections(file.base, f"{path}: base")
-    completed = {"name": path.stem, "title": file.title or path.stem, "budgets": tuple(sorted(shares))}
-    return Study(**vars(file) | completed | {"arms": arms})
+    _check_sections(study.base, f"{path}: base")
+    name, title = study.name or path.stem, study.title or path.stem
+    return replace(study, name=name, title=title, budgets=tuple(sorted(shares)), arms=arms)
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
@@ -133,21 +122,18 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
     if not isinstance(section, Mapping):
         raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
-        problem = (
-            "the name of an arm may contain only letters, digits, '-', '_' and '.', and not begin with '.'"
-        )
-        raise ConfigError(problem, where=where)
-    arm_keys, sections = ([item.name for item in dataclasses.fields(kind)] for kind in (_ArmKeys, Recipe))
+        fix = "Use letters, digits, '-', '_' and '.', which must not come first"
+        raise ConfigError("not a name for an arm", where=where, fix=fix)
     for key in section:
-        if key not in arm_keys and key not in sections:
-            raise ConfigError("unknown key", where=f"{where}.{key}", fix=nearest(key, arm_keys + sections))
-    changes = {key: value for key, value in section.items() if key in sections}
+        if key not in ARM_KEYS + SECTIONS:
+            raise ConfigError("unknown key", where=f"{where}.{key}", fix=nearest(key, ARM_KEYS + SECTIONS))
+    changes = {key: value for key, value in section.items() if key in SECTIONS}
     for key in _check_sections(changes, where):
         if key in SHARED or key.partition(".")[0] in SHARED_SECTIONS:
             problem = "must be the same in all arms, which are compared on the same rows"
             raise ConfigError(problem, where=f"{where}.{key}", fix="Set it for all arms, under [base]")
-    keys = build(_ArmKeys, {key: value for key, value in section.items() if key in arm_keys}, where)
-    return Arm(**vars(keys) | {"name": name, "title": keys.title or name, "sections": changes})
+    arm = build(Arm, {key: value for key, value in section.items() if key in ARM_KEYS}, where)
+    return replace(arm, title=arm.title or name, name=name, sections=changes)
 
 
 def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
@@ -180,19 +166,17 @@ def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
     Raises:
         ConfigError: The recipe is missing or invalid.
     """
+    from electra import objectives
+
     path = find_recipe(recipe)
     base = merge(read_recipe(path), study.base)
     training = base.get("training", {}).items()
     base["training"] = {key: value for key, value in training if key not in ("steps", "budget", "seed")}
-    base["objective"] = carry_over(base.get("objective", {}), arm.sections.get("objective", {}))
+    # The arm's objective before its changes: the recipe's options that it also has.
+    options = base.get("objective", {})
+    old_name = options.get("name", "rtd")
+    name = str(arm.sections.get("objective", {}).get("name", old_name))
+    known = {item.name for item in dataclasses.fields(objectives.module_of(name).Config)}
+    carried = {key: value for key, value in options.items() if name == old_name or key in known}
+    base["objective"] = carried | {"name": name}
     return make_recipe(merge(base, arm.sections), where=f"{study.name}: arms.{arm.name} over {path.stem}")
-
-
-def carry_over(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arm's objective before its changes: its name, and the recipe's options that it also has."""
-    from electra import objectives
-
-    old_name, name = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))
-    fields_of_arm = {item.name for item in dataclasses.fields(objectives.module_of(name).Config)}
-    carried = {key: value for key, value in options.items() if name == old_name or key in fields_of_arm}
-    return carried | {"name": name}

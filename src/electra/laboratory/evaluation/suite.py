@@ -15,22 +15,25 @@
     title = "GLUE average"
     tasks = ["cola", "sst2"]
 
-A file `suites/NAME.toml` is available as `--suite NAME`.
+A file `suites/NAME.toml` is available as `--suite NAME`. Published numbers (published.toml) are further
+columns of the table, with their sources and how they were measured.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.foundation.config import build, find_named, read_toml, toml_names
+from electra.foundation.config import build, find_named, read_toml
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import PROBES, resolve_beside
 
 SUITES = Path(__file__).parent / "suites"
-ALL = "all"
+PUBLISHED = Path(__file__).with_name("published.toml")
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,6 @@ class TaskEntry:
     """Settings of `electra finetune` that differ from its defaults."""
     note: str = ""
     """A remark for readers of the table."""
-    group: str = ""
-    """Heading in a table of several suites (default: the suite's title)."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,6 @@ class ProbeEntry:
     options: dict[str, Any] = field(default_factory=dict)
     full: dict[str, int] = field(default_factory=dict)
     """Benchmark (the name of its folder) -> number of files behind published numbers."""
-    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,6 @@ class Average:
     about: str = ""
     published: str = ""
     """The key of this average in `published.toml`, if it is published."""
-    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,15 +115,12 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """Returns the built-in suite of this name, all of them as one ("all"), or the suite in a TOML file.
+    """Returns the built-in suite of this name, or the suite in a TOML file.
 
     Raises:
         ConfigError: There is no such suite, or its file is invalid.
     """
-    if name == ALL:
-        suites = [load_suite(stem) for stem in toml_names(SUITES)]
-        return _union(sorted(suites, key=lambda suite: not suite.average))  # those with averages (GLUE) first
-    return read_suite(find_named(SUITES, name, "suite", key="suite", also=[ALL]))
+    return read_suite(find_named(SUITES, name, "suite", key="suite"))
 
 
 def read_suite(path: Path) -> Suite:
@@ -138,26 +134,20 @@ def read_suite(path: Path) -> Suite:
         replace(entry, name=PROBES.canonical_name(entry.name), path=resolve_beside(entry.name, path))
         for entry in suite.probe
     )
-    suite = replace(suite, probe=probes)
-    entries = tuple(_complete(entry, path) for entry in suite.task)
-    names = [entry.name for entry in entries]
-    for kind, entry_names in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
-        for name, count in Counter(entry_names).items():
-            if count > 1:
-                fix = "Give each its own name"
-                raise ConfigError(f"{count} {kind} are named {name!r}", where=path, fix=fix)
-    for pattern in (p for entry in entries for p in (*entry.train, *entry.dev, *entry.test)):
-        if pattern.startswith("/") or ".." in pattern.split("/"):
-            problem = f"the pattern {pattern!r} leads outside the task's folder"
-            raise ConfigError(problem, where=path, fix="Name files inside it")
-    if not entries and not suite.probe:
+    tasks = tuple(_complete(entry, path) for entry in suite.task)
+    names = [entry.name for entry in tasks]
+    for name, count in [*Counter(names).items(), *Counter(entry.name for entry in probes).items()]:
+        if count > 1:
+            problem = f"{count} tasks or probes are named {name!r}"
+            raise ConfigError(problem, where=path, fix="Give each its own name")
+    if not tasks and not probes:
         raise ConfigError("a suite needs a task or a probe", where=path, fix="Add a [[task]] section")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
                 problem = f"the average {average.title!r} includes {name!r}, which is not among the tasks"
                 raise ConfigError(problem, where=path, fix=nearest(name, names))
-    return replace(suite, task=entries)
+    return replace(suite, task=tasks, probe=probes)
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
@@ -168,21 +158,49 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         problem = f"{entry.name!r} cannot be the name of a folder"
         raise ConfigError(problem, where=path, fix="Use letters, digits and hyphens")
-    folders = entry.folders or (entry.name,)
-    task = resolve_beside(entry.task or entry.name, path)
+    for pattern in (*entry.train, *entry.dev, *entry.test):
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            problem = f"the pattern {pattern!r} leads outside the task's folder"
+            raise ConfigError(problem, where=path, fix="Name files inside it")
+    folders, task = entry.folders or (entry.name,), resolve_beside(entry.task or entry.name, path)
     return replace(entry, task=task, title=entry.title or entry.name, folders=folders)
 
 
-def _union(suites: list[Suite]) -> Suite:
-    """Returns one suite with all averages, and with each task and probe once, grouped by suite."""
-    entries: dict[str, list[Any]] = {kind: [] for kind in ("task", "probe", "average")}
-    for suite in suites:
-        for kind, earlier in entries.items():
-            names = {getattr(entry, "name", None) for entry in earlier} - {None}
-            entries[kind] += [
-                replace(entry, group=entry.group or suite.title)
-                for entry in getattr(suite, kind)
-                if getattr(entry, "name", None) not in names
-            ]
-    about = f"All suites together: {', '.join(suite.title for suite in suites)}."
-    return Suite("All tasks", about, **{kind: tuple(members) for kind, members in entries.items()})
+@dataclass(frozen=True)
+class Column:
+    """The published scores of one model."""
+
+    title: str
+    source: str
+    how: str
+    """How the scores were measured: split, number of seeds, model size."""
+    scores: dict[str, float]
+    """Task or average, or "task.metric" -> points, as printed."""
+    other_examples: bool = False
+    """Whether it was measured on examples other than those of the complete files; shown in parentheses."""
+
+    def score(self, name: str, metric: str, primary: bool) -> float | None:
+        """Returns the score of a task as a share; None if it is not published.
+
+        `primary`: whether `metric` is the one that a bare task name stands for.
+        """
+        points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if primary else None)
+        return None if points is None else round(points / 100, 6)
+
+
+@dataclass(frozen=True)
+class Published:
+    """The contents of published.toml."""
+
+    column: tuple[Column, ...]
+
+
+@cache
+def published() -> tuple[Column, ...]:
+    """Returns all published columns."""
+    return build(Published, read_toml(PUBLISHED), where=PUBLISHED.name).column
+
+
+def columns_for(names: Sequence[str]) -> list[Column]:
+    """Returns the columns with a number for any of these tasks or averages."""
+    return [column for column in published() if any(key.split(".")[0] in names for key in column.scores)]

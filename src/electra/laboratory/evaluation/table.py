@@ -16,8 +16,7 @@ from electra.finetuning.metrics.scores import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.laboratory.evaluation.published import Column, columns_for
-from electra.laboratory.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
+from electra.laboratory.evaluation.suite import Average, Column, ProbeEntry, Suite, TaskEntry, columns_for
 
 FORMAT = 1
 METRIC_NAMES = {
@@ -77,26 +76,18 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
     suite = state.suite
     rows = [row for entry in suite.probe for row in _probe_rows(state, entry)]
     rows += [row for entry in suite.task for row in _task_rows(state, entry)]
-    groups = list(
-        dict.fromkeys([*(entry.group for entry in suite.task), *(entry.group for entry in suite.probe)])
-    )
-    rows.sort(key=lambda row: groups.index(row["group"]))
     columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
-    averages = [_average(state, average, rows, columns) for average in suite.average]
+    column_keys = ("title", "source", "how", "other_examples")
     return {
         "format": FORMAT,
         "title": suite.title,
         "about": suite.about,
         "models": [{"name": model.name, **state.plan["models"][model.name]} for model in state.models],
         "rows": rows,
-        "averages": averages,
-        "published": [
-            {key: getattr(column, key) for key in ("title", "source", "how", "other_examples")}
-            for column in columns
-        ],
+        "averages": [_average(state, average, rows, columns) for average in suite.average],
+        "published": [{key: getattr(column, key) for key in column_keys} for column in columns],
         "failures": [
-            {"task": task, "model": model, "reason": reason}
-            for (task, model), reason in state.failures.items()
+            {"task": task, "model": model, "reason": why} for (task, model), why in state.failures.items()
         ],
         "plan": state.merged_plan,
     }
@@ -105,23 +96,21 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
     """Returns a row for each metric of a task, and one for each further file."""
     results = {model.name: _results(state, model, entry) for model in state.models}
-    finished_results = [result for result in results.values() if result]
+    finished = [result for result in results.values() if result]
     planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    sizes = (
-        _sizes(finished_results, entry.full, entry.split)
-        if entry.full
-        else _limits(planned.get("settings", {}))
-    )
-    remarks = [*state.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
+    limits = _limits(planned.get("settings", {}))
+    remarks = [*state.notes.get(entry.name, ())]
+    remarks += _sizes(finished, entry.full, entry.split) if entry.full else limits
+    remarks += [entry.note] if entry.note else []
     remarks += [
         f"{model}: some seeds failed, {reason}"
         for (task, model), reason in state.failures.items()
         if task == entry.name and results[model]
     ]
 
-    def row(
-        task: str, title: str, metric: str, split: str, *, full: Sequence[int], remarks: Sequence[str] = ()
+    def row(  # noqa: PLR0917
+        task: str, title: str, metric: str, split: str, full: Sequence[int], remarks: Sequence[str] = ()
     ) -> dict[str, Any]:
         scores = {
             model.name: _score(result, split, metric)
@@ -130,28 +119,26 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
             for model in state.models
         }
         return {
-            "group": entry.group,
+            "group": "",
             "metric": metric,
             "split": {"eval": "dev"}.get(split, split),
             "scores": scores,
-            "comparable": bool(finished_results and full) and not _sizes(finished_results, full, split),
+            "comparable": bool(finished and full) and not _sizes(finished, full, split),
             "task": task,
             "title": title,
             "published": _published(task, metric, metric == metrics[0]),
             "remarks": list(remarks),
         }
 
-    rows = [row(entry.name, entry.title, metrics[0], entry.split, full=entry.full, remarks=remarks)]
+    rows = [row(entry.name, entry.title, metrics[0], entry.split, entry.full, remarks)]
     for metric in metrics[1:] if planned else ():
         title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
-        rows.append(row(entry.name, title, metric, entry.split, full=entry.full))
+        rows.append(row(entry.name, title, metric, entry.split, entry.full))
     for extra in entry.further:
-        scored = (
-            name for name in extra.files if any(f"{name}_samples" in result for result in finished_results)
-        )
+        scored = (name for name in extra.files if any(f"{name}_samples" in result for result in finished))
         split, full = next(scored, ""), (entry.full[0], extra.full) if entry.full and extra.full else ()
-        sizes = _sizes(finished_results, full, split) if split else []
-        rows.append(row(extra.name, extra.title, metrics[0], split, full=full, remarks=sizes))
+        sizes = _sizes(finished, full, split) if split else []
+        rows.append(row(extra.name, extra.title, metrics[0], split, full, sizes))
     return rows
 
 
@@ -213,17 +200,17 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
 
 def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any]]:
     """Returns a row for each headline number of any model; one row without scores if there are none."""
-    records = {}
-    for model in state.models:
-        path = state.folder.probes(model.folder).probe(entry.name)
-        if path.exists() and entry.name in state.plan["probes"]:
-            records[model.name] = durable.read_json(path, RunFolderError)
+    paths = {model.name: state.folder.probes(model.folder).probe(entry.name) for model in state.models}
+    records = {
+        name: durable.read_json(path, RunFolderError)
+        for name, path in paths.items()
+        if path.exists() and entry.name in state.plan["probes"]
+    }
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
-    row = {"group": entry.group, "split": "all"}
+    row = {"group": "", "split": "all", "published": {}, "comparable": False, "remarks": []}
     if not keys:
         scores = {model.name: _absent(state, entry.name, model) for model in state.models}
-        no_values = {"published": {}, "comparable": False, "remarks": []}
-        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores, **no_values}]
+        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores}]
     rows = []
     benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
     for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
@@ -233,20 +220,11 @@ def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any
         remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
         if limit := entry.options.get("limit"):
             remarks.append(f"the first {limit} pairs of each file, by option")
-        rows.append(
-            row
-            | {
-                "task": task or entry.name,
-                "metric": metric,
-                "title": key,
-                "scores": {
-                    model.name: _estimate(state, entry.name, records, model, key) for model in state.models
-                },
-                "published": _published(task, metric, False),
-                "comparable": task in entry.full and not remarks,
-                "remarks": remarks,
-            }
-        )
+        scores = {model.name: _estimate(state, entry.name, records, model, key) for model in state.models}
+        values = {"published": _published(task, metric, False), "scores": scores, "remarks": remarks}
+        comparable = task in entry.full and not remarks
+        named = {"task": task or entry.name, "metric": metric, "title": key, "comparable": comparable}
+        rows.append(row | named | values)
     return rows
 
 
@@ -260,7 +238,7 @@ def _estimate(
         is_pretrained = model.init == "pretrained"
         reason = "the probe has no such number" if is_pretrained else "probes run on pre-trained models only"
         return {"status": "not run", "reason": reason}
-    value, interval = estimate["value"], {end: estimate[end] for end in ("low", "high")}
+    interval, value = {end: estimate[end] for end in ("low", "high")}, estimate["value"]
     return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], **interval}
 
 
@@ -299,7 +277,7 @@ def _average(
         elif values and None not in values:
             published[column.title] = sum(values) / len(values)
     return {
-        "group": average.group,
+        "group": "",
         "title": average.title,
         "about": average.about,
         "tasks": list(average.tasks),

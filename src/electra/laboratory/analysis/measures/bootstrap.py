@@ -84,3 +84,9 @@ def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def share(weights: Floats, values: npt.ArrayLike) -> float:
+    """Returns the weighted mean of the values, such as events (0 or 1); NaN if all weights are 0."""
+    total = weights.sum()
+    return float((weights * np.asarray(values)).sum() / total) if total > 0 else float("nan")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -22,18 +22,7 @@ from electra.finetuning.labelled.tagged_sentences import Sentence, read_universa
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Cell,
-    Data,
-    Estimate,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    ProbeDataError,
-    Progress,
-    Table,
-)
+from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import adjusted, bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import sigmoid
@@ -84,14 +73,10 @@ class ScoredTokens:
     def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
         """Returns two masks [N] for each kind of error: where it can occur, and where the call would be one.
 
-        False alarms: original tokens, and all tokens called replaced. Misses: replaced tokens, and all tokens
-        called original.
+        False alarms: original tokens, and all tokens called replaced. Misses: the others.
         """
-        called_replaced = self.log_odds >= threshold
-        return {
-            "false alarms": (~self.replaced, called_replaced),
-            "misses": (self.replaced, ~called_replaced),
-        }
+        called = self.log_odds >= threshold
+        return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
 
 
 class Probe(contract.Probe):
@@ -131,19 +116,18 @@ class Probe(contract.Probe):
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):
             progress(f"{model.name}: corrupting and scoring", (i + 0.1) / len(models))
-            usable_sentences, rows = fit_rows(sentences, model)
+            usable, rows = fit_rows(sentences, model)
             scored = self.score(model, rows)
             progress(f"{model.name}: adjusting", (i + 0.6) / len(models))
-            word_groups = factors(usable_sentences, rows, frequency)
-            groups_of_model, threshold = add_rates(findings, model.name, scored, word_groups, config)
+            by_word = factors(usable, rows, frequency)
+            groups_of_model, threshold = add_rates(findings, model.name, scored, by_word, config)
             groups = groups or groups_of_model
             findings.notes.append(
-                f"{model.name}: {len(scored.replaced):,} tokens of {len(usable_sentences):,} sentences,"
+                f"{model.name}: {len(scored.replaced):,} tokens of {len(usable):,} sentences,"
                 f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P ="
                 f" {sigmoid(np.asarray(threshold)):.3f}."
             )
-            if len(usable_sentences) < len(sentences):
-                left_out = len(sentences) - len(usable_sentences)
+            if left_out := len(sentences) - len(usable):
                 findings.notes.append(
                     f"{model.name}: {left_out} sentences were left out: one token, or too long for the model."
                 )
@@ -157,10 +141,8 @@ class Probe(contract.Probe):
                 "No training file to count words in: frequencies are those of the sentences themselves."
             )
         overall = findings.select(model=models[0].name)
-        findings.headline.update({kind: overall[kind] for kind in KINDS})
-        findings.headline.update(
-            {name: share for name, share in overall.items() if name.startswith(EFFECT_LEFT)}
-        )
+        effects = [name for name in overall if name.startswith(EFFECT_LEFT)]
+        findings.headline.update({name: overall[name] for name in [*KINDS, *effects]})
         add_tables_and_figures(findings, [model.name for model in models], groups)
         return findings
 
@@ -213,7 +195,7 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
             num_words += len(sentence)
     if not rows:
         problem = "every sentence has one token, or is too long for the model"
-        raise ProbeDataError(problem, where="bias", fix="Use other sentences")
+        raise contract.ProbeDataError(problem, where="bias", fix="Use other sentences")
     return usable_sentences, rows
 
 
@@ -223,9 +205,7 @@ def factors(
     """Returns, for each factor, the group of every word of the sentences."""
     per_word: dict[str, Callable[[int, str, Sentence], str]] = {
         PART_OF_SPEECH: lambda i, _, s: s.columns[0][i],
-        "frequency": lambda _, word, __: bin_of(
-            frequency.get(word.lower(), 0), (0, 1, 10, 100, 1000), "times"
-        ),
+        "frequency": lambda _, w, __: bin_of(frequency.get(w.lower(), 0), (0, 1, 10, 100, 1000), "times"),
         "position": lambda i, _, __: bin_of(i + 1, (1, 2, 4, 11, 21), "word", ordinal=True),
         "sentence length": lambda _, __, s: bin_of(len(s), (1, 6, 16, 31), "words"),
         "capitals": lambda _, word, __: capitalisation(word),
@@ -234,10 +214,8 @@ def factors(
         name: [group(i, word, s) for s in sentences for i, word in enumerate(s.words)]
         for name, group in per_word.items()
     }
-    token_counts = np.bincount(
-        np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences))
-    )
-    return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in token_counts]}
+    counts = np.bincount(np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences)))
+    return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in counts]}
 
 
 def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) -> str:
@@ -245,10 +223,9 @@ def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) 
 
     `starts` holds the lowest value of each bin, in ascending order; `value` is at least the first.
     """
-    index = max(i for i, start in enumerate(starts) if value >= start)
-    low, is_last = starts[index], index + 1 == len(starts)
-    high = None if is_last else starts[index + 1] - 1
-    span = f"{low} and more" if is_last else f"{low}" if low == high else f"{low}-{high}"
+    low = max(start for start in starts if value >= start)
+    high = next((start - 1 for start in starts if start > low), None)
+    span = f"{low} and more" if high is None else f"{low}" if low == high else f"{low}-{high}"
     return f"{unit} {span}" if ordinal else f"{span} {unit}".strip()
 
 
@@ -283,7 +260,7 @@ def add_rates(
         rates: dict[tuple[str, ...], float] = {}
         for kind, (mask, is_error) in cases.items():
             events, weights = is_error[mask].astype(np.float64), w[mask]
-            rates[(kind,)] = float(np.average(events, weights=weights)) if weights.sum() > 0 else np.nan
+            rates[(kind,)] = bootstrap.share(weights, events)
             for factor, names in groups.items():
                 values = adjusted.rates(events, index[factor][mask], len(names), weights)
                 rates |= {(kind, factor, name): v for name, v in zip(names, values.tolist(), strict=True)}
@@ -292,10 +269,12 @@ def add_rates(
     rates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
     for kind, case in cases.items():
         findings.add(rates[(kind,)], measure=kind, model=model)
-        group, names = index[PART_OF_SPEECH], groups[PART_OF_SPEECH]
         adjusted_rates = _adjusted(
-            findings, model, scored, kind=kind, case=case, group=group, names=names, config=config
+            scored, kind, case, index[PART_OF_SPEECH], groups[PART_OF_SPEECH], config=config
         )
+        if "" in adjusted_rates:
+            left = f"{EFFECT_LEFT} {kind} left after adjustment"
+            findings.add(adjusted_rates[""], model=model, measure=left)
         for factor, names in groups.items():
             for i, name in enumerate(names):
                 count = int(((index[factor] == i) & case[0]).sum())
@@ -309,38 +288,33 @@ def add_rates(
 
 
 def _adjusted(
-    findings: Findings,
-    model: str,
     scored: ScoredTokens,
-    *,
     kind: str,
     case: tuple[Bools, Bools],
     group: Ints,
     names: Sequence[str],
+    *,
     config: Config,
 ) -> dict[str, Estimate]:
     """Returns each part of speech's adjusted rate of one kind of error; empty if it cannot happen.
 
-    Adds to the findings the share of the part-of-speech effect that uncertainty does not explain.
+    At "" is the share of the part-of-speech effect that uncertainty does not explain.
     """
     mask, is_error = case
     if not mask.any():
         return {}
-    covariate_columns = scored.uncertainty[mask]
+    columns = scored.uncertainty[mask]
     if kind == "misses":  # a replacement more plausible than the original is harder to notice
-        covariate_columns = np.concatenate([covariate_columns, scored.advantage[mask, None]], axis=1)
-    covariates = adjusted.scaled_with_squares(covariate_columns)
+        columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
+    covariates = adjusted.scaled_with_squares(columns)
     regression = adjusted.RateModel(is_error[mask].astype(np.float64), group[mask], len(names), covariates)
 
     def measure(w: Floats) -> dict[str, float]:
         rates = dict(zip(names, regression.adjusted(w).tolist(), strict=True))
         return {**rates, "": regression.remaining_share(w)}  # no part of speech has an empty name
 
-    estimates = bootstrap.estimates(
-        measure, scored.sentence[mask], resamples=config.resamples // 2, seed=config.seed
-    )
-    findings.add(estimates.pop(""), model=model, measure=f"{EFFECT_LEFT} {kind} left after adjustment")
-    return estimates
+    resampled = {"resamples": config.resamples // 2, "seed": config.seed}
+    return bootstrap.estimates(measure, scored.sentence[mask], **resampled)
 
 
 def add_tables_and_figures(
@@ -351,22 +325,27 @@ def add_tables_and_figures(
         note = f"Rates of groups with at least {MIN_TOKENS} tokens."
         if factor == PART_OF_SPEECH:
             note += " Adjusted: as if the generator were equally uncertain of every part of speech."
-        findings.tables.append(Table(f"By {factor}", ("model", factor), note=note))
+        findings.table(f"By {factor}", "model", factor, note=note)
         for kind in KINDS:
             rates = findings.select(factor, model=models[0], measure=kind)
-            groups_with_rates = [group for group in names if rates[group] is not None]
-            if not groups_with_rates:
+            shown = [group for group in names if rates[group] is not None]
+            if not shown:
                 continue
-            keep: dict[str, Any] = {"measure": kind, factor: groups_with_rates}
+            keep: dict[str, object] = {"measure": kind, factor: shown}
             series = "model"
             if factor == PART_OF_SPEECH and len(models) == 1:
                 keep |= {"model": models[0], "measure": [kind, f"{kind}, adjusted"]}
                 series = "measure"
-            name, title = f"{kind}-by-{factor}".replace(" ", "-"), f"{kind.capitalize()} by {factor}"
-            overall = {"all tokens": findings.select(model=models[0])[kind].value}
-            note = "Rates with 95 % intervals."
-            findings.figures.append(
-                Figure(name, title, factor, series, keep, note, "rate", "categories", overall)
+            findings.figure(
+                f"{kind}-by-{factor}".replace(" ", "-"),
+                f"{kind.capitalize()} by {factor}",
+                factor,
+                series,
+                keep,  # type: ignore[arg-type]
+                note="Rates with 95 % intervals.",
+                unit="rate",
+                kind="categories",
+                references={"all tokens": findings.select(model=models[0])[kind].value},
             )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -20,28 +20,10 @@ from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Data,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    ProbeDataError,
-    Progress,
-    Table,
-)
+from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.laboratory.analysis.contract.findings import Selection
-from electra.laboratory.analysis.measures import bootstrap
-from electra.laboratory.analysis.measures.reliability import (
-    UNCALIBRATED,
-    Bins,
-    brier,
-    ece,
-    log_loss,
-    recalibrations,
-    sigmoid,
-    temperature,
-)
+from electra.laboratory.analysis.measures import bootstrap, reliability
+from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece, sigmoid
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import suspicion, word_values
 from electra.laboratory.analysis.texts import corruption, held_out, learners
@@ -181,22 +163,21 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
     Raises:
         ProbeDataError: There are fewer than two sentences.
     """
-    fitting_half = bootstrap.halves(scored.sentence, config.seed)
-    z, y = scored.log_odds[~fitting_half], scored.wrong[~fitting_half]
-    if not fitting_half.any() or fitting_half.all():
+    fitting = bootstrap.halves(scored.sentence, config.seed)
+    if not fitting.any() or fitting.all():
         raise ProbeDataError("fewer than two sentences", where="calibration", fix="Use more data")
-    groups = np.unique(scored.sentence[~fitting_half], return_inverse=True)[1]
+    z, y = scored.log_odds[~fitting], scored.wrong[~fitting]
+    groups = np.unique(scored.sentence[~fitting], return_inverse=True)[1]
     resampled = {"resamples": config.resamples, "seed": config.seed}
-    for name, recalibrate in recalibrations(
-        scored.log_odds[fitting_half], scored.wrong[fitting_half]
-    ).items():
+    fitted_on = scored.log_odds[fitting], scored.wrong[fitting]
+    for name, recalibrate in reliability.recalibrations(*fitted_on).items():
         p = recalibrate(z)
         width, mass = Bins.make(p, config.bins, "width"), Bins.make(p, config.bins, "mass")
 
         def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[str, float]:
-            parts = brier(p, y, w, mass)
-            errors = {WIDTH: ece(p, y, w, width), MASS: ece(p, y, w, mass), "log loss": log_loss(p, y, w)}
+            parts, log_loss = reliability.brier(p, y, w, mass), reliability.log_loss(p, y, w)
             explained = parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else np.nan
+            errors = {WIDTH: ece(p, y, w, width), MASS: ece(p, y, w, mass), "log loss": log_loss}
             return {**errors, **parts, EXPLAINED: explained}
 
         def shares(w: Floats, p: Floats = p, mass: Bins = mass) -> dict[int, float]:
@@ -209,8 +190,8 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
         for b in np.flatnonzero(weight > 0).tolist():
             findings.add(curve[b], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
     findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)
-    fitted_temperature = temperature(scored.log_odds[fitting_half], scored.wrong[fitting_half])
-    findings.add(fitted_temperature, measure="temperature", recalibrated="temperature", **at)
+    temperature = reliability.temperature(*fitted_on)
+    findings.add(temperature, measure="temperature", recalibrated="temperature", **at)
 
 
 def chance_error(p: Floats, config: Config) -> float:
@@ -226,45 +207,39 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
 
     `scored` lists each model with each kind of error; `first` is the first model.
     """
-    errors = (WIDTH, "by chance", MASS, "Brier", "log loss", "temperature")
-    parts = ("Brier", "reliability", "resolution", "uncertainty", "within bins", EXPLAINED)
-    fitted_note = (
+    note = (
         "Fitted on one half of the sentences, tested on the other. By chance: the ECE of a calibrated model"
         " with the same probabilities and number of words. An ECE is biased upwards, more so in resamples:"
         " its interval may lie above it. Log loss in nats."
     )
-    parts_note = (
+    title, down = "Calibration error, before and after recalibration", ("model", "of", "recalibrated")
+    measures: tuple[str, ...] = (WIDTH, "by chance", MASS, "Brier", "log loss", "temperature")
+    findings.table(title, *down, note=note, measure=measures)
+    note = (
         "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 means calibrated;"
         " resolution is the model's information; uncertainty belongs to the data."
     )
-    title, down = "Calibration error, before and after recalibration", ("model", "of", "recalibrated")
-    uncalibrated = {"measure": parts, "recalibrated": UNCALIBRATED}
-    findings.tables += [
-        Table(title, down, keep={"measure": errors}, note=fitted_note),
-        Table("Parts of the Brier score", ("model", "of"), keep=uncalibrated, note=parts_note),
-    ]
+    measures = ("Brier", "reliability", "resolution", "uncertainty", "within bins", EXPLAINED)
+    uncalibrated = {"note": note, "recalibrated": UNCALIBRATED}
+    findings.table("Parts of the Brier score", "model", "of", measure=measures, **uncalibrated)
     for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
-        keep = {"of": kind, "measure": SHARE}
+        of_kind = {"of": kind, "measure": SHARE}
         models = [model for model, of_model in scored if of_model == kind]
         if first in models:
-            selection, title = {**keep, "model": first}, f"Reliability, {kind}"
+            selection, title = {**of_kind, "model": first}, f"Reliability, {kind}"
             _add_diagram(findings, f"reliability-{slug}", title, "recalibrated", selection)
         if len(models) > 1:
-            selection, title = {**keep, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
+            selection, title = {**of_kind, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
             _add_diagram(findings, f"reliability-{slug}-models", title, "model", selection)
 
 
 def _add_diagram(findings: Findings, name: str, title: str, series: str, keep: Selection) -> None:
     shares = findings.select(MEAN, series, **keep)
     highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
-    axis_range = 0.0, float(np.ceil(10 * highest) / 10)
+    span = 0.0, float(np.ceil(10 * highest) / 10)
     note = (
         "Bins of equal mass, with 95 % intervals. On the diagonal the model is calibrated; below it, it"
         " is over-suspicious."
     )
-    diagonal: Mapping[str, Any] = {
-        "references": {"calibrated": "diagonal"},
-        "x_range": axis_range,
-        "y_range": axis_range,
-    }
-    findings.figures.append(Figure(name, title, MEAN, series, keep, note, SHARE, **diagonal))
+    ranges = {"references": {"calibrated": "diagonal"}, "x_range": span, "y_range": span}
+    findings.figure(name, title, MEAN, series, keep, note=note, unit=SHARE, **ranges)

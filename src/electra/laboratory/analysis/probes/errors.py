@@ -4,7 +4,7 @@ Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNL
 2014, in which precision counts twice as much as recall). Everything else is measured on the test sentences.
 Without a test file, one half of the dev sentences is used for the threshold and the other half for the rest.
 P(replaced) is compared with the generator's surprisal, that of any other masked language model passed, the
-number of tokens in the word (which finds misspellings), chance, and a fine-tuned detector.
+number of tokens in the word (which finds misspellings), and chance.
 """
 
 from __future__ import annotations
@@ -12,32 +12,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.artifacts.model import ModelFolder
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.progress import part_progress
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Data,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    Network,
-    ProbeDataError,
-    Progress,
-    Table,
-)
+from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.tagger import detector_values, model_folder
 from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
 from electra.laboratory.analysis.texts import learners
 from electra.laboratory.analysis.texts.sampling import sample
@@ -61,8 +48,6 @@ class Config:
     """Sentences sampled from each file (0: all)."""
     surprisal: bool = True
     """Also use the generator's surprisal, one pass for each token: the slow part."""
-    detector: str = ""
-    """Folder of a fine-tuned detector to compare with (electra finetune with a task of token labels)."""
     resamples: int = 500
     """Bootstrap samples for the intervals."""
     seed: int = 0
@@ -114,13 +99,6 @@ class Probe(contract.Probe):
         return learners.learner_inputs(self.config.language)
 
     @override
-    def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """Adds the detector's weights to the data, so that the record holds their digest."""
-        weights = ModelFolder(model_folder(self.config.detector)).weights
-        detector = {"detector": [weights]} if self.config.detector and weights.is_file() else {}
-        return super().find(roots) | detector
-
-    @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         dev, test = (
@@ -129,18 +107,12 @@ class Probe(contract.Probe):
         )
         sentences = [*dev, *test]
         words = words_of(sentences, models[0], config.language)
-        if not words.wrong.any() or words.wrong.all():
-            problem = "the labels must mark both correct and wrong words"
-            fix = "Label correct words c and wrong words i"
-            raise ProbeDataError(problem, where=data["learners"][0], fix=fix)
         tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
-        if not words.wrong[tuning].any() or not words.wrong[~tuning].any():
-            problem = (
-                "no errors among the words for the threshold, or among the test words: are the labels"
-                " withheld?"
-            )
-            where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
-            raise ProbeDataError(problem, where=where)
+        where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
+        if words.wrong.all() or not (words.wrong[tuning].any() and words.wrong[~tuning].any()):
+            problem = "correct and wrong words are needed both for the threshold and for the test"
+            fix = "Label correct words c and wrong words i: are the labels withheld?"
+            raise contract.ProbeDataError(problem, where=where, fix=fix)
         scores = self.scores(models, sentences, progress)
         for name, score in scores.items():
             add_scorer(findings, name, score, words, tuning=tuning, config=config)
@@ -150,12 +122,10 @@ class Probe(contract.Probe):
         findings.headline.update({name: first_measures[name] for name in MEASURES})
         findings.headline["chance: average precision"] = findings.select(scorer=CHANCE)["average precision"]
         percent, num_words = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
-        tested_on = (
-            f"{'test' if test else 'the other half of dev'}: {num_words:,} words, {percent:.1f} % wrong"
-        )
-        chosen_on = f"{'dev' if test else 'one half of dev'} ({int(tuning.sum()):,} words)"
+        chosen_on, tested_on = ("dev", "test") if test else ("one half of dev", "the other half of dev")
         findings.notes += [
-            f"Thresholds chosen on {chosen_on}, tested on {tested_on}.",
+            f"Thresholds chosen on {chosen_on} ({int(tuning.sum()):,} words), tested on {tested_on}:"
+            f" {num_words:,} words, {percent:.1f} % wrong.",
             "Error types as in the file."
             if has_types(sentences)
             else "The file has no error types, so errors are grouped by the kind of word.",
@@ -172,19 +142,13 @@ class Probe(contract.Probe):
         texts, steps = [sentence.words for sentence in sentences], 2 * len(models) + 1
         by_scorer: dict[str, Sequence[Floats]] = {}
         for i, model in enumerate(models):
-            if (discriminator := model.optional("discriminator")) is not None:
-                by_scorer[f"discriminator of {model.name}"] = word_values(
-                    discriminator, texts, "odds", suspicion
-                )
+            if (network := model.optional("discriminator")) is not None:
+                by_scorer[f"discriminator of {model.name}"] = word_values(network, texts, "odds", suspicion)
             progress("scoring words", (2 * i + 1) / steps)
-            generator = model.optional("generator") if self.config.surprisal else None
-            if generator is not None:
+            if self.config.surprisal and (network := model.optional("generator")) is not None:
                 share_done = part_progress(progress, "the generator's surprisal", 2 * i + 1, steps)
-                by_scorer[f"surprisal, generator of {model.name}"] = word_values(
-                    generator, texts, "masked", suspicion, progress=share_done
-                )
-        if self.config.detector:
-            by_scorer["fine-tuned detector"] = detector_values(self.config.detector, texts)
+                values = word_values(network, texts, "masked", suspicion, progress=share_done)
+                by_scorer[f"surprisal, generator of {model.name}"] = values
         by_scorer[TOKENS] = [counts.astype(np.float64) for counts in token_counts(models[0], sentences)]
         scores = {name: flatten(values) for name, values in by_scorer.items()}
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}
@@ -193,9 +157,7 @@ class Probe(contract.Probe):
 def token_counts(model: Model, sentences: Sequence[Sentence]) -> list[Ints]:
     """Returns the number of tokens of each word of each sentence."""
     tokenizer = model.discriminator.tokenizer
-    return [
-        np.bincount(word_ids(tokenizer, sentence.words), minlength=len(sentence)) for sentence in sentences
-    ]
+    return [np.bincount(word_ids(tokenizer, each.words), minlength=len(each)) for each in sentences]
 
 
 def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Words:
@@ -214,9 +176,7 @@ def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Word
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
     """Whether the labels distinguish types of error."""
-    return any(
-        label not in (learners.CORRECT, UNTYPED) for sentence in sentences for label in sentence.columns[0]
-    )
+    return bool({label for each in sentences for label in each.columns[0]} - {learners.CORRECT, UNTYPED})
 
 
 def flatten(values: Sequence[Floats]) -> Floats:
@@ -241,7 +201,7 @@ def add_scorer(
         return numbers | ranking.at(threshold, w)
 
     def recall(w: Floats) -> dict[str, float]:
-        return {kind: _share(w * errors, flagged) for kind, errors in errors_of.items()}
+        return {kind: bootstrap.share(w * errors, flagged) for kind, errors in errors_of.items()}
 
     resampled = {"resamples": config.resamples, "seed": config.seed}
     findings.add_all(bootstrap.estimates(measure, test.sentence, **resampled), scorer=name)
@@ -259,12 +219,12 @@ def add_differences(
 ) -> None:
     """Adds the first scorer's measures minus each other scorer's, all on the same resamples."""
     tested = words.select(test)
-    first_ranking, *other_rankings = (Ranking(score[test], tested.wrong) for score in scores.values())
+    first, *others = (Ranking(score[test], tested.wrong) for score in scores.values())
 
     def measure(w: Floats) -> dict[tuple[str, str], float]:
         differences: dict[tuple[str, str], float] = {}
-        average_precision, auc = first_ranking.average_precision(w), first_ranking.auc(w)
-        for name, ranking in zip([*scores][1:], other_rankings, strict=True):
+        average_precision, auc = first.average_precision(w), first.auc(w)
+        for name, ranking in zip([*scores][1:], others, strict=True):
             differences[name, "average precision"] = average_precision - ranking.average_precision(w)
             differences[name, "AUC"] = auc - ranking.auc(w)
         return differences
@@ -272,11 +232,6 @@ def add_differences(
     estimates = bootstrap.estimates(measure, tested.sentence, resamples=config.resamples, seed=config.seed)
     for (name, measured), difference in estimates.items():
         findings.add(difference, of=name, measure=measured)
-
-
-def _share(weight: Floats, called: Bools) -> float:
-    weight_sum = weight.sum()
-    return float((weight * called).sum() / weight_sum) if weight_sum else float("nan")
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
@@ -290,33 +245,28 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
 
 def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent: Sequence[str]) -> None:
     """Adds tables and figures. `frequent`: the kinds of errors that have a recall."""
-    compared_scorers = [name for name in scorers if name != CHANCE]
-    best_note = "At the threshold with the best F0.5 on the tuning words. Chance calls every word wrong."
-    recall_note = (
-        f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
-    )
-    paired_note = "Paired differences: if the interval excludes 0, expect the same sign on other sentences."
+    compared = [name for name in scorers if name != CHANCE]
+    note = "At the threshold with the best F0.5 on the tuning words. Chance calls every word wrong."
     measures = ("precision", "recall", "F0.5", "average precision", "AUC")
-    columns = {"errors": frequent, "measure": ["how many", *compared_scorers]}
-    findings.tables += [
-        Table("Scorers compared", ("scorer",), keep={"measure": measures}, note=best_note),
-        Table("Which errors are found", ("errors",), keep=columns, note=recall_note),
-        Table(f"How far ahead the {scorers[0]} is", ("of",), note=paired_note),
-    ]
-    points = {name: findings.select("recall", scorer=name, measure="precision") for name in compared_scorers}
-    curve = Figure(
+    findings.table("Scorers compared", "scorer", note=note, measure=measures)
+    note = f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
+    columns = ["how many", *compared]
+    findings.table("Which errors are found", "errors", note=note, errors=frequent, measure=columns)
+    note = "Paired differences: if the interval excludes 0, expect the same sign on other sentences."
+    findings.table(f"How far ahead the {scorers[0]} is", "of", note=note)
+    points = {name: findings.select("recall", scorer=name, measure="precision") for name in compared}
+    findings.figure(
         "precision-recall",
         "Precision and recall",
         "recall",
         "scorer",
         {"measure": "precision"},
-        "Precision and recall at every threshold. The curve of a good detector stays near the top.",
-        "precision",
+        note="Precision and recall at every threshold. The curve of a good detector stays near the top.",
+        unit="precision",
         references={CHANCE: findings.select(scorer=CHANCE)["average precision"].value},
-        dots=[name for name in compared_scorers if len(points[name]) < 12],
+        dots=[name for name in compared if len(points[name]) < 12],
         x_range=(0.0, 1.0),
     )
-    keep = {"errors": sorted(frequent), "measure": [name for name in compared_scorers if name != TOKENS]}
+    keep = {"errors": sorted(frequent), "measure": [name for name in compared if name != TOKENS]}
     title, note = "Which errors are found", "Recall at the chosen threshold, 95 % intervals."
-    by_kind = Figure("by-kind", title, "errors", "measure", keep, note, "recall", "categories")
-    findings.figures += [curve, by_kind]
+    findings.figure("by-kind", title, "errors", "measure", keep, note=note, unit="recall", kind="categories")

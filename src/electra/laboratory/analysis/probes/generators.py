@@ -28,18 +28,7 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Cell,
-    Data,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    Network,
-    Progress,
-    Table,
-    require_same_vocabulary,
-)
+from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import log_loss, sigmoid
@@ -150,19 +139,17 @@ class Probe(contract.Probe):
         for model in discriminators:
             require_log_odds(model.discriminator)
         progress("corrupting text", 0.0)
-        texts = self.corrupt(models, data)
+        texts, findings = self.corrupt(models, data), Findings()
         if not texts:
-            raise ConfigError(
-                "no data for any kind of corruption", where="kinds", fix="Pass `data` with text"
-            )
-        findings = Findings()
+            problem = "no data for any kind of corruption"
+            raise ConfigError(problem, where="kinds", fix="Pass `data` with text")
         for i, model in enumerate(discriminators):
             before: dict[int, Floats] = {}
             for position, name in enumerate(texts):
                 progress(f"{model.name} on {name}", (i + position / len(texts)) / len(discriminators))
                 scored = self.score(model, texts[name], before)
                 add_measures(findings, scored, self.config, model.name, name)
-        add_tables_and_figures(findings, texts, discriminators)
+        add_tables_and_figures(findings, texts, [model.name for model in discriminators])
         findings.notes += [f"{name}: {text}." for name, text in texts.items()]
         findings.notes += [
             f"{model.name} has no discriminator: only its generator is used."
@@ -178,34 +165,30 @@ class Probe(contract.Probe):
             ModelError: Tokens are to be replaced, and the models' vocabularies differ.
         """
         config, texts = self.config, dict[str, CorruptedText]()
-        if any(kind in TOKEN_KINDS for kind in config.kinds):
+        kinds, in_english = config.kinds, config.language == "en"
+        if set(kinds) & set(TOKEN_KINDS):
             fix = (
                 "Pass models with the same tokenizer, or compare words only: `probe_option`"
                 " kinds=swaps,agreement,pairs,learners"
             )
-            require_same_vocabulary(models, "replacing tokens", fix)
+            contract.require_same_vocabulary(models, "replacing tokens", fix)
             texts |= self.replace_tokens(models, data["text"])
-        if "swaps" in config.kinds or "agreement" in config.kinds:
+        edits = {"swaps": corruption.swap_words} | (
+            {"agreement": corruption.break_agreement} if in_english else {}
+        )
+        if set(kinds) & edits.keys():
             keys = seeds.keys(config.seed, "analysis/edit", 0, np.arange(config.sentences))
             sentences = held_out.held_out_sentences(models[0].tokenizer, data["text"], count=config.sentences)
-            for kind, edit in (("swaps", corruption.swap_words), ("agreement", corruption.break_agreement)):
-                if kind in config.kinds and (kind != "agreement" or config.language == "en"):
-                    texts[TITLES[kind]] = _corrupted_words(
-                        (words, *edit(words, int(key))) for words, key in zip(sentences, keys, strict=False)
-                    )
-        if "pairs" in config.kinds and "pairs" in data and config.language == "en":
-            texts[TITLES["pairs"]] = _corrupted_words(
-                agreement_pairs(data["pairs"], config.sentences, config.seed)
-            )
-        if "learners" in config.kinds and "learners" in data:
-            learner_sentences = sample(
-                learners.read_learners(data["learners"][0]), config.sentences, config.seed
-            )
-            texts[TITLES["learners"]] = CorruptedText(
-                [s.words for s in learner_sentences],
-                [np.array(s.columns[0]) != learners.CORRECT for s in learner_sentences],
-                None,
-            )
+            for kind in (kind for kind in edits if kind in kinds):
+                edited = zip(sentences, keys, strict=False)
+                texts[TITLES[kind]] = _corrupted_words((w, *edits[kind](w, int(key))) for w, key in edited)
+        if "pairs" in kinds and "pairs" in data and in_english:
+            pairs = agreement_pairs(data["pairs"], config.sentences, config.seed)
+            texts[TITLES["pairs"]] = _corrupted_words(pairs)
+        if "learners" in kinds and "learners" in data:
+            written = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
+            wrong = [np.array(s.columns[0]) != learners.CORRECT for s in written]
+            texts[TITLES["learners"]] = CorruptedText([s.words for s in written], wrong, None)
         return {name: text for name, text in texts.items() if any(wrong.any() for wrong in text.wrong)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, CorruptedText]:
@@ -214,20 +197,18 @@ class Probe(contract.Probe):
         networks = [network for model in models for kind in NETWORKS if (network := model.optional(kind))]
         length = min(config.length - 2, token_rows.max_row_length(*networks))
         rows = held_out.held_out_rows(tokenizer, paths, length=length, count=config.rows)
-        options: Mapping[str, Any] = {"fraction": config.fraction, "seed": config.seed}
         for model in models if "generators" in config.kinds else ():
             if (generator := model.optional("generator")) is not None:
-                corrupted = corruption.by_generator(generator, rows, **options)
-                texts[own_generator(model.name)] = CorruptedText(
-                    corrupted.rows, corrupted.replaced, rows, corrupted.advantage
-                )
+                made = corruption.by_generator(generator, rows, fraction=config.fraction, seed=config.seed)
+                text = CorruptedText(made.rows, made.replaced, rows, made.advantage)
+                texts[own_generator(model.name)] = text
         equal_frequency = np.ones(tokenizer.vocab_size)
         equal_frequency[list(tokenizer.specials)] = 0.0
         counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * equal_frequency
         for kind, frequency in (("uniform", equal_frequency), ("unigram", counts)):
             if kind in config.kinds:
-                corrupted = corruption.by_frequency(rows, frequency, **options)
-                texts[TITLES[kind]] = CorruptedText(corrupted.rows, corrupted.replaced, rows)
+                made = corruption.by_frequency(rows, frequency, fraction=config.fraction, seed=config.seed)
+                texts[TITLES[kind]] = CorruptedText(made.rows, made.replaced, rows)
         return texts
 
     def score(self, model: Model, text: CorruptedText, before: dict[int, Floats]) -> ScoredItems:
@@ -245,9 +226,8 @@ class Probe(contract.Probe):
         advantage = np.concatenate(text.advantage) if text.advantage else np.full(len(z), np.nan)
         sentence = np.repeat(np.arange(len(text.wrong)), [len(values) for values in text.wrong])
         has_score = np.isfinite(z)  # a word without tokens has no score
-        return ScoredItems(
-            z[has_score], wrong[has_score], sentence[has_score], advantage[has_score], rise[has_score]
-        )
+        columns: Any = (column[has_score] for column in (z, wrong, sentence, advantage, rise))
+        return ScoredItems(*columns)
 
 
 def _log_odds(model: Model, texts: Sequence[Text]) -> Floats:
@@ -311,23 +291,21 @@ def add_measures(findings: Findings, scored: ScoredItems, config: Config, model:
     )
     rises = (scored.rise[has_rise] > 0) + 0.5 * (scored.rise[has_rise] == 0)
     bins, num_bins = np.digitize(scored.advantage[has_advantage], EDGES), len(EDGES) + 1
+    found = called_wrong[has_advantage]
 
     def measure(w: Floats) -> dict[str | int, float]:
-        base_rate = float((w * y).sum() / w.sum())
+        base_rate = bootstrap.share(w, y)
         entropy = -sum(q * np.log(q) for q in (base_rate, 1 - base_rate) if q > 0)
-        weight_in_bin = np.bincount(bins, w[has_advantage], num_bins)
-        weight_found = np.bincount(bins, w[has_advantage] * called_wrong[has_advantage], num_bins)
+        in_bin = np.bincount(bins, w[has_advantage], num_bins)
+        found_in_bin = np.bincount(bins, w[has_advantage] * found, num_bins)
         return {
             "AUC": ranking.auc(w),
-            "rise": float(np.average(rises, weights=w[has_rise])) if w[has_rise].sum() > 0 else np.nan,
+            "rise": bootstrap.share(w[has_rise], rises),
             "average precision": ranking.average_precision(w),
             "base rate": base_rate,
             "gain": entropy - log_loss(p, y, w),
-            PLAUSIBLE: weight_in_bin[-1] / weight_in_bin.sum() if weight_in_bin.sum() > 0 else np.nan,
-            **{
-                b: weight_found[b] / weight_in_bin[b] if weight_in_bin[b] > 0 else np.nan
-                for b in range(num_bins)
-            },
+            PLAUSIBLE: in_bin[-1] / in_bin.sum() if in_bin.sum() > 0 else np.nan,
+            **{b: found_in_bin[b] / in_bin[b] if in_bin[b] > 0 else np.nan for b in range(num_bins)},
         }
 
     estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
@@ -343,19 +321,16 @@ def add_measures(findings: Findings, scored: ScoredItems, config: Config, model:
 
 
 def add_tables_and_figures(
-    findings: Findings, texts: Mapping[str, CorruptedText], discriminators: Sequence[Model]
+    findings: Findings, texts: Mapping[str, CorruptedText], discriminators: Sequence[str]
 ) -> None:
     """Adds the headline, tables and figures."""
-    measures = ("AUC", "rise", "average precision", "base rate", "gain")
-    first_name, has_advantages = discriminators[0].name, any(text.advantage for text in texts.values())
+    first = discriminators[0]
+    own = own_generator(first)
     for name in texts:
-        at = {"model": first_name, "corruption": name}
-        title = "its own generator" if name == own_generator(first_name) else name
-        findings.headline[f"AUC, {title}"] = findings.select(**at)["AUC"]
-    if own_generator(first_name) in texts:
-        plausible = findings.select(**{"model": first_name, "corruption": own_generator(first_name)})[
-            PLAUSIBLE
-        ]
+        title = "its own generator" if name == own else name
+        findings.headline[f"AUC, {title}"] = findings.select(model=first, corruption=name)["AUC"]
+    if own in texts:
+        plausible = findings.select(model=first, corruption=own)[PLAUSIBLE]
         findings.headline[f"replacements {PLAUSIBLE}"] = plausible
     note = (
         "AUC: P(a wrong word is more suspicious than a correct one), chance 0.5. Rise: P(a position is more"
@@ -363,43 +338,27 @@ def add_tables_and_figures(
         " precision: chance is the base rate. Gain: nats per token or word better than the base rate; below 0"
         " the probabilities do not fit this kind."
     )
-    title, down = "Each discriminator on each kind of corruption", ("model", "corruption")
-    findings.tables.append(Table(title, down, keep={"measure": measures}, note=note))
+    title, measures = "Each discriminator on each kind of corruption", ("AUC", "rise", "average precision")
+    findings.table(title, "model", "corruption", note=note, measure=(*measures, "base rate", "gain"))
     keep = {"measure": "AUC", "corruption": list(texts)}
     if len(discriminators) > 1:
-        note, title = (
-            "Rows: discriminators. Columns: how the text was corrupted.",
+        title, note = (
             "AUC of each discriminator",
+            "Rows: discriminators. Columns: how the text was corrupted.",
         )
-        findings.figures.append(Figure("matrix", title, "corruption", "model", keep, note, kind="matrix"))
-    note, references = (
-        "How well wrong words are separated from correct ones, with 95 % intervals.",
-        {"chance": 0.5},
-    )
-    findings.figures.append(
-        Figure(
-            "kinds",
-            "AUC by kind of corruption",
-            "corruption",
-            "model",
-            keep,
-            note,
-            "AUC",
-            "categories",
-            references,
-        )
-    )
-    if has_advantages:
+        findings.figure("matrix", title, "corruption", "model", keep, note=note, kind="matrix")
+    note = "How well wrong words are separated from correct ones, with 95 % intervals."
+    shown = {"note": note, "unit": "AUC", "kind": "categories", "references": {"chance": 0.5}}
+    findings.figure("kinds", "AUC by kind of corruption", "corruption", "model", keep, **shown)
+    if any(text.advantage for text in texts.values()):
         note = "Found: called replaced, at the threshold that calls as many tokens replaced as were."
-        findings.tables.append(Table(PLAUSIBILITY, ("model", "corruption", ADVANTAGE), note=note))
+        findings.table(PLAUSIBILITY, "model", "corruption", ADVANTAGE, note=note)
         note = (
             "Advantage: log p(replacement) - log p(original) by its generator: from 0 on the replacement is"
             " at least as plausible. The end bins hold everything beyond."
         )
         keep, series = {"measure": "found"}, "model"
         if len(discriminators) == 1:
-            keep, series = {**keep, "model": first_name}, "corruption"
-        name, unit, shares = "plausibility", "share found", (0.0, 1.0)
-        findings.figures.append(
-            Figure(name, PLAUSIBILITY, ADVANTAGE, series, keep, note, unit, y_range=shares)
-        )
+            keep, series = {**keep, "model": first}, "corruption"
+        ranged: dict[str, Any] = {"note": note, "unit": "share found", "y_range": (0.0, 1.0)}
+        findings.figure("plausibility", PLAUSIBILITY, ADVANTAGE, series, keep, **ranged)

@@ -21,17 +21,7 @@ from electra.finetuning.labelled.sentence_pairs import MinimalPairs, read_minima
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Cell,
-    Data,
-    Estimate,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    Progress,
-    Table,
-)
+from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
 from electra.laboratory.analysis.scoring.across_models import scores_of
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
@@ -106,17 +96,12 @@ class Probe(contract.Probe):
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         if not data:
             patterns = " or ".join(pattern for item in self.inputs() for pattern in item.patterns)
-            raise contract.ProbeDataError(
-                f"no minimal pairs found ({patterns})", key="data", fix="Pass the folder that holds blimp/"
-            )
+            problem = f"no minimal pairs found ({patterns})"
+            raise contract.ProbeDataError(problem, key="data", fix="Pass the folder that holds blimp/")
         files = list(dict.fromkeys(path for paths in data.values() for path in paths))
-        paradigms = [read_minimal_pairs(path, self.config.limit) for path in files]
-        unique_names = distinct_names(
-            [(*path.parent.parts, paradigm.name) for path, paradigm in zip(files, paradigms, strict=True)]
-        )
-        paradigms = [
-            replace(paradigm, name=name) for paradigm, name in zip(paradigms, unique_names, strict=True)
-        ]
+        read = [read_minimal_pairs(path, self.config.limit) for path in files]
+        names = distinct_names([(*f.parent.parts, each.name) for f, each in zip(files, read, strict=True)])
+        paradigms = [replace(each, name=name) for each, name in zip(read, names, strict=True)]
         return report(paradigms, columns_of(models, paradigms, self.config.scorers, progress))
 
 
@@ -164,9 +149,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
 
         def mean_over(attribute: str, name: str, parts: Sequence[Accuracy] = parts) -> Estimate:
             pairs = zip(parts, paradigms, strict=True)
-            return mean_over_paradigms(
-                [part for part, paradigm in pairs if getattr(paradigm, attribute) == name]
-            )
+            return mean_over_paradigms([part for part, each in pairs if getattr(each, attribute) == name])
 
         at = {"model": column.model, "scorer": column.scorer, "description": column.title}
         for name in benchmarks:
@@ -183,55 +166,46 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
             findings.add(mean_over("phenomenon", name), phenomenon=name, measure=label)
     for row, paradigm in enumerate(paradigms):
         parts = [column[row] for column in accuracies]
-        network_parts = (
-            part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER
-        )
+        by_column = list(zip(columns, parts, strict=True))
         numbers: dict[str, Cell] = {
             "pairs": len(paradigm.good),
             "equal, left out": paradigm.num_equal,
-            "ties of all scorers": sum(part.ties for part in network_parts),
+            "ties of all scorers": sum(part.ties for column, part in by_column if column.scorer != SHORTER),
             "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
         }
         numbers |= {label: part.value for label, part in zip(labels, parts, strict=True)}
         findings.add_all(numbers, paradigm=paradigm.name, phenomenon=paradigm.phenomenon)
-    counts = ", ".join(
-        f"{int((columns[0].length == sign).sum())} {relation}" for sign, relation in LENGTHS.items()
-    )
+    lengths = [(int((columns[0].length == sign).sum()), relation) for sign, relation in LENGTHS.items()]
     note = (
         "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
-        f" pairs, by whether the good sentence has fewer, as many or more tokens than the bad one ({counts},"
-        " with the first model's tokenizer)."
+        " pairs, by whether the good sentence has fewer, as many or more tokens than the bad one"
+        f" ({', '.join(f'{count} {relation}' for count, relation in lengths)}, with the first model's"
+        " tokenizer)."
     )
-    width_note = "Half-width: half the width of the widest 95 % interval in the row."
-    findings.tables += [
-        Table("Accuracy", ("model", "scorer", "description"), note=note),
-        Table("By phenomenon", ("phenomenon",), note="Means over each phenomenon's paradigms."),
-        Table("By paradigm", ("paradigm", "phenomenon"), note=width_note),
-    ]
+    findings.table("Accuracy", "model", "scorer", "description", note=note)
+    findings.table("By phenomenon", "phenomenon", note="Means over each phenomenon's paradigms.")
+    note = "Half-width: half the width of the widest 95 % interval in the row."
+    findings.table("By paradigm", "paradigm", "phenomenon", note=note)
     for model in models:
-        sum_labels = [
-            label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum
-        ]
+        sums = [label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
-        findings.figures.append(
-            Figure(
-                f"phenomena-{letters}",
-                f"{model}: accuracy by phenomenon",
-                "phenomenon",
-                "measure",
-                {"measure": sum_labels},
-                "Sums over tokens; marks are means over paradigms with 95 % intervals.",
-                "accuracy",
-                "categories",
-                references={"chance": 0.5},
-                x_range=(0, 1),
-            )
+        findings.figure(
+            f"phenomena-{letters}",
+            f"{model}: accuracy by phenomenon",
+            "phenomenon",
+            "measure",
+            {"measure": sums},
+            note="Sums over tokens; marks are means over paradigms with 95 % intervals.",
+            unit="accuracy",
+            kind="categories",
+            references={"chance": 0.5},
+            x_range=(0, 1),
         )
     for name in benchmarks:
         members = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
-        num_pairs = sum(len(paradigm.good) for paradigm in members)
         equal = sum(paradigm.num_equal for paradigm in members)
         left_out = f"; {equal} pairs of equal sentences left out" if equal else ""
+        num_pairs = sum(len(paradigm.good) for paradigm in members)
         findings.notes.append(f"{name}: {len(members)} paradigms, {num_pairs} pairs{left_out}.")
     findings.notes.append(
         "Intervals are for new pairs of the same paradigms. Published BLiMP numbers are means over all 67"

@@ -20,18 +20,7 @@ from typing_extensions import override
 from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.foundation.arrays import Floats
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Cell,
-    Data,
-    Estimate,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    ProbeDataError,
-    Progress,
-    Table,
-)
+from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.across_models import scores_of
@@ -92,29 +81,20 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
-        patterns = (
-            "*librispeech*other*.jsonl*",
-            "*nbest*/*.jsonl*",
-            "*nbest*.jsonl*",
-            "*librispeech*.jsonl*",
-        )
-        return (Input("lists", "n-best lists", patterns),)
+        patterns = "*librispeech*other*.jsonl* *nbest*/*.jsonl* *nbest*.jsonl* *librispeech*.jsonl*"
+        return (Input("lists", "n-best lists", tuple(patterns.split())),)
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        all_utterances = [
-            utterance for path in data["lists"] for utterance in read_utterances(path, config.hypotheses)
-        ]
-        utterances = sample(all_utterances, config.sentences)
+        read = [each for path in data["lists"] for each in read_utterances(path, config.hypotheses)]
+        utterances = sample(read, config.sentences)
         lists = nbest.make_lists([(utterance.reference, utterance.hypotheses) for utterance in utterances])
         score_names = utterances[0].scores.keys()
         if any(utterance.scores.keys() != score_names for utterance in utterances):
             problem = "the hypotheses of the files have different scores"
-            raise ProbeDataError(problem, key="data", fix="Pass files with the same scores")
-        columns = {
-            name: nbest.pad([utterance.scores[name] for utterance in utterances]) for name in score_names
-        }
+            raise contract.ProbeDataError(problem, key="data", fix="Pass files with the same scores")
+        columns = {name: nbest.pad([each.scores[name] for each in utterances]) for name in score_names}
         acoustic, mix = self._acoustic(columns, lists)
         systems = self._references(columns, acoustic, lists)
         texts = [text for utterance in utterances for text in utterance.hypotheses]
@@ -127,10 +107,8 @@ class Probe(contract.Probe):
         rates = self._measure(systems, lists)
         for name, system in systems.items():
             cells: dict[str, Cell] = {measure: rates.get((name, measure)) for measure in (WER, GAIN, ALONE)}
-            tuned_numbers = [
-                number for weights in system.weights for number in (weights.score, weights.word_bonus)
-            ]
-            findings.add_all(cells | dict(zip(TUNED, tuned_numbers, strict=False)), **{"chosen by": name})
+            tuned = [number for weights in system.weights for number in (weights.score, weights.word_bonus)]
+            findings.add_all(cells | dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
             if name.startswith(f"{models[0].name}: "):
                 findings.headline[f"WER gained, {name}"] = rates[name, GAIN]
         add_tables_and_figures(findings, list(systems))
@@ -156,19 +134,15 @@ class Probe(contract.Probe):
 
         The weights are those in the recogniser's own total, that of its language model included. If the lists
         have no total, they are 1.
-
-        Raises:
-            ProbeDataError: The lists have no scores of the recogniser.
         """
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
             problem = "the hypotheses have no scores of a recogniser"
-            raise ProbeDataError(problem, key="data", fix="Add some, such as decoder and ctc")
+            raise contract.ProbeDataError(problem, key="data", fix="Add some, such as decoder and ctc")
         weight_of = dict.fromkeys(parts, 1.0)
         if self.config.total in columns:
-            weight_of = nbest.recogniser_weights(
-                {name: values[lists.present] for name, values in columns.items()}, self.config.total
-            )
+            scores = {name: values[lists.present] for name, values in columns.items()}
+            weight_of = nbest.recogniser_weights(scores, self.config.total)
         combined = np.zeros(lists.present.shape)
         for name in parts:
             combined += weight_of[name] * columns[name]
@@ -206,29 +180,23 @@ class Probe(contract.Probe):
 
 def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
     """Adds tables and figures of these systems to the findings."""
-    table_note = "Gains are paired differences in percentage points; above 0 is better."
-    weights_note = "A weight of 0: the score did not help on that half."
-    gain_note = (
+    by, categories = "chosen by", "categories"
+    note = "Gains are paired differences in percentage points; above 0 is better."
+    findings.table("Word error rate", by, note=note, measure=(WER, GAIN, ALONE))
+    note = "A weight of 0: the score did not help on that half."
+    findings.table("Weights tuned on each half", by, note=note, measure=TUNED)
+    note = (
         "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
         " intervals are 95 %, over utterances."
     )
-    rate_note = (
+    keep = {"measure": GAIN, by: [s for s in systems if s not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]}
+    shown = {"note": note, "unit": "percentage points", "references": {"none": 0.0}}
+    findings.figure("gain", "Gain by re-ranking", by, "measure", keep, kind=categories, **shown)
+    note = (
         "Intervals are 95 %, over utterances; systems share utterances, so their differences are more"
         " certain than the intervals suggest."
     )
-    by = "chosen by"
-    findings.tables += [
-        Table("Word error rate", (by,), keep={"measure": (WER, GAIN, ALONE)}, note=table_note),
-        Table("Weights tuned on each half", (by,), keep={"measure": TUNED}, note=weights_note),
-    ]
-    compared_systems = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
-    selection = {"measure": GAIN, by: compared_systems}
-    title, unit, references = "Gain by re-ranking", "percentage points", {"none": 0.0}
-    findings.figures.append(
-        Figure("gain", title, by, "measure", selection, gain_note, unit, "categories", references)
-    )
-    selection = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
-    title, oracle_rate = "Word error rate after re-ranking", findings.select(**{by: ORACLE})[WER].value
-    findings.figures.append(
-        Figure("wer", title, by, "measure", selection, rate_note, WER, "categories", {ORACLE: oracle_rate})
-    )
+    keep = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
+    oracle = {ORACLE: findings.select(**{by: ORACLE})[WER].value}
+    shown = {"note": note, "unit": WER, "references": oracle}
+    findings.figure("wer", "Word error rate after re-ranking", by, "measure", keep, kind=categories, **shown)

@@ -39,13 +39,6 @@ def highest_token_values(values: Floats, word_ids: Ints, num_words: int) -> Floa
     return by_word
 
 
-def first_token_values(values: Floats, word_ids: Ints, num_words: int) -> Floats:
-    """Returns the value [words] of each word's first token; NaN for a word without tokens."""
-    by_word = np.full(num_words, np.nan)
-    by_word[word_ids[::-1]] = values[::-1]
-    return by_word
-
-
 def word_values(
     loaded: Loaded,
     texts: Sequence[Sequence[str]],

@@ -1,48 +1,49 @@
-"""Runs a suite: every task for every model, except those that are already done.
-
-Several processes may run a suite in one folder. Each takes tasks that are free; once all are taken, it
-helps to train their seeds.
+"""Runs a suite: every task and probe with every model, except those that are already done.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
           tasks/MODEL/TASK/  the folder of a fine-tuning, which can resume
           probes/MODEL/      the records of probes
 
-A task is done when its folder holds the results, so an evaluation may be killed at any time and resumes with
-the same command. Models and tasks may be added later. A change to anything that determines a number already
-measured (weights, settings, files) is refused, and the message names it.
+Each task, and each probe, with one model is a piece of work (`electra.foundation.work`), which is done when
+its folder holds the results. So an evaluation may be killed at any time and resumes with the same command,
+and several processes may work in one folder. Models and tasks may be added later. A change to anything that
+determines a number already measured (weights, settings, files) is refused, and the message names it.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.runner import baselines
+from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
-from electra.foundation import durable, machine
-from electra.foundation.claims import Claims, Job
+from electra.foundation import durable
 from electra.foundation.config import build
-from electra.foundation.errors import ConfigError, DataError, DiskError
+from electra.foundation.errors import ConfigError, DataError, DiskError, ElectraError, RunFolderError
 from electra.foundation.extensions import PROBES, TASKS, is_path
-from electra.foundation.jobs import run_in_turn, run_parallel
-from electra.foundation.leases import Leases
 from electra.foundation.machine import Device
-from electra.foundation.progress import Say
+from electra.foundation.options import as_path
+from electra.foundation.progress import Say, no_progress
 from electra.foundation.signals import Stop
+from electra.foundation.work import Engine, Piece, run_pieces
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import ProbeDataError, named_models
-from electra.laboratory.evaluation.data import find_data
-from electra.laboratory.evaluation.steps import ReadyProbe, ReadyTask, Step, Work
-from electra.laboratory.evaluation.suite import Suite
+from electra.laboratory.analysis.contract import Model, ProbeDataError, named_models
+from electra.laboratory.analysis.contract.record import run_probe
+from electra.laboratory.evaluation.data import TaskFiles, find_data
+from electra.laboratory.evaluation.suite import ProbeEntry, Suite, TaskEntry
 from electra.laboratory.evaluation.table import (
     BASELINE_KINDS,
     NO_NETWORK,
@@ -52,6 +53,7 @@ from electra.laboratory.evaluation.table import (
     has_baseline,
     make_record,
 )
+from electra.model.precision import pick_device
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,48 @@ class Options:
     device: Device = "auto"
     jobs: int = 1
     """Tasks at the same time, each in its own process."""
+    engine: Engine = "local"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every fine-tuning; they override the suite's."""
     probe_options: Sequence[str] = ()
     """key=value options, set in each probe that has the option; they override the suite's."""
+
+
+@dataclass(frozen=True)
+class ReadyTask:
+    """A task whose data have been found."""
+
+    entry: TaskEntry
+    files: TaskFiles
+    version: int
+    """The version of the fine-tuning task."""
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ReadyProbe:
+    """A probe whose data have been found."""
+
+    entry: ProbeEntry
+    data: Mapping[str, Sequence[Path]]
+    """The files of each input."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Piece):
+    """A task, or a probe, with one model."""
+
+    key: tuple[str, str]
+    """The name of the task or probe, and that of the model."""
+    seeds: int | None = None
+    """How many seeds of a task are needed; None for a probe."""
+
+    @override
+    def is_finished(self) -> bool:
+        path = self.folder / self.record
+        if self.seeds is None or not path.exists():
+            return path.exists()
+        return set(range(self.seeds)) <= set(durable.read_json(path, RunFolderError)["seeds"])
 
 
 def model_entries(
@@ -96,12 +136,12 @@ def model_entries(
     entries += [ModelEntry(name, "", NO_NETWORK) for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
+        other = by_folder.setdefault(entry.folder, entry)
+        clash = (
+            "" if other is entry else f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
+        )
         if not entry.folder:
             clash = f"the name {entry.name!r} has no letter or digit for the name of a folder"
-        elif (other := by_folder.setdefault(entry.folder, entry)) is not entry:
-            clash = f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
-        else:
-            clash = ""
         if clash:
             fix = "Rename one, or pass a link to it with another name"
             raise ConfigError(clash, where=entry.source, fix=fix)
@@ -117,117 +157,131 @@ def evaluate(
     options: Options,
     say: Say,
     stop: Stop,
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """Runs all tasks and probes that are not done yet.
 
     Returns:
-        The contents of evaluation.json, or None if a stop was requested before the end.
+        The contents of evaluation.json.
 
     Raises:
         ConfigError: An option is invalid.
         DataError: There are no data for any task or probe.
         DiskError: A file cannot be written.
+        Interrupted: A stop was requested before the end.
     """
     suite = with_probe_options(suite, options.probe_options)
-    ready_tasks = find_tasks(suite, options, roots)
-    probes = find_probes(suite, roots)
-    if not ready_tasks and not probes:
+    tasks, probes = find_tasks(suite, options, roots), find_probes(suite, roots)
+    if not tasks and not probes:
         names = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Pass the folder that holds a folder of data for each task"
         raise DataError(f"no data for any task ({names})", where=", ".join(map(str, roots)), fix=fix)
-    plan = make_plan(suite.title, models, ready_tasks, probes)
-    folder = EvaluationFolder(out)
+    plan, folder = make_plan(suite.title, models, tasks, probes), EvaluationFolder(out)
     with folder.session(say=say, stop=stop, shared=True) as session:
-        say = session.say  # also writes to log.txt
         if session.resumed:
             session.begin({"plan": plan})
-        notes = {task.entry.name: task.files.notes for task in ready_tasks}
+        notes = {task.entry.name: task.files.notes for task in tasks}
         state = EvaluationState(folder, suite, models, plan, folder.merged_with_recorded(plan), notes)
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
-                say(f"{entry.name}: no data")
+                session.say(f"{entry.name}: no data")
         write(state)
         session.share()
-        steps = steps_of(suite, models, ready_tasks, probes, folder=folder, options=options)
-        step_of = {Job(step.title, step.run): step for step in steps}
-        leases, processes = Leases(folder.leases), options.jobs
 
-        def is_done(job: Job) -> bool:
-            step = step_of[job]
-            return step.is_done() or (step.helper > 0 and (step.name, step.model.name) in state.failures)
-
-        claims = Claims(step_of, leases, is_done)
-        threads = max(1, machine.default_threads() // processes)
-        for job in (
-            run_in_turn(claims, say=say, stop=stop)
-            if processes == 1
-            else run_parallel(claims, processes, threads=threads, say=say, stop=stop)
-        ):
-            step = step_of[job]
-            key = step.name, step.model.name
-            if isinstance(job.error, DiskError):
-                raise job.error  # other failures do not stop the evaluation
-            if job.error is not None:
-                say(f"{job.name}: failed, {job.error}")
-                state.failures[key] = str(job.error)
-            elif step.helper:
-                continue
-            elif job.done_elsewhere:
-                say(f"{job.name}: already done")
-            if job.state == "done":
-                state.failures.pop(key, None)  # clears the failure of a helper
+        def ended(piece: Any, error: ElectraError | None) -> None:
+            if isinstance(error, DiskError):
+                raise error  # other failures do not stop the evaluation
+            if error is not None:
+                session.say(f"{piece.name}: failed, {error}")
+                state.failures[piece.key] = str(error)
             with session.exclusive():
                 write(state)
-        if any(job.state in ("waiting", "stopped") for job in step_of):
-            say("stopped; rerun the command to resume")
-            return None
+
+        pieces = pieces_of(suite, models, tasks, probes, folder=folder, options=options)
+        how = {"workers": options.jobs, "engine": options.engine, "say": session.say, "stop": stop}
+        run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
         with session.exclusive():
             record = write(state)
             folder.record_digests()
-            if not state.failures:
-                leases.clear()
         return record
 
 
-def steps_of(
+def pieces_of(
     suite: Suite,
     models: Sequence[ModelEntry],
-    ready_tasks: Sequence[ReadyTask],
+    tasks: Sequence[ReadyTask],
     probes: Sequence[ReadyProbe],
     *,
     folder: EvaluationFolder,
     options: Options,
-) -> list[Step]:
-    """Returns a step for each task and probe with each model it applies to, then the helpers' steps.
+) -> list[Scoring]:
+    """Returns a piece of work for each task and probe with each model that it applies to."""
+    pieces: list[Scoring] = []
+    all_work: list[ReadyTask | ReadyProbe] = [*probes, *tasks]
+    is_here = options.jobs == 1 and options.engine == "local"
+    for work in all_work:
+        for model in models:
+            name, title = work.entry.name, f"{work.entry.name}, {model.name}"
+            prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
+            if isinstance(work, ReadyProbe):
+                if model.init == "pretrained":  # probes measure what pre-training taught
+                    analysed = folder.probes(model.folder)
+                    arguments: tuple[Any, ...] = work, model, analysed.path, options.device
+                    place = analysed.path, analysed.probe(name).name
+                    pieces.append(Scoring(title, *place, probe_model, arguments, key=(name, model.name)))
+            elif model.init not in BASELINE_KINDS or has_baseline(suite, name):
+                tuned, seeds = (
+                    folder.task(model.folder, name),
+                    1 if model.init == NO_NETWORK else options.seeds,
+                )
+                arguments = work, model, tuned.path, options, prefix
+                place = tuned.path, tuned.results.name
+                scoring = Scoring(title, *place, score_task, arguments, key=(name, model.name), seeds=seeds)
+                pieces.append(scoring)
+    return pieces
 
-    A task has a helper for each seed but one.
+
+def score_task(
+    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, prefix: str, *, say: Say, stop: Stop
+) -> None:
+    """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json.
+
+    Raises:
+        Interrupted: A stop was requested before the end.
     """
+    fixed = {
+        "task": ready.entry.task,
+        "data": ready.files.train,
+        "dev": ready.files.dev,
+        "test": ready.files.test,
+        "extra_eval": ready.files.also,
+        "out": out,
+        "seeds": options.seeds,
+        "device": options.device,
+        "baselines": False,  # they have their own columns
+        "init": "random" if model.init == "random" else "pretrained",
+    }
+    if model.init == "frozen":
+        unused = ("epochs", "dropout", "search", "teacher", "unlabelled", "pooling")
+        fixed |= {"head": "frozen", **dict.fromkeys(unused)}
+        fixed |= {"teacher_weight": Settings.teacher_weight}
+    settings = build(Settings, {**ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
+    try:
+        if model.init == NO_NETWORK:
+            results = baselines.measure(model.name, settings)
+            durable.commit_json(as_path(settings.out) / "all_results.json", results)
+        else:
+            finetune(model.source, settings, lambda line: say(f"{prefix}{line}"), stop)
+    finally:
+        gc.collect()  # frees the model and its tokenised data before the next piece
 
-    def applies(work: Work, model: ModelEntry, helper: int) -> bool:
-        if isinstance(work, ReadyProbe):  # probes measure what pre-training taught
-            return model.init == "pretrained" and helper == 0
-        if model.init in BASELINE_KINDS:
-            return has_baseline(suite, work.entry.name) and helper == 0
-        return True
 
-    all_work: list[Work] = [*probes, *ready_tasks]
-    return [
-        Step(model, work, folder, options.seeds, options.device, helper)
-        for helper in range(options.seeds)
-        for work in all_work
-        for model in models
-        if applies(work, model, helper)
-    ]
-
-
-def remaining_work(
-    suite: Suite, models: Sequence[ModelEntry], roots: Sequence[Path], out: Path, options: Options
-) -> list[str]:
-    """Returns a line for each thing left to do, with the process that is working on it, if any."""
-    suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
-    ready_tasks, probes = find_tasks(suite, options, roots), find_probes(suite, roots)
-    steps = steps_of(suite, models, ready_tasks, probes, folder=folder, options=options)
-    return [line for step in steps for line in step.left()]
+def probe_model(
+    ready: ReadyProbe, model: ModelEntry, out: Path, device: Device, *, say: Say, stop: Stop
+) -> None:
+    """Runs a probe on a model and writes its record in the folder `out`."""
+    path, models = ready.entry.path, [Model(model.name, model.source, device=pick_device(device))]
+    probe = analysis.create(path, ready.entry.options)
+    run_probe(path, probe, models, ready.data, out, progress=no_progress)
 
 
 def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
@@ -237,10 +291,10 @@ def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Re
         DataError: A root folder is missing, or a task lacks a metric that the suite lists.
         ConfigError: A setting is invalid or is chosen by the evaluation.
     """
-    ready_tasks = []
     for root in roots:
         if not root.exists():
             raise DataError("no such folder", where=root, fix="Check `data`")
+    ready = []
     for entry in suite.task:
         task = load_task(entry.task)
         settings, where = {**entry.settings, **options.settings}, f"{entry.name}.settings"
@@ -255,8 +309,8 @@ def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Re
             problem, fix = f"{entry.task} has no metric {unknown[0]!r}", f"It has {', '.join(task.metrics)}"
             raise DataError(problem, where=f"{entry.name}.metrics", fix=fix)
         if (files := find_data(entry, task, roots)) is not None:
-            ready_tasks.append(ReadyTask(entry, files, task.version, settings))
-    return ready_tasks
+            ready.append(ReadyTask(entry, files, task.version, settings))
+    return ready
 
 
 def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
@@ -274,19 +328,18 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
     Raises:
         ConfigError: A probe cannot be loaded, or an option is invalid.
     """
-    ready_probes = []
+    ready = []
     for entry in suite.probe:
         try:
-            data = analysis.create(entry.path, entry.options).find(roots)
+            if data := analysis.create(entry.path, entry.options).find(roots):
+                ready.append(ReadyProbe(entry, data))
         except ProbeDataError:
             continue
-        if data:
-            ready_probes.append(ReadyProbe(entry, data))
-    return ready_probes
+    return ready
 
 
 def make_plan(
-    title: str, models: Sequence[ModelEntry], ready_tasks: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
+    title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
 ) -> dict[str, Any]:
     """Returns the plan, with which a resumed evaluation must agree.
 
@@ -305,8 +358,7 @@ def make_plan(
     plan = {
         "suite": title,
         "models": {
-            model.name: {"source": model.source, "init": model.init, **networks.get(model.source, {})}
-            for model in models
+            m.name: {"source": m.source, "init": m.init, **networks.get(m.source, {})} for m in models
         },
         "tasks": {
             task.entry.name: {
@@ -318,27 +370,24 @@ def make_plan(
                 "settings": task.settings,
                 "files": task.files.digests(),
             }
-            for task in ready_tasks
+            for task in tasks
         },
         "probes": {
             probe.entry.name: {
                 "options": probe.entry.options,
                 "version": analysis.create(probe.entry.path, probe.entry.options).version,
                 **PROBES.identity(probe.entry.path),
-                "files": file_digests(probe.data),
+                "files": {
+                    f"{path.parent.name}/{path.name}": durable.sha256(path)
+                    for paths in probe.data.values()
+                    for path in paths
+                },
             }
             for probe in probes
         },
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return as_read_back
-
-
-def file_digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
-    """Returns the SHA-256 of each file, by FOLDER/NAME."""
-    return {
-        f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
-    }
 
 
 def write(state: EvaluationState) -> dict[str, Any]:
