@@ -207,12 +207,6 @@ def test_verify_marks_files_without_digests_and_reports_a_missing_record(
     assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out
 
 
-def test_an_old_prompting_folder_names_the_replacement(tmp_path: Path) -> None:
-    (tmp_path / "prompting.json").write_text("{}")
-    with pytest.raises(RunFolderError, match=r"examples/prompting\.py"):
-        artifacts.open_folder(tmp_path)
-
-
 def test_a_model_without_a_vocabulary_size_is_described(kinds: dict[type[artifacts.Folder], Path]) -> None:
     config = kinds[artifacts.ModelFolder] / "config.json"
     entries = json.loads(config.read_text())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.ledger import Follower, Ledger, Writer, newest_row, read_rows
+from electra.artifacts.ledger import Ledger, Writer, newest_row, read_rows
 from electra.foundation.errors import FullDisk
 
 
@@ -114,38 +114,3 @@ def test_a_full_disk_is_reported_when_the_ledger_closes(tmp_path: Path) -> None:
         writer.add({"kind": "train", "step": 1})
     with pytest.raises(FullDisk, match=r"metrics\.jsonl"):
         writer.close()
-
-
-def test_a_follower_reads_only_what_is_new_and_ends_where_the_reader_does(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    rows = [event(0, "started"), held_out(0, auc=0.5), *(train(step) for step in (1, 2, 3)), held_out(3)]
-    rows += [
-        train(4),
-        train(5),
-        train(3, 9.0),
-        held_out(3, auc=0.7),
-        train(4, 8.0),
-    ]  # went back without a cut
-    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    follower, seen, reads = Follower(path), [], 0
-    assert follower.read_new() == ([], False), "a file that is not there yet"
-    for end in range(0, len(content) + 40, 40):  # lines come torn
-        path.write_bytes(content[:end])
-        new, anew = follower.read_new()
-        seen, reads = (new if anew else seen + new), reads + anew
-        assert follower.read_new() == ([], False)
-    assert seen == Ledger.read(path).rows and reads == 2
-
-
-def test_a_follower_notices_a_resume_that_removed_rows(tmp_path: Path) -> None:
-    path = write(tmp_path / "metrics.jsonl", [train(step) for step in range(1, 9)])
-    follower = Follower(path)
-    assert len(follower.read_new().rows) == 8
-    writer = Writer(path, 8)  # a resume with nothing to do again
-    writer.add(train(9))
-    assert follower.read_new() == ([train(9)], False)
-    writer.close()
-    writer = Writer(path, 4)
-    writer.add(train(5, 7.0))
-    assert follower.read_new() == ([*(train(step) for step in range(1, 5)), train(5, 7.0)], True)
-    writer.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import re
 import sys
 from pathlib import Path
 
@@ -130,21 +129,3 @@ def test_a_path_in_a_toml_file_is_relative_to_it(tmp_path: Path, monkeypatch: py
     assert extensions.resolve_beside("mine.py", toml) == str(tmp_path / "mine.py")
     assert extensions.resolve_beside("elsewhere/mine.py", toml) == "elsewhere/mine.py"
     assert extensions.resolve_beside("rtd", toml) == "rtd"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from electra.analysis.contract import probe",
-        "from electra import seeds",
-        "from electra.finetuning.text_class import TextClassification",
-        "from electra.finetuning.metrics import Score",
-    ],
-)
-def test_an_import_of_a_moved_module_names_the_new_one(line: str, tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text(line)
-    extensions.trust(tmp_path / "old.py")
-    with pytest.raises(ConfigError) as caught:
-        objectives.module_of(str(tmp_path / "old.py"))
-    moved = re.findall(r"is now (electra(?:\.\w+)+)", f"{caught.value}")[0]
-    assert importlib.util.find_spec(moved)

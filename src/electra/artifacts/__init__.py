@@ -56,7 +56,6 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matche
     SeedFolder,
     EnsembleFolder,
 )
-OLD_PROMPTING = ("prompting.json", "prompt.json")
 EXPECTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 
 
@@ -78,9 +77,6 @@ def open_folder(path: str | Path) -> Folder:
         return kind(path)
     if not path.exists():
         raise RunFolderError("no such folder", where=path, fix=EXPECTED)
-    if any((path / name).is_file() for name in OLD_PROMPTING):
-        problem = "a prompting folder, which this version does not open; its numbers are in prompt.json"
-        raise RunFolderError(problem, where=path, fix="Prompting is now a task: see examples/prompting.py")
     parent = next((parent for parent in path.absolute().parents if kind_of(parent) is not None), None)
     parent_kind = kind_of(parent) if parent is not None else None
     problem = "is a file" if path.is_file() else "not a folder that electra wrote"

@@ -30,7 +30,6 @@ Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
 _TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
-_FINGERPRINT = 512  # bytes before the offset, by which a follower notices that the file was replaced
 
 
 @dataclass(frozen=True)
@@ -173,61 +172,6 @@ class Writer:
         """Closes the file. Raises DiskError if buffered rows cannot be written."""
         with durable.explain_disk_errors(self._path):
             self._file.close()
-
-
-class NewRows(NamedTuple):
-    """The rows that a ledger gained since the last read."""
-
-    rows: list[Row]
-    from_start: bool
-    """Whether `rows` replace all earlier rows: a resume went back, or the file was replaced."""
-
-
-class Follower:
-    """Follows a ledger that another process writes: each read covers only the new lines."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0  # in bytes; always at the end of a line
-        self._tail = b""  # the bytes before the offset: if they differ, the file was replaced
-        self._furthest: dict[Any, int] = {}  # kind -> step
-
-    def read_new(self) -> NewRows:
-        """Returns the rows added since the last call. An incomplete last line is left for the next call."""
-        rows, from_start = self._read(), False
-        if rows is None or self._went_back(rows):
-            self._offset, self._tail, self._furthest, from_start = 0, b"", {}, True
-            rows = _without_abandoned(self._read() or [])
-            self._went_back(rows)
-        return NewRows(rows, from_start)
-
-    def _read(self) -> list[Row] | None:
-        """Returns the rows of the new lines, or None if the file no longer contains what was read before."""
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self._offset - len(self._tail))
-                content = file.read()
-        except FileNotFoundError:
-            return [] if self._offset == 0 else None
-        except OSError:
-            return []
-        if content[: len(self._tail)] != self._tail:
-            return None
-        lines = content[len(self._tail) : content.rfind(b"\n") + 1]
-        self._offset += len(lines)
-        self._tail = (self._tail + lines)[-_FINGERPRINT:]
-        return [row for row in map(_row, lines.splitlines()) if row is not None]
-
-    def _went_back(self, rows: Sequence[Row]) -> bool:
-        """Whether the rows repeat steps of earlier rows; keeps track of the furthest step of each kind."""
-        went_back = False
-        for row in rows:
-            kind, step = row.get("kind"), row["step"]
-            if kind in ("train", "eval"):
-                furthest = max(self._furthest.values(), default=-1)
-                went_back |= step < furthest or step == self._furthest.get(kind, -1)
-                self._furthest[kind] = step
-        return went_back
 
 
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:

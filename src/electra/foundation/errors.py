@@ -9,9 +9,6 @@ from electra.foundation.visible import one_line
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 
-# Several settings in a list: `a`, `b` and `c`
-_SETTINGS = re.compile(rf"{_SETTING.pattern}(?:(?:, | and | or ){_SETTING.pattern})+")
-
 
 class ElectraError(Exception):
     """A problem the user can fix. The command line prints it as one line and exits with `exit_code`.
@@ -33,20 +30,11 @@ class ElectraError(Exception):
         self.what, self.where, self.key, self.fix = what, str(where), key, fix
         super().__init__(what)
 
-    def line(
-        self, spell: Callable[[str], str] | None = None, has: Callable[[str], bool] | None = None
-    ) -> str:
-        """Returns the error as one line.
-
-        Args:
-            spell: spells a setting (None: as in Python).
-            has: whether the command has an option of this name (None: it has all). What `fix` says about
-                other options is left out, if it says anything else.
-        """
+    def line(self, spell: Callable[[str], str] | None = None) -> str:
+        """Returns the error as one line; `spell` spells a setting (None: as in Python)."""
         key = spell(self.key) if spell and self.key else self.key
         text = ": ".join(part for part in (self.where, key, self.what) if part)
-        fix = self.fix if has is None else _without_missing(self.fix, has)
-        text = f"{text}. {fix}" if fix else text
+        text = f"{text}. {self.fix}" if self.fix else text
         if spell is not None:
             text = _SETTING.sub(lambda match: spell(match[1]), text)
         return one_line(text)
@@ -73,39 +61,6 @@ def _subclasses(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
     for subclass in kind.__subclasses__():
         yield subclass
         yield from _subclasses(subclass)
-
-
-def _without_missing(fix: str, has: Callable[[str], bool]) -> str:
-    """Leaves options that a command lacks out of advice, where they are in a list or an alternative.
-
-    Names with a dot are settings of a recipe, which may be in a file, and are kept.
-    """
-
-    def is_missing(option: str) -> bool:
-        name = option.partition("=")[0]
-        return "." not in name and not has(name)
-
-    def shortened(options: re.Match[str]) -> str:
-        listed = _SETTING.findall(options[0])
-        kept = [f"`{option}`" for option in listed if not is_missing(option)]
-        if len(kept) == len(listed):
-            return options[0]
-        last = " and " if " and " in options[0] else " or "
-        return last.join(filter(None, [", ".join(kept[:-1]), kept[-1]])) if kept else options[0]
-
-    fix = _SETTINGS.sub(shortened, fix)
-    alternatives = re.split(r"(, or |(?<=[.?!]) )", fix)  # with what separates them, at the odd places
-    kept = [
-        index
-        for index in range(0, len(alternatives), 2)
-        if not any(map(is_missing, _SETTING.findall(alternatives[index])))
-    ]
-    if not kept or len(kept) * 2 > len(alternatives):
-        return fix
-    text = alternatives[kept[0]]
-    for index in kept[1:]:
-        text += alternatives[index - 1] + alternatives[index]
-    return text[:1].upper() + text[1:]
 
 
 class ConfigError(ElectraError):

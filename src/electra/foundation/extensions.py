@@ -22,7 +22,6 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import re
 import sys
 import tomllib
 import traceback
@@ -202,20 +201,6 @@ def _read_entry_points(*_: tuple[str, int]) -> dict[str, tuple[EntryPoint, ...]]
 
 
 KINDS = (OBJECTIVES, TASKS, HEADS, ENGINES, PROBES)
-_FOUNDATION = "arrays config durable errors extensions jobs machine progress seeds signals visible"
-_TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
-MOVED = {  # modules of the last release that users' files may import
-    **{name: f"foundation.{name}" for name in _FOUNDATION.split()},
-    **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
-    "interop": "exchange (detection, embedding, filling and examples: electra.inference)",
-    "labelled": "finetuning.labelled",
-    "report": "pages",
-    "trackers": "exchange.trackers",
-    **{f"finetuning.{name}": f"finetuning.tasks.parts.{name}" for name in _TASK_PARTS.split()},
-    "finetuning.features": "finetuning.windows.features",
-    "finetuning.metrics": "finetuning.metrics.scores",
-    "data.packing": "data.store_builder",
-}
 TRUSTED_VARIABLE = "ELECTRA_CODE"
 """The environment variable with the trusted files, separated as in PATH; child processes inherit it."""
 
@@ -362,11 +347,7 @@ def _import_error(error: BaseException, where: object, file: Path | None) -> Bas
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if file is not None and frame.filename == str(file.resolve())]
     location = f"{where}:{lines[-1]}" if lines else where
-    missing = re.search(r"'electra\.([\w.]+)'|name '(\w+)' from 'electra'", str(error))
-    name = (missing[1] or missing[2]) if missing else ""
-    name = name if name in MOVED else name.partition(".")[0]
-    fix = f"electra.{name} is now electra.{MOVED[name]}" if name in MOVED else ""
-    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=location, fix=fix)
+    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=location)
 
 
 def _frozen(config: Any) -> bool:
