@@ -37,7 +37,7 @@ _HOMES = {  # the modules of names that are not commands; a command's module has
 _HOMES |= {  # the rest of the package works without commands/
     file.removesuffix(".py"): f"commands.{file.removesuffix('.py')}"
     for file in sorted(os.listdir(_COMMANDS) if os.path.isdir(_COMMANDS) else ())
-    if file.endswith(".py") and not file.endswith("_.py")
+    if file.endswith(".py") and file != "__init__.py"
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 

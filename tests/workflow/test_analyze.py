@@ -7,9 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import xml.etree.ElementTree as ET
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +22,17 @@ from electra.foundation.config import merge, write_toml
 from electra.foundation.errors import ModelError
 from electra.laboratory.analysis.contract import models as origins
 from electra.laboratory.analysis.contract import named_models
-from electra.laboratory.analysis.contract import record as records_of
 from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.pages import probes
-from electra.pages.figures import Figure, Series, draw, inline
-from electra.pages.page import Number
 from electra.testing import small, toy
 from electra.testing.probes import write_data
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
 
-QUICK = ["--probe-option", "resamples=20", "--probe-option", "rows=8", "--probe-option", "length=20"]
+QUICK = "--probe-option resamples=20 --probe-option rows=8 --probe-option length=20"
 
 
 def make_pair(vocab_size: int, seed: int) -> Pair:
@@ -68,66 +63,67 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def analyze(*words: object) -> int:
-    return main(["analyze", *map(str, words)])
+@pytest.fixture(autouse=True)
+def in_the_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folders)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def analyze(typed: str, out: Path) -> int:
+    """Runs a command in the folder of the models; {out} is a folder to write to."""
+    return main(["analyze", *typed.format(out=out).split()])
 
 
 def numbers(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set().union(*map(numbers, value.values())) if value else set()
-    if isinstance(value, list):
-        return set().union(*map(numbers, value)) if value else set()
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return set[str]().union(*map(numbers, inner))
     return {repr(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+
+
+def record(out: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / f"{name}.probe.json").read_text())
+    return found
+
+
+def table(out: Path, name: str) -> list[Any]:
+    """Returns the rows of a record's first table."""
+    rows: list[Any] = probes.read_record(out / f"{name}.probe.json")["tables"][0]["rows"]
+    return rows
 
 
 @pytest.mark.slow
 def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
-    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    names = ("calibration", "errors", "generators", "bias")
-    assert (
-        analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
-    )
-    asked = [word for name in names[1:] for word in ("--probe", name)]
-    draws = ("--probe-option", "draws=1")
-    told = analyze(
-        "--data", folders / "data", *asked, folders / "pair", folders / "twin", "--out", out, *QUICK, *draws
-    )
-    assert told == 0 and "page: " in capsys.readouterr().out
-    records = {name: json.loads((out / f"{name}.probe.json").read_text()) for name in names}
-    assert (
-        records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv"
-        and records["calibration"]["options"]["resamples"] == 20
-    )
+    assert analyze(f"pair --probe calibration --data data --out {{out}} {QUICK}", tmp_path) == 0
+    asked = "--probe errors --probe generators --probe bias --probe-option draws=1"
+    assert analyze(f"--data data {asked} pair twin --out {{out}} {QUICK}", tmp_path) == 0
+    assert "page: " in capsys.readouterr().out
+    records = {name: record(tmp_path, name) for name in ("calibration", "errors", "generators", "bias")}
+    assert records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv"
+    assert records["calibration"]["options"]["resamples"] == 20
     assert [model["name"] for model in records["errors"]["models"]] == ["pair", "twin"]
-    html = (out / "analysis.html").read_text()
+    html = (tmp_path / "analysis.html").read_text()
     shown = set(re.findall(r'<data value="([^"]+)"', html))
     assert shown and shown <= numbers(list(records.values()))
-    for record in records.values():
-        assert record["title"].replace("'", "&#39;") in html
+    assert all(each["title"].replace("'", "&#39;") in html for each in records.values())
     assert html.count("<figure>") > 5
-    probes.write_page(out)
-    assert (out / "analysis.html").read_text() == html  # the same files, the same page
+    probes.write_page(tmp_path)
+    assert (tmp_path / "analysis.html").read_text() == html  # the same files, the same page
 
 
 @pytest.mark.slow
 def test_probes_without_data_are_left_out_and_named(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    learners = folders / "data" / "ged" / "fce-toy" / "dev.tsv"
-    (tmp_path / "text.md").write_text("nothing")
-    assert (
-        analyze(
-            folders / "pair", "--data", learners, "--out", tmp_path / "out", "--probe-option", "resamples=5"
-        )
-        == 0
-    )
+    learners = "data/ged/fce-toy/dev.tsv"
+    assert analyze(f"pair --data {learners} --out {{out}} --probe-option resamples=5", tmp_path) == 0
     said = capsys.readouterr().out
     assert re.search(r"^errors: average precision \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\];", said, re.M)
-    assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
-    assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
-    assert "no probe could run" in capsys.readouterr().err
+    assert re.search("^bias: left out", said, re.M) and "errors.probe.json" in said
+    (tmp_path / "text.md").write_text("nothing")
+    assert analyze("pair --data {out}/text.md --out {out}/none", tmp_path) == 2
     assert {path.name for path in (tmp_path / "none").glob("[!.]*")} <= {"log.txt"}
 
 
@@ -135,132 +131,100 @@ def test_probes_without_data_are_left_out_and_named(
 def test_a_probe_follows_the_checkpoints_of_a_run(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out")
-    assert analyze(folders / "run", *options, tmp_path, "--over-training") == 0
-    record = probes.read_record(tmp_path / "errors-over-training.probe.json")
-    assert [row[0] for row in record["tables"][0]["rows"]] == [8, 16] and list(record["checkpoints"]) == [
-        "16",
-        "8",
-    ]
-    assert analyze(folders / "run", *options, tmp_path) == 0  # the newest checkpoint
-    newest = json.loads((tmp_path / "errors.probe.json").read_text())
-    assert record["tables"][0]["rows"][1][1] == newest["headline"]["average precision"]
-    assert record["tables"][0]["rows"][0][1] != newest["headline"]["average precision"]
-    weights = next((folders / "run" / "checkpoints" / "step-00000008").glob("model.safetensors"))
+    options = "--probe errors --data data --probe-option resamples=5 --out {out}"
+    assert analyze(f"run {options} --over-training", tmp_path) == 0
+    over_training = record(tmp_path, "errors-over-training")
+    rows = table(tmp_path, "errors-over-training")
+    assert [row[0] for row in rows] == [8, 16] and list(over_training["checkpoints"]) == ["16", "8"]
+    assert analyze(f"run {options}", tmp_path) == 0  # the newest checkpoint
+    newest = record(tmp_path, "errors")["headline"]["average precision"]
+    assert rows[1][1] == newest != rows[0][1]
+    weights = folders / "run" / "checkpoints" / "step-00000008" / "model.safetensors"
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-1])
-        assert analyze(folders / "run", *options, tmp_path / "again", "--over-training") == 0
-        record = probes.read_record(tmp_path / "again" / "errors-over-training.probe.json")
-        assert [row[0] for row in record["tables"][0]["rows"]] == [16] and "step-00000008" in record["notes"][
-            0
-        ]
+        assert analyze(f"run {options} --over-training", tmp_path / "again") == 0
+        undamaged = record(tmp_path / "again", "errors-over-training")
+        assert [row[0] for row in table(tmp_path / "again", "errors-over-training")] == [16]
+        assert "step-00000008" in undamaged["notes"][0]
     finally:
         weights.write_bytes(content)
     capsys.readouterr()
-    assert analyze(folders / "pair", *options, tmp_path, "--over-training") == 2
+    assert analyze(f"pair {options} --over-training", tmp_path) == 2
     assert "--over-training" in capsys.readouterr().err
 
 
 def test_a_model_without_the_network_is_left_out_of_a_comparison(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = (
-        "--data",
-        folders / "data",
-        "--probe-option",
-        "resamples=5",
-        "--probe-option",
-        "surprisal=false",
-        "--out",
-        tmp_path,
-    )
-    lone = folders / "twin" / "generator"
-    assert analyze(folders / "pair", lone, "--probe", "errors", "--probe", "layer_similarity", *options) == 0
+    options = "--data data --probe-option resamples=5 --probe-option surprisal=false --out {out}"
+    both = "--probe errors --probe layer_similarity"
+    assert analyze(f"pair twin/generator {both} {options}", tmp_path) == 0
     said = capsys.readouterr().out
     assert "errors: generator " in said and said.count("left out") == 1
-    records = {
-        name: json.loads((tmp_path / f"{name}.probe.json").read_text())
-        for name in ("errors", "layer_similarity")
-    }
-    assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records[
-        "errors"
-    ]["notes"][-1]
-    assert [model["name"] for model in records["layer_similarity"]["models"]] == ["pair", "generator"]
-    assert analyze(lone, folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
-    assert analyze(folders / "pair", folders / "data", "--probe", "errors", *options) == 2  # no model at all
+    found = record(tmp_path, "errors"), record(tmp_path, "layer_similarity")
+    assert [[model["name"] for model in each["models"]] for each in found] == [
+        ["pair"],
+        ["pair", "generator"],
+    ]
+    assert "left out" in found[0]["notes"][-1]
+    assert analyze(f"twin/generator pair --probe errors {options}", tmp_path) == 2  # MODEL itself
+    assert analyze(f"pair data --probe errors {options}", tmp_path) == 2  # no model at all
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "finetune.json").write_text("{}")
     capsys.readouterr()
-    assert analyze(tmp_path / "tuned", "--probe", "errors", *options) == 2
+    assert analyze(f"{tmp_path}/tuned --probe errors {options}", tmp_path) == 2
     assert "model/" in capsys.readouterr().err
 
 
 def test_a_masked_language_model_is_compared_by_its_surprisal(folders: Path, tmp_path: Path) -> None:
-    options = ("--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
-    assert analyze(folders / "pair", folders / "twin" / "generator", "--probe", "errors", *options) == 0
-    record = probes.read_record(tmp_path / "errors.probe.json")
-    assert [model["name"] for model in record["models"]] == ["pair", "generator"]
-    scorers = [row[0] for row in record["tables"][0]["rows"]]
-    assert scorers[:3] == [
+    options = "--probe errors --data data --probe-option resamples=5 --out {out}"
+    assert analyze(f"pair twin/generator {options}", tmp_path) == 0
+    rows = table(tmp_path, "errors")
+    assert [row[0] for row in rows[:3]] == [
         "discriminator of pair",
         "surprisal, generator of pair",
         "surprisal, generator of generator",
     ]
-    assert record["tables"][0]["rows"][1][4] != record["tables"][0]["rows"][2][4], "two networks, two answers"
+    assert rows[1][4] != rows[2][4], "two networks, two answers"
 
 
 @pytest.mark.slow
 def test_a_result_is_reused_until_options_model_or_data_change(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def asked(*more: object, beside: Sequence[Path] = ()) -> bool:
+    shutil.copytree(folders / "pair", tmp_path / "pair")
+    data = tmp_path / "dev.tsv"
+    shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", data)
+    result = tmp_path / "out" / "errors.probe.json"
+    told: list[str] = []
+
+    def run(resamples: int = 5, beside: str = "") -> bool:
         """Whether the probe was run, not its answer kept."""
-        assert (
-            analyze(
-                tmp_path / "pair",
-                *beside,
-                "--probe",
-                "errors",
-                "--data",
-                data,
-                "--out",
-                tmp_path / "out",
-                *more,
-            )
-            == 0
-        )
+        options = f"--probe errors --data {{out}}/dev.tsv --probe-option resamples={resamples}"
+        assert analyze(f"{{out}}/pair {beside} {options} --out {{out}}/out", tmp_path) == 0
         said = capsys.readouterr().out
         told[:] = re.findall(r"replaced an earlier result \((.*) changed\)", said)
         return "(reused" not in said
 
-    told: list[str] = []
-
-    shutil.copytree(folders / "pair", tmp_path / "pair")
-    data = tmp_path / "dev.tsv"
-    shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", data)
-    quick = ("--probe-option", "resamples=5")
-    assert asked(*quick) and not asked(*quick)
-    assert not told and asked("--probe-option", "resamples=6") and told == ["options.resamples"]
-    assert asked(*quick)
-    beside = [folders / "twin"]
-    assert asked(*quick, beside=beside) and told == ["models"] and not asked(*quick, beside=beside)
-    assert asked(*quick)
+    assert run() and not run()
+    assert not told and run(6) and told == ["options.resamples"]
+    assert run()
+    assert run(beside="twin") and told == ["models"] and not run(beside="twin")
+    assert run()
     data.write_text(data.read_text() + "\nthe\tc\nwrong\ti\n")
-    assert asked(*quick) and not asked(*quick)
+    assert run() and not run()
     for kind in ("generator", "discriminator"):
-        weights = tmp_path / "pair" / kind / "model.safetensors"
-        shutil.copy(folders / "twin" / kind / "model.safetensors", weights)
-        assert asked(*quick) and not asked(*quick)
-    record = tmp_path / "out" / "errors.probe.json"
-    record.write_text(record.read_text().replace("ERRANT", "ARRANT").replace("recall", "rekall"))
-    assert asked(*quick) and not asked(*quick), "what is not as it was written is no answer"
-    digests.forget(record.parent)
-    worded = json.loads(record.read_text()) | {"question": "Worded otherwise?"}
-    record.write_text(json.dumps(worded))
-    assert not asked(*quick), "how a record says it is no part of the question"
-    record.write_text("half a rec")
-    assert asked(*quick)
+        weights = Path(kind) / "model.safetensors"
+        shutil.copy(folders / "twin" / weights, tmp_path / "pair" / weights)
+        assert run() and not run()
+    result.write_text(result.read_text().replace("ERRANT", "ARRANT").replace("recall", "rekall"))
+    assert run() and not run(), "what is not as it was written is no answer"
+    digests.forget(result.parent)
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"question": "Worded otherwise?"}))
+    assert not run(), "how a record says it is no part of the question"
+    result.write_text("half a rec")
+    assert run()
 
 
 STOPS = """
@@ -289,16 +253,16 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
     number: str, code: int, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "stops.py").write_text(STOPS.replace("SIGNAL", number))
-    out, probe = tmp_path / "out", tmp_path / "stops.py"
-    words = [folders / "pair", "--probe", probe, "--probe", "errors", "--data", folders / "data"]
-    words += ["--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", out]
-    assert analyze(*words) == code
+    out = tmp_path / "out"
+    options = "--data data --probe-option resamples=5 --probe-option surprisal=false --out {out}/out"
+    words = f"pair --probe {{out}}/stops.py --probe errors {options}"
+    assert analyze(words, tmp_path) == code
     assert {path.name for path in out.glob("*.probe.json")} == {"stops.probe.json"}
     assert (out / "analysis.html").exists() and "stopped; rerun" in (out / "log.txt").read_text()
     with durable.lock(out):
-        assert analyze(*words) == 2
+        assert analyze(words, tmp_path) == 2
         assert "in use by process" in capsys.readouterr().err
-    assert analyze(*words) == 0
+    assert analyze(words, tmp_path) == 0
     said = capsys.readouterr().out
     assert f"{out / 'stops.probe.json'} (reused" in said and (out / "errors.probe.json").exists()
     assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
@@ -307,14 +271,12 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
 def test_a_folder_of_something_else_is_left_alone(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [folders / "pair", "--probe", "errors", "--data", folders / "data", *QUICK[:2]]
-    assert analyze(*words, "--out", folders / "twin") == 2
+    words = "pair --probe errors --data data --probe-option resamples=20 --out"
+    assert analyze(f"{words} twin", tmp_path) == 2
     assert "(discriminator, ...)" in capsys.readouterr().err
-    for name in ("analysis.html", "figures"):  # where the only record was deleted, to ask again
-        (tmp_path / name).mkdir()
-    (tmp_path / "analysis.html").rmdir()
-    (tmp_path / "analysis.html").write_text("")
-    assert analyze(*words, "--out", tmp_path) == 0
+    (tmp_path / "analysis.html").touch()  # where the only record was deleted, to ask again
+    (tmp_path / "figures").mkdir()
+    assert analyze(f"{words} {{out}}", tmp_path) == 0
 
 
 def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -> None:
@@ -362,80 +324,52 @@ def test_differences_between_two_trainings_are_named(tmp_path: Path) -> None:
     assert origins.difference(first, origins.origin_of(str(tmp_path / "old"))) == origins.SEED
 
 
-def test_probe_options_are_listed_without_a_model_or_a_folder(
-    folders: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("probe", ["--probe errors", "--probe generators --probe errors --out {out}/out"])
+def test_options_of_the_chosen_probes_are_listed(
+    probe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert analyze("--probe", "errors", "--probe-option", "help") == 0
-    assert "sentences=" in capsys.readouterr().out
-    for words, told in (
-        (["--probe", "errors"], "model"),
-        ([folders / "pair", "--probe", "errors"], "--out"),
-    ):
-        assert analyze(*words) == 2
-        error = capsys.readouterr().err
-        assert told in error and error.count("\n") == 1
+    assert analyze(f"{probe} --probe-option help", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "surprisal=true  " in said and ("kinds=generators,uniform,unigram," in said) == (
+        "generators" in probe
+    )
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("typed", "named"),
     [
-        (["pair/generator", "--probe", "errors"], "this is a generator"),
-        (["pair/discriminator", "--probe", "bias"], "generator"),
-        (["pair", "--probe", "eroors"], "Did you mean 'errors'"),
-        (["pair", "--probe", "errors", "--probe-option", "kind=x"], "--probe-option kind"),
-        (["pair", "twin", "--probe", "errors", "--over-training"], "--over-training"),
-        (["pair", "pair", "--probe", "errors"], "pair"),
-        (["nowhere", "--probe", "errors"], "nowhere"),
-        (["nowhere", "--probe", "all"], "nowhere: not a local folder"),
+        ("--probe errors --out {out}/out", "model"),
+        ("pair --probe errors", "--out"),
+        ("pair/generator --probe errors --out {out}/out", "generator"),
+        ("pair/discriminator --probe bias --out {out}/out", "generator"),
+        ("pair --probe eroors --out {out}/out", "'errors'"),
+        ("pair --probe errors --probe-option kind=x --out {out}/out", "--probe-option kind"),
+        ("pair twin --probe errors --over-training --out {out}/out", "--over-training"),
+        ("pair pair --probe errors --out {out}/out", "pair"),
+        ("nowhere --probe errors --out {out}/out", "nowhere"),
+        ("nowhere --probe all --out {out}/out", "nowhere: "),
+        ("pair --probe errors --data {out}/dev.tsv --out {out}/out", "dev.tsv"),
+        ("pair --probe errors --data {out}/no --out {out}/out", "no: "),
+        ("pair --probe errors --data {out} --out {out}/out", "dev.tsv"),
+        ("pair --probe errors --data {out}/withheld --out {out}/out", "withheld?"),
+        ("pair --probe calibration --data data --out {out}", "bad.probe.json"),
     ],
 )
-def test_an_error_is_one_line(  # noqa: PLR0917
-    words: list[str],
-    told: str,
-    folders: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(folders)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert analyze(*words, "--data", folders / "data", "--out", tmp_path / "out") == 2
-    said = capsys.readouterr().err
-    assert told in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
-
-
-def test_invalid_probe_data_is_named(
-    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_error_is_one_line(
+    typed: str, named: str, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "dev.tsv").write_text("all\tc\ngood\tc\n")
-    for data, told in (
-        (tmp_path / "dev.tsv", "dev.tsv"),
-        (tmp_path / "no", "no such file"),
-        (tmp_path, "dev.tsv"),
-    ):
-        assert analyze(folders / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out") == 2
-        assert told in capsys.readouterr().err
     (tmp_path / "withheld" / "test").mkdir(parents=True)
     shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", tmp_path / "withheld" / "dev.tsv")
     (tmp_path / "withheld" / "test.tsv").write_text("all\tc\ngood\tc\n")
-    assert (
-        analyze(
-            folders / "pair", "--probe", "errors", "--data", tmp_path / "withheld", "--out", tmp_path / "out"
-        )
-        == 2
-    )
-    assert "are the labels withheld?" in capsys.readouterr().err
     (tmp_path / "bad.probe.json").write_text("{}")
-    assert (
-        analyze(
-            folders / "pair", "--probe", "calibration", "--data", folders / "data", "--out", tmp_path, *QUICK
-        )
-        == 2
-    )
-    assert "bad.probe.json" in capsys.readouterr().err
+    assert analyze(typed if "--data" in typed else f"{typed} --data data", tmp_path) == 2
+    said = capsys.readouterr().err
+    assert named in said and said.count("\n") == 1 and not list((tmp_path / "out").glob("*.json"))
 
 
-def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None:
+def test_error_types_of_the_file_are_used(tmp_path: Path) -> None:
     lines = []
     for number in range(60):
         lines += ["the\tc", "cat\tc", f"wrong\t{'R:SPELL' if number % 2 else 'M:DET'}", ""]
@@ -444,57 +378,3 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     probe = errors.Probe(errors.Config(resamples=5, surprisal=False))
     report = small.render(probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None))
     assert {row[0] for row in report.tables[1].rows} <= {"R:SPELL", "M:DET"}
-
-
-def test_options_of_the_chosen_probes_are_listed(
-    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        analyze(
-            folders / "pair",
-            "--probe",
-            "generators",
-            "--probe",
-            "errors",
-            "--probe-option",
-            "help",
-            "--out",
-            tmp_path / "out",
-        )
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert "kinds=generators,uniform,unigram," in said and "surprisal=true  " in said
-    assert not (tmp_path / "out").exists()
-
-
-SERIES = Series("s", [0.0, 1.0, 2.0], [0.1, None, 0.3], [0.0, None, None], [0.2, None, 0.4])
-
-
-@pytest.mark.parametrize("kind", ["lines", "categories", "matrix"])
-def test_charts_draw_only_known_values(kind: Any) -> None:
-    one = SERIES if kind == "lines" else replace(SERIES, x=["a", "b", "_c"])
-    both = [one, replace(one, label="other", style="points")]
-    span = [0.0, 1.0] if kind == "lines" else None
-    figure = Figure("figure", "", "", both, kind, x="$x_1$", y="y", y_range=span)
-    text = draw(figure)
-    assert text is not None and text == draw(figure)
-    ET.fromstring(text)
-    assert "currentColor" in inline(text) and "var(--series-0" in inline(text)
-    assert draw(replace(figure, series=[replace(one, y=[None] * 3)])) is None
-
-
-def test_references_are_straight_lines_in_any_chart() -> None:
-    for kind, x in (("lines", [0.0, 1.0]), ("categories", ["a"])):
-        chance = Series("chance", x, [0.5] * len(x), style="reference")
-        some = SERIES if kind == "lines" else replace(SERIES, x=["a", "b", "c"])
-        text = draw(Figure("f", "", "", [some, chance], kind))  # type: ignore[arg-type]
-        assert text is not None and "chance" in text
-
-
-def test_an_interval_is_shown_beside_its_number() -> None:
-    shown = str(Number(0.25, ".3f", 0.2, 0.3).__html__())
-    assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
-    assert "[" not in str(Number(0.25).__html__())
-    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == Number(0.25, ".3f", 0.2, 0.3)
-    assert probes.FORMATS[-1] == records_of.FORMAT  # two rooms that may not import each other

@@ -131,7 +131,7 @@ class Command(Generic[R_co]):
 
 def command_name(command: type[Command[Any]]) -> str:
     """Returns a command's name: that of its file."""
-    return command.__module__.rpartition(".")[2].rstrip("_")
+    return command.__module__.rpartition(".")[2]
 
 
 def has_dry_run(command: type[Command[Any]]) -> bool:
@@ -158,11 +158,10 @@ def document(name: str, value: Any) -> Any:
     value.__name__ = value.__qualname__ = name
     hints, texts = typing.get_type_hints(kind), field_texts(kind)
 
-    def order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
-        is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        return is_named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
-
-    parameters = sorted(inspect.signature(kind).parameters.values(), key=order)
+    parameters = sorted(
+        inspect.signature(kind).parameters.values(),
+        key=lambda each: (each.kind, each.default is not each.empty, each.name == "progress"),
+    )
     value.__signature__ = inspect.Signature(
         [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters],
         return_annotation=kind.run.__annotations__["return"],

@@ -29,22 +29,16 @@ FOLDER = Path(__file__).parents[1]
 
 
 def commands() -> dict[str, Path]:
-    """Returns each command's file in `electra/commands/`, in the help's order (`import_.py` is `import`)."""
-    files = {path.stem.rstrip("_"): path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
+    """Returns each command's file in `electra/commands/`, in the help's order."""
+    files = {path.stem: path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
     order = ORDER.split()
     return dict(sorted(files.items(), key=lambda item: (*map(item[0].__ne__, order), item[0])))
 
 
 def class_of(file: Path) -> type[Command[Any]]:
     """Returns the command that a file declares."""
-    from electra.commands.framework.command import Command
-
-    module = f"electra.commands.{file.stem}"
-    [command] = [
-        each
-        for each in vars(importlib.import_module(module)).values()
-        if isinstance(each, type) and issubclass(each, Command) and each.__module__ == module
-    ]
+    module = importlib.import_module(f"electra.commands.{file.stem}")
+    command: type[Command[Any]] = getattr(module, file.stem).command
     return command
 
 
