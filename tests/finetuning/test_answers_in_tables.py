@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
@@ -34,15 +32,11 @@ from electra.testing import toy_task
         str(["joy", "new film"]),
         json.dumps(["joy", "new film"]),
         str(("joy", "new film")),
-        str({"joy": 1}.keys()).replace("dict_keys", "list").replace("'joy'", "'joy', 'new film'"),
         str(np.array(["joy", "new film"])),
-        repr(np.array(["joy", "new film"], dtype=object)),
         "[joy, new film]",
         "{joy,new film}",
         '{joy,"new film"}',
         "(joy; new film)",
-        "WrappedArray(joy, new film)",
-        repr(pd.Index(["joy", "new film"])),
         "<joy><new film>",
     ],
 )
@@ -65,6 +59,8 @@ def test_several_labels_in_a_cell(cell: Any) -> None:
         "['a' ... 'b']",
         [0.7, 0.3],
         "[0.7 0.3]",
+        "WrappedArray(joy, new film)",
+        repr(np.array(["joy", "new film"], dtype=object)),
     ],
 )
 def test_ambiguous_cells_are_refused(cell: Any) -> None:
@@ -97,7 +93,6 @@ def labelled(answers: list[Any], begin: int = 0) -> list[dict[str, Any]]:
         "1,0,1",
         "1 0 1",
         "101",
-        repr(torch.tensor([1.0, 0.0, 1.0])),
     ],
 )
 def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:

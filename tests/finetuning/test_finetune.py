@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -296,29 +295,6 @@ def test_both_orders_of_a_pair_are_read_in_training_only(
     assert len(off.train) == 300
 
 
-@pytest.mark.slow
-def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    chosen = toy_task.settings(tmp_path / "a", sst2_folder, seeds=2, epochs=0.5)
-    finetune(str(electra_folder), chosen, silent)
-    finetune(str(electra_folder), replace(chosen, out=tmp_path / "b", seeds=1, seed=1), silent)
-    read = lambda name: (tmp_path / name / "dev.tsv").read_bytes()  # noqa: E731
-    assert read("a/seeds/seed-0") != read("a/seeds/seed-1")
-    assert read("a/seeds/seed-1") == read("b/seeds/seed-1")
-
-
-def test_the_untrained_baseline_has_different_weights_for_each_seed(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
-    name = "encoder.layers.0.qkv.weight"
-    first, second = build_model(tuning, 0).state_dict()[name], build_model(tuning, 1).state_dict()[name]
-    initial = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).start.encoder.state_dict()[
-        "layers.0.qkv.weight"
-    ]
-    assert not torch.equal(first, second) and not torch.equal(first, initial)
-    assert torch.equal(first, build_model(tuning, 0).state_dict()[name])
-
-
 def test_without_a_dev_file_a_tenth_is_held_out_and_reported(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
@@ -328,26 +304,6 @@ def test_without_a_dev_file_a_tenth_is_held_out_and_reported(
     assert any("no dev file" in note for note in results["notes"]) and any(
         "50 of" in note for note in results["notes"]
     )
-
-
-def test_your_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    toy_task.write_classification(data)
-    for split in ("train", "dev"):
-        rows = read_tsv(data / f"{split}.tsv")
-        text = "".join(
-            json.dumps({"Satz": row["sentence"], "Urteil": ("schlecht", "gut")[int(row["label"])]}) + "\n"
-            for row in rows
-        )
-        (data / f"{split}.jsonl").write_text(text)
-        (data / f"{split}.tsv").unlink()
-    chosen = toy_task.settings(
-        tmp_path / "out", data, "classification", text_column=("Satz",), label_column="Urteil", epochs=3
-    )
-    results = finetune(str(electra_folder), chosen, silent)
-    assert results["eval_accuracy"] > 0.9
-    predictions = predict(str(tmp_path / "out"), data / "dev.jsonl")
-    assert predictions.task.label_names == ("gut", "schlecht")
 
 
 def test_an_undefined_metric_is_null_with_a_reason(
@@ -364,22 +320,6 @@ def test_an_undefined_metric_is_null_with_a_reason(
     )
 
 
-def test_a_linear_head_is_saved_next_to_the_encoder(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    lines: list[str] = []
-    finetune(
-        str(electra_folder),
-        toy_task.settings(tmp_path / "out", sst2_folder, head="linear", epochs=0.2),
-        lines.append,
-    )
-    assert any("transformers has no class with the head linear" in line for line in lines)
-    dev = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
-    assert predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").rows()[1:] == [
-        tuple(row.values()) for row in dev
-    ]
-
-
 def test_a_loss_that_is_not_a_number_stops_the_run(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
@@ -389,16 +329,6 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
             toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2),
             silent,
         )
-
-
-def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    results = finetune(
-        str(electra_folder),
-        toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep_seed="median"),
-        silent,
-    )
-    kept_seed = results["eval_accuracy_by_seed"][results["kept_seed"]]
-    assert kept_seed == results["eval_accuracy_median"] and not math.isnan(kept_seed)
 
 
 def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

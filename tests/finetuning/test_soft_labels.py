@@ -14,9 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from electra.commands.framework.main import main
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.soft_labels import reorder_labels
 from electra.finetuning.settings import Settings
@@ -112,16 +110,6 @@ def test_a_stopped_run_goes_on_to_the_same_weights_and_another_teacher_is_refuse
             finetune(str(electra_folder), settings(tmp_path / "whole", sst2_folder, **other))
 
 
-def test_the_command_line_names_a_teacher(
-    electra_folder: Path, sst2_folder: Path, teacher: Path, tmp_path: Path
-) -> None:
-    words = f"finetune {electra_folder} --task sst2 --data {sst2_folder} --teacher {teacher} --epochs 1"
-    options = "--device cpu --precision fp32 --no-baselines --limit-train 32 --limit-eval 16"
-    assert main([*words.split(), *options.split(), "--out", str(tmp_path / "out")]) == 0
-    record = json.loads((tmp_path / "out" / "finetune.json").read_text())
-    assert record["identity"]["teacher"] and str(teacher) in json.dumps(record)
-
-
 def test_what_cannot_teach_is_refused_before_anything_is_written(
     electra_folder: Path, sst2_folder: Path, regression_folder: Path, teacher: Path, tmp_path: Path
 ) -> None:
@@ -145,12 +133,6 @@ def test_what_cannot_teach_is_refused_before_anything_is_written(
     with pytest.raises(DataError):
         finetune(student, settings(out, sst2_folder, teacher=teacher, unlabelled=tmp_path / "empty.txt"))
     assert not out.exists()
-
-
-def test_a_teachers_values_are_those_of_predict(sst2_folder: Path, teacher: Path) -> None:
-    predictor = open_predictor(str(teacher))
-    through_file = predictor(sst2_folder / "dev.tsv")
-    assert np.array_equal(np.stack(predictor.values(through_file.examples)), np.stack(through_file.values))
 
 
 def test_unlabelled_texts_that_are_also_in_dev_are_noted(

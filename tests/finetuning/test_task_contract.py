@@ -1,4 +1,4 @@
-"""The contract tests, which run on every file in electra/finetuning/tasks."""
+"""The contract tests: every task for your own data, and presets that read or score in another way."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 import toy_questions
 
 from electra.finetuning.tasks import load_task
-from electra.foundation.extensions import TASKS
 from electra.testing import TaskContract
 
 
-class TestEveryTask(TaskContract):
-    task = TASKS.names()
+class TestTasks(TaskContract):
+    task = (
+        *("classification", "pair", "regression", "tagging", "qa", "similarity", "contrastive"),
+        *("cola", "stsb", "ner", "ged", "squad", "squad2"),
+    )
 
     def write_data(self, name: str, folder: Path) -> Path:
         if load_task(name).head == "reader":

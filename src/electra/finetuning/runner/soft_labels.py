@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,16 +29,45 @@ from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import as_path
 from electra.foundation.visible import plural
 
-LINES = (".txt",)  # endings of files with a text on each line
+
+def open_teacher(prepared: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:
+    """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
+
+    The texts are the lines of a .txt file, or the rows of a table with the task's columns.
+
+    Args:
+        prepared: the fine-tuning.
+        num_texts: the number of texts of each training example, 1 or 2.
+
+    Raises:
+        ConfigError: the teacher has another task, other labels or another number of texts, or the task or the
+            head cannot learn from a teacher.
+        ModelError: the teacher is missing, damaged or not fine-tuned.
+        DataError: the texts cannot be read, or are single texts instead of pairs or the reverse.
+    """
+    settings, task = prepared.settings, prepared.task
+    if settings.teacher is None:
+        return None, ()
+    predictor = _open(str(settings.teacher), task, settings.head)
+    expected = f"but the training data has {TEXT_COUNTS[num_texts]}"
+    if predictor.num_texts not in (None, num_texts):
+        problem = f"the teacher reads {TEXT_COUNTS[predictor.num_texts]}, {expected}"
+        raise ConfigError(problem, where=str(settings.teacher), key="teacher", fix="Pass another teacher")
+    if settings.unlabelled is None:
+        return predictor, ()
+    path = as_path(settings.unlabelled)
+    is_lines = path.suffix == ".txt"
+    texts = read_texts(path) if is_lines else task.read(path, labelled=False).examples
+    texts = tuple(replace(example, gold=None) for example in texts)
+    if other := next((example for example in texts if len(example.texts) != num_texts), None):
+        fix = "Pass a table" if is_lines else "Pass a file like the training data"
+        problem = f"{TEXT_COUNTS[len(other.texts)]}, {expected}"
+        raise DataError(problem, where=path, key="unlabelled", fix=fix)
+    return predictor, texts
 
 
 def _open(teacher: str, task: Task, head: str) -> Predictor:
-    """Opens a fine-tuned model as a teacher; its labels must be those of the task.
-
-    Raises:
-        ConfigError: the task or the head cannot learn from soft labels, or the teacher has other labels.
-        ModelError: the teacher is missing, damaged or not fine-tuned.
-    """
+    """Opens a fine-tuned model as a teacher; its labels must be those of the task."""
     if type(task).soft_target is Task.soft_target:
         fix = "Use a task with one answer for each text, such as classification, pair or regression"
         raise ConfigError(f"{task.name} cannot learn from a teacher's answers", key="teacher", fix=fix)
@@ -49,8 +77,8 @@ def _open(teacher: str, task: Task, head: str) -> Predictor:
     predictor = open_predictor(teacher)
     labels, teacher_labels = task.label_names, predictor.task.label_names
     if type(predictor.task) is not type(task) or set(labels) != set(teacher_labels):
-        label_lists = [", ".join(map(repr, names[:5])) for names in (teacher_labels, labels)]
-        problem = f"the teacher predicts {label_lists[0]}, but the task has {label_lists[1]}"
+        shown = [", ".join(map(repr, names[:5])) for names in (teacher_labels, labels)]
+        problem = f"the teacher predicts {shown[0]}, but the task has {shown[1]}"
         fix = "Fine-tune the teacher on the same labels"
         raise ConfigError(problem, where=teacher, key="teacher", fix=fix)
     return predictor
@@ -62,17 +90,9 @@ def teacher_digest(predictor: Predictor) -> str:
     return digest(exported_weights(predictor.loaded.encoder, None) | head_weights)
 
 
-def read_unlabelled(path: Path, task: Task, num_texts: int) -> Examples:
-    """Returns the texts of a file: the lines of a .txt file, or the rows of a table with the task's columns.
-
-    Raises:
-        DataError: the file cannot be read or has no texts, or it is a .txt file and pairs are needed.
-    """
-    if path.suffix not in LINES:
-        return tuple(replace(example, gold=None) for example in task.read(path, labelled=False).examples)
-    if num_texts > 1:
-        raise DataError("a line is one text, but this task reads pairs", where=path, fix="Pass a table")
-    return read_texts(path)
+def unlabelled_digest(settings: Settings) -> dict[str, str]:
+    """Returns the digest of the file of texts without labels, for the record; {} if there is none."""
+    return {} if settings.unlabelled is None else {"unlabelled": data_digest(as_path(settings.unlabelled))}
 
 
 def with_soft_labels(
@@ -90,8 +110,7 @@ def with_soft_labels(
         DataError: a gold answer is invalid.
         RunFailed: the teacher's outputs are not finite.
     """
-    task, settings = prepared.task, prepared.settings
-    examples = (*train, *unlabelled)
+    task, settings, examples = prepared.task, prepared.settings, (*train, *unlabelled)
     answers = reorder_labels(predictor.values(examples), predictor.task.label_names, task.label_names)
     weight = settings.teacher_weight
     soft_targets = [
@@ -100,9 +119,8 @@ def with_soft_labels(
     ]
     windows = task.featurize(examples, Tokens(prepared.start.tokenizer), settings.max_length, train=True)
     windows = replace(windows, targets=[soft_targets[index] for index in windows.example])
-    scores = task.score(answers[: len(train)], train)
     metric = task.metrics[0]
-    value = scores[metric].value
+    value = task.score(answers[: len(train)], train)[metric].value
     score = "undefined" if value is None else f"{value:.3f}"
     note = f"teacher: {metric} {score} on the {plural(len(train), 'training example')}"
     if unlabelled:
@@ -111,45 +129,9 @@ def with_soft_labels(
     return soft_tuning, note
 
 
-def unlabelled_digest(settings: Settings) -> dict[str, str]:
-    """Returns the digest of the file of texts without labels, for the record; {} if there is none."""
-    return {} if settings.unlabelled is None else {"unlabelled": data_digest(as_path(settings.unlabelled))}
-
-
 def reorder_labels(
     answers: Sequence[npt.NDArray[Any]], source: Sequence[str], target: Sequence[str]
 ) -> list[npt.NDArray[Any]]:
     """Reorders answers [labels] from the order of labels `source` to the order `target`."""
     indices = [list(source).index(label) for label in target]
     return [np.asarray(answer)[indices] for answer in answers]
-
-
-def open_teacher(prepared: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:
-    """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
-
-    Args:
-        prepared: the fine-tuning.
-        num_texts: the number of texts of each training example, 1 or 2.
-
-    Raises:
-        ConfigError: the teacher has another task, other labels or another number of texts, or the task or the
-            head cannot learn from a teacher.
-        ModelError: the teacher is missing, damaged or not fine-tuned.
-        DataError: the texts cannot be read, or are single texts instead of pairs or the reverse.
-    """
-    settings = prepared.settings
-    if settings.teacher is None:
-        return None, ()
-    predictor = _open(str(settings.teacher), prepared.task, settings.head)
-    if predictor.num_texts not in (None, num_texts):
-        reads = TEXT_COUNTS[predictor.num_texts]
-        problem = f"the teacher reads {reads}, but the training data has {TEXT_COUNTS[num_texts]}"
-        raise ConfigError(problem, where=str(settings.teacher), key="teacher", fix="Pass another teacher")
-    if settings.unlabelled is None:
-        return predictor, ()
-    path = as_path(settings.unlabelled)
-    texts = read_unlabelled(path, prepared.task, num_texts)
-    if other := next((example for example in texts if len(example.texts) != num_texts), None):
-        problem = f"{TEXT_COUNTS[len(other.texts)]}, but the training data has {TEXT_COUNTS[num_texts]}"
-        raise DataError(problem, where=path, key="unlabelled", fix="Pass a file like the training data")
-    return predictor, texts

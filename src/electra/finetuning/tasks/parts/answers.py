@@ -27,11 +27,7 @@ _ITEM = re.compile(
     r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,;|'"\[\](){}]+))\s*(?:[,;|]\s*|(?=['"])|$)"""
 )
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_CALL = re.compile(
-    r"(?:array|set|frozenset|list|tuple|WrappedArray|Array|List)\((.*?)(?:,\s*dtype=[\w<>'.]+)?\)"
-    r"|[A-Za-z][\w.]*\((\[.*\])(?:,\s*\w+=[^,]+)*\)",  # Index([...], dtype=...), tensor([...])
-    re.S,
-)
+_CALL = re.compile(r"[A-Za-z][\w.]*\(.*\)", re.DOTALL)  # array([...]), as a program prints it
 _SEPARATOR = re.compile(r"[,;|]")  # between labels in a cell without brackets
 _VECTOR = re.compile(r"(?:[01]\.?0*|True|False)(?:\s+(?:[01]\.?0*|True|False))+")
 _NOT_LABELS = ("...", "None", "nan", "NaN", "null")  # not labels if they are unquoted in a list
@@ -116,7 +112,7 @@ def parse_labels(value: Any, where: str) -> list[str]:
     """Returns the labels in a cell; duplicates and empty names are not removed.
 
     The cell may be a list; an object with 0 or 1 for each label; a string with commas, semicolons or bars
-    between labels; or a list as printed by Python, JSON, numpy, Spark or a database.
+    between labels; or a list as Python, JSON, numpy or a database writes it.
 
     Raises:
         DataError: the cell is none of these, or has fractions in place of 0 and 1.
@@ -146,18 +142,16 @@ def _parse_list(value: Any, where: str) -> list[str]:
 
 def _parse_text(cell: str, where: str) -> list[str]:
     text = cell.strip()
-    while call := _CALL.fullmatch(text):
-        text = (call[1] or call[2] or "").strip()
     if _VECTOR.fullmatch(text):
         return text.split()
     if re.fullmatch("(?:<[^<>]+>)+", text):
         return text[1:-1].split("><")
-    closing = _BRACKETS.get(text[:1], "")
-    if not closing or (text[0] != "[" and not text.endswith(closing)):  # "(USA) film"
-        return [name.strip() for name in _SEPARATOR.split(text)]
     error = DataError(f"{cell!r} is not a valid list of labels", where=where, fix='Write ["a", "b"], or a|b')
-    if not text.endswith(closing):
+    closing = _BRACKETS.get(text[:1], "")
+    if _CALL.fullmatch(text) or (text[:1] == "[" and text[-1] != "]"):
         raise error
+    if not closing or not text.endswith(closing):  # "(USA) film"
+        return [name.strip() for name in _SEPARATOR.split(text)]
     inner, position, names = text[1:-1].strip().rstrip(","), 0, []
     if _VECTOR.fullmatch(inner):
         return inner.split()

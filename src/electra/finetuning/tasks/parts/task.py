@@ -55,17 +55,6 @@ Columns = tuple[str, ...]
 Cell = str | int | float
 """A cell of a predictions table."""
 
-# Names of methods in the previous release, which task files may still override.
-RENAMED = {
-    "knows": "can_score",
-    "unlearned": "unseen_labels",
-    "gold_told": "shown_gold",
-    "settled": "normalise_golds",
-    "submitted": "submitted_answer",
-    "for_others": "for_evaluation_files",
-    "side": "hashed_texts",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
@@ -98,11 +87,8 @@ class Task(ABC):
     weights: tuple[float, ...] = ()  # the weight of each class if `balanced`, once fitted
 
     def __init_subclass__(cls) -> None:
-        """Accepts the previous release's method names; a task with its own `predict` is not calibrated."""
+        """A task with its own `predict` is not calibrated."""
         super().__init_subclass__()
-        for old, new in RENAMED.items():
-            if old in vars(cls) and new not in vars(cls):
-                setattr(cls, new, vars(cls)[old])
         if "predict" in vars(cls) and "outputs_are_logits" not in vars(cls):
             cls.outputs_are_logits = False
 

@@ -36,15 +36,8 @@ from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.visible import plural
 
 # Names of columns with the second text of a pair.
-SECOND_TEXT_COLUMNS = (
-    "hypothesis",
-    "text_b",
-    "text_pair",
-    "text2",
-    "sentence2",
-    "sentence_b",
-    "question2",
-    "passage",
+SECOND_TEXT_COLUMNS = tuple(
+    str.split("hypothesis text_b text_pair text2 sentence2 sentence_b question2 passage")
 )
 Prediction = npt.NDArray[np.float64]  # probabilities of the labels, or a number [1] in the data's unit
 
@@ -124,20 +117,14 @@ class TextTask(Task):
             path,
             ReadOptions("", self.encoding, self.header, alternatives, optional_columns, self.drop_malformed),
         )
-        matches = ((names, [table.find_column(name) for name in names]) for names in alternatives)
-        matched_names, text_columns = next(
-            (
-                (names, [str(column) for column in columns])
-                for names, columns in matches
-                if None not in columns
-            ),
-            ((), []),
-        )
-        if not text_columns:
+        columns_of = {names: [table.find_column(name) for name in names] for names in alternatives}
+        matched_names = next((names for names in alternatives if None not in columns_of[names]), None)
+        if matched_names is None:
             sizes = {len(names) for names in self.texts}
             choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
             names = [" + ".join(names) for names in alternatives if len(names) in sizes]
             raise table.missing_column(names, "`text_column`", choose)
+        text_columns = [str(column) for column in columns_of[matched_names]]
         label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
@@ -196,24 +183,23 @@ class TextTask(Task):
             label: the answers' column.
 
         Raises:
-            DataError: such a column may be the second text of a pair, and the task reads pairs too.
+            DataError: there is such a column, and the task reads pairs too.
         """
         if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):
             return ()
-        sample_rows = [row for _, row in rows[:100]]
-        unread_columns = [
-            name
+        columns = {
+            name: [row.get(name) for _, row in rows[:100]]
             for name in table.columns
             if name not in (*texts, label)
-            and _holds_texts([row.get(name) for row in sample_rows], texts[0], name)
-        ]
-        if not unread_columns:
+        }
+        unread = [name for name, values in columns.items() if _holds_texts(name, values, texts[0])]
+        if not unread:
             return ()
         if any(len(names) > 1 for names in self.texts):
-            problem = f"several columns have texts: {', '.join([*texts, *unread_columns])}"
+            problem = f"several columns have texts: {', '.join([*texts, *unread])}"
             fix = f"Pass `text_column` {texts[0]} for single texts, or two columns for pairs"
             raise DataError(problem, where=table.source, fix=fix)
-        return (f"reading column {texts[0]}, not {' and '.join(unread_columns)}",)
+        return (f"reading column {texts[0]}, not {' and '.join(unread)}",)
 
     @override
     def can_score(self, example: Example) -> bool:
@@ -291,16 +277,12 @@ def single_answer(value: Any, where: str) -> str:
     return str(value).strip()
 
 
-def _holds_texts(values: Sequence[Any], first_column: str, name: str) -> bool:
+def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
     """Whether most strings of a column are texts, or its name suggests the second text of a pair."""
-    texts = [value for value in values if isinstance(value, str) and value.strip()]
-    if not texts:
-        return False
-    folded_name = name.casefold()
-    if folded_name.startswith(first_column.casefold()) or folded_name in SECOND_TEXT_COLUMNS:
-        return True
+    name, texts = name.casefold(), [value for value in values if isinstance(value, str) and value.strip()]
     num_long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
-    return 2 * num_long > len(texts)
+    is_second = name in SECOND_TEXT_COLUMNS or name.startswith(first_column.casefold())
+    return bool(texts) and (is_second or 2 * num_long > len(texts))
 
 
 def is_placeholder(answer: str) -> bool:
