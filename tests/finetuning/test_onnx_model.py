@@ -23,6 +23,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
+from electra.serving.operations import Predict
 from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert served.predict(texts) == [rows[0] for rows in from_graph.by_example()]
+    assert Predict(inputs=texts).work(served, texts) == [rows[0] for rows in from_graph.by_example()]
 
 
 def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:

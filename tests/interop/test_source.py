@@ -28,6 +28,7 @@ from electra.finetuning.runner.finetune import finetune
 from electra.foundation import durable
 from electra.model.pair import Pair
 from electra.serving.models import open_models
+from electra.serving.operations import Predict
 from electra.testing import toy_task
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -172,7 +173,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     publish_to(tmp_path / "pushed", tmp_path / "tuned")
     assert 'electra.predict(name, "new.csv")' in (tmp_path / "pushed" / "README.md").read_text()
     [here] = open_models([str(tmp_path / "pushed")])
-    assert here.predict(["a good film"])[0]["label"] == "yes"
+    assert Predict(inputs=["a good film"]).work(here, ["a good film"])[0]["label"] == "yes"
     (tmp_path / "new.csv").write_text("text\na good film\n")
     with served(tmp_path / "pushed") as hub:
         environment = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}

@@ -38,7 +38,7 @@ def test_only_a_run_s_page_goes_elsewhere(file: str, tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("folder", ["old-run-rtd/checkpoints", "absent", "README.md"])
+@pytest.mark.parametrize("folder", ["old-run-rtd/checkpoints", "old-run-rtd/store", "absent", "README.md"])
 def test_what_is_no_folder_of_ours_is_told_so(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(FIXTURES / folder)]) == 2
     assert folder in capsys.readouterr().err
@@ -81,14 +81,6 @@ def test_a_record_that_was_changed_afterwards_is_named(
     (run / "audit.json").write_text("")
     assert main(["report", str(run)]) == 0
     assert f"note: {run / 'audit.json'} has 0 bytes instead of " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("part", ["store", "discriminator"])
-def test_a_folder_without_curves_has_a_page_of_facts(part: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run") / part
-    assert main(["report", str(folder)]) == 0
-    made = folder.parent / "discriminator-report.html" if part == "discriminator" else folder / "report.html"
-    assert ("2599" if part == "store" else "90") in made.read_text() and main(["verify", str(folder)]) == 0
 
 
 def test_labels_confusions_calibration_and_errors() -> None:

@@ -185,31 +185,6 @@ def test_a_stop_ends_what_is_being_computed() -> None:
     assert took < 2 and all(isinstance(one, asyncio.CancelledError) for one in ended)
 
 
-@pytest.mark.parametrize("leaves", [False, True])
-def test_work_of_a_client_that_disconnects_is_cancelled(leaves: bool) -> None:
-    from starlette.requests import ClientDisconnect
-
-    from electra.serving.app import cancel_on_disconnect
-
-    class Client:
-        async def receive(self) -> dict[str, str]:
-            await asyncio.sleep(0.02 if leaves else 10)
-            return {"type": "http.disconnect"}
-
-    async def test(batcher: Batcher, worker: Worker) -> Any:
-        busy = asyncio.ensure_future(batcher("a", worker, [1]))
-        await asyncio.sleep(0.01)
-        asked = asyncio.ensure_future(cancel_on_disconnect(Client(), batcher("b", worker, [2])))  # type: ignore[arg-type]
-        return await later(worker, busy, asked)
-
-    (first, second), worker = run(test)
-    assert first == [2]
-    if leaves:
-        assert isinstance(second, ClientDisconnect) and worker.batches == [[1]]
-    else:
-        assert second == [4] and worker.batches == [[1], [2]]
-
-
 @pytest.mark.parametrize("limit", ["max_texts", "max_body", "timeout", "queue"])
 def test_limits_are_positive(limit: str) -> None:
     with pytest.raises(ConfigError):

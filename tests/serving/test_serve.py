@@ -22,6 +22,7 @@ from serving.conftest import running
 from electra.commands.framework.main import main
 from electra.foundation.errors import ConfigError
 from electra.serving.models import ServedModel
+from electra.serving.operations import Detect
 from electra.serving.server import listen
 from electra.testing import small
 
@@ -72,15 +73,15 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_requests_that_arrived_before_a_stop_are_answered(
     served: list[ServedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began, detect = threading.Event(), ServedModel.detect
+    began, work = threading.Event(), Detect.work
     answers: list[Any] = []
 
-    def slowly(self: ServedModel, *given: Any) -> Any:
+    def slowly(self: Detect, *given: Any) -> Any:
         began.set()
         time.sleep(0.5)
-        return detect(self, *given)
+        return work(self, *given)
 
-    monkeypatch.setattr(ServedModel, "detect", slowly)
+    monkeypatch.setattr(Detect, "work", slowly)
     with running(served) as (address, stop):
         body = {"texts": ["the cat"]}
         asking = threading.Thread(target=lambda: answers.append(ask(f"{address}/detect", body)))

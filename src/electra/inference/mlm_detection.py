@@ -7,7 +7,6 @@ flags any word that does not fit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -130,18 +129,6 @@ def _mask_words(loaded: Loaded, text_index: int, tokenized: TokenizedText) -> It
             tokens = ids[positions].copy()
             ids[positions] = specials.mask
             yield MaskedWord(text_index, ids, positions, word, tokens)
-
-
-def count_read_tokens(loaded: Loaded, texts: Iterable[str], limit: float = math.inf) -> int:
-    """Counts the tokens that `detect_by_mlm` reads, with a window for each word; stops above `limit`."""
-    count, size = 0, loaded.config.max_positions - 2
-    for tokenized in (tokenize(loaded.tokenizer, text) for text in texts):
-        windows = overlapping_windows(len(tokenized.ids), size)
-        for start, stop, keep_from, keep_to in windows:
-            count += (stop - start + 2) * sum(1 for _ in tokenized.word_tokens(keep_from, keep_to))
-        if count > limit:
-            break
-    return count
 
 
 def _surprisal(

@@ -32,7 +32,7 @@ def write_page(path: Path) -> Path:
     Raises RunFolderError if the folder is not one, or a file in it is damaged.
     """
     folder = FinetuningFolder.open(path)
-    record, search = folder.record, folder.read_search()
+    record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
     seeds = {number: _seed(seed.results) for number, seed in folder.seeds()}
     lines = []
@@ -48,9 +48,9 @@ def write_page(path: Path) -> Path:
         f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}",
         _summary(record, results),
         [
-            Section("Scores", tables=[_scores(results) if results else _unfinished(seeds)]),
+            Section("Scores", tables=[_scores(results) if results else None]),
             *(dev_sections(folder.read_dev(), results.get("labels", {})) if results else ()),
-            Section("Training", figures=[losses], tables=[_search(search) if search else None, *tables]),
+            Section("Training", figures=[losses], tables=tables),
         ],
         kicker="electra finetune",
         facts=_facts(results) if results else (),
@@ -143,29 +143,6 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
 
     half_width = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / len(known) ** 0.5
     return mean(known) - half_width, mean(known) + half_width
-
-
-def _unfinished(seeds: Mapping[int, Record]) -> Table:
-    rows = [
-        (f"seed {seed}", metric.replace("_", " "), Number(value))
-        for seed, results in seeds.items()
-        for metric, value in results.get("eval", {}).items()
-        if metric != "reasons"
-    ]
-    return Table(("", "dev metric", ""), rows, "Finished seeds" if rows else "No seed has finished yet")
-
-
-def _search(record: Record) -> Table:
-    """Returns the trials of a hyperparameter search, in order."""
-    rows = [
-        (
-            *(f"{trial['values'][name]:g}" for name in record["settings"]),
-            trial.get("failed") or Number(trial["score"]),
-        )
-        for trial in record["trainings"]
-    ]
-    columns = *(name.replace("_", " ") for name in record["settings"]), record["metric"].replace("_", " ")
-    return Table(columns, rows, f"Search on training examples alone, budget {record['budget']}")
 
 
 def dev_sections(records: Sequence[Record], labels: Mapping[str, Record]) -> Iterator[Section]:

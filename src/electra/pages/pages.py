@@ -19,14 +19,12 @@ from electra.artifacts import (
     kind_of,
     open_folder,
 )
-from electra.artifacts.store import StoreFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import with_article
 from electra.pages import finetuning, probes, run, study, suite
-from electra.pages.page import Page, Section, Table, publish
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     StudyFolder: study.write_page,
@@ -95,14 +93,7 @@ def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:
     if out is not None or compare:
         key = "out" if out is not None else "compare"
         raise ConfigError(f"applies only to runs, not {with_article(kind.KIND)}", key=key, fix="Omit it")
-    return PAGES.get(kind, _write_facts)(folder)
-
-
-def _write_facts(path: Path) -> Path:
-    """Writes the page of a store or a model: what it is and what it records."""
-    folder = open_folder(path)
-    tables = [Table.pairs("What it is", dict(folder.facts())), Table.pairs("Record", folder.record)]
-    if isinstance(folder, StoreFolder) and folder.audit.is_file():
-        tables.insert(1, Table.pairs("Audit of the text", durable.read_json(folder.audit, folder.ERROR)))
-    page = Page(folder.path.resolve().name, "", [Section("Records", tables=tables)], f"electra {folder.KIND}")
-    return publish(page, folder.page)
+    if kind not in PAGES:
+        problem = f"{with_article(kind.KIND)} has no page"
+        raise RunFolderError(problem, where=folder, fix="Pass a run or the folder of a result")
+    return PAGES[kind](folder)

@@ -65,7 +65,7 @@ def page(record: Record) -> Page:
         f"{verdict(record)} {record['about']}".strip(),
         [
             Section("Results", LEAD, figures=figures, tables=[*tables, _notes(record)]),
-            Section("Models", tables=[model_table, *(_details(record, model) for model in models)]),
+            Section("Models", tables=[model_table]),
         ],
         kicker="electra evaluate",
         warnings=[*_problems(record)],
@@ -163,28 +163,6 @@ def _problems(record: Record) -> Iterator[str]:
             if score.get("reason") and score["status"] in ("failed", "done"):
                 status = "failed" if score["status"] == "failed" else "undefined"
                 yield f"{row['title']}, {model}: {status}, {score['reason']}"
-
-
-def _details(record: Record, model: str) -> Table:
-    rows = []
-    for row in record["rows"]:
-        score = row["scores"][model]
-        if score["status"] == "done":
-            seeds = ["undefined" if value is None else f"{100 * value:.1f}" for value in score["by_seed"]]
-            rows.append({**score, "title": row["title"], "seeds": ", ".join(seeds)})
-    columns = {
-        "Task": ("title",),
-        "mean": ("mean", "points"),
-        "seeds": ("seeds",),
-        "time per seed": ("seconds_per_seed", "time"),
-        "train": ("train_samples", ""),
-        "dev": ("eval_samples", ""),
-        "test": ("test_samples", ""),
-        "epochs": ("epochs", ""),
-        "learning rate": ("learning_rate", ""),
-        "max. tokens": ("max_length", ""),
-    }
-    return replace(Table.of(rows, columns, f"Seeds and settings of {model}"), folded=True)
 
 
 def _series(rows: Sequence[Record], model: str) -> Series:

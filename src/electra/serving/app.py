@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi import Request as HttpRequest
@@ -16,7 +15,6 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from electra.foundation.errors import ElectraError
@@ -26,7 +24,6 @@ from electra.serving.limits import Limits, RequestError
 from electra.serving.models import ServedModel
 from electra.serving.operations import OPERATIONS, Request
 
-T = TypeVar("T")
 MAX_DISCARDED = 1 << 26  # bytes of a body above the limit that are read
 HEADERS = {  # of every response
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -64,16 +61,14 @@ def make_app(
     app.add_middleware(_Guard, max_body=limits.max_body)
 
     def endpoint(operation: type[Request]) -> Callable[..., Coroutine[Any, Any, Response]]:
-        async def respond(request: Request, http: HttpRequest) -> Response:
+        async def respond(request: Request) -> Response:
             served = _choose(models, request)
             load = await asyncio.to_thread(request.check, served, limits)
             results: Sequence[Any] = []
             if request.items:
                 work = lambda items: request.work(served, items)  # noqa: E731
-                answer = batcher(request.key(served), work, request.items, load)
-                results = await cancel_on_disconnect(http, answer)
-            [field] = operation.RESPONSE.model_fields.keys() - {"model"}
-            return JSONResponse({"model": served.name, field: request.finish(results)})
+                results = await batcher(request.key(served), work, request.items, load)
+            return JSONResponse({"model": served.name, "results": request.finish(results)})
 
         respond.__annotations__["request"] = operation  # the schema of the body
         return respond
@@ -124,41 +119,14 @@ class _Guard:
         await self.app(scope, receive_limited, send_with_headers)
 
 
-async def cancel_on_disconnect(http: HttpRequest, answer: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `answer`.
-
-    If the client disconnects first, cancels `answer` and raises ClientDisconnect.
-    """
-
-    async def disconnect() -> None:
-        while (await http.receive())["type"] != "http.disconnect":
-            pass
-
-    tasks = answer_task, _ = asyncio.ensure_future(answer), asyncio.ensure_future(disconnect())
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if not answer_task.done():
-            raise ClientDisconnect
-        return answer_task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
 def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
-    """Returns the model that the request names, or the first that supports the operation.
-
-    Raises:
-        RequestError: there is no such model, or it does not support the operation (404).
-    """
+    """Returns the model that the request names, or the first that supports the operation (404: none)."""
     supporting = {served.name: served for served in models if request.ABILITY in served.abilities}
-    name = next(iter(supporting), None) if request.model is None else request.model
-    if name in supporting:
-        return supporting[name]
-    known = name in [served.name for served in models]
-    problem = f"no served model supports {request.ABILITY}" if supporting == {} else "no such model"
-    problem = f"this model does not support {request.ABILITY}" if known else problem
-    raise RequestError(404, problem, f"Models that do: {', '.join(supporting) or 'none'}", name or "")
+    name = next(iter(supporting), "") if request.model is None else request.model
+    if name not in supporting:
+        problem = f"no such model with the operation {request.ABILITY}"
+        raise RequestError(404, problem, f"Models with it: {', '.join(supporting) or 'none'}", name)
+    return supporting[name]
 
 
 def _answer(status: int, what: str, fix: str = "", where: str = "") -> Response:
@@ -171,12 +139,8 @@ async def _request_error(http: HttpRequest, error: Any) -> Response:
 
 
 async def _electra_error(http: HttpRequest, error: Any) -> Response:
-    """Says what is wrong, without the paths of this machine that `where` may have.
-
-    Advice that names command-line options or Python settings (in backquotes) does not apply to a client.
-    """
-    advice = [part for part in re.split(r"(?<=[.;])\s+", error.fix) if "--" not in part and "`" not in part]
-    return _answer(400, error.what, " ".join(advice) or "See /openapi.json")
+    """Says what is wrong, without the paths and options of this machine that the error may name, too."""
+    return _answer(400, error.what, "See /openapi.json")
 
 
 async def _validation_error(http: HttpRequest, error: Any) -> Response:
@@ -193,14 +157,9 @@ async def _http_error(http: HttpRequest, error: Any) -> Response:
     return _answer(error.status_code, str(error.detail).lower(), "See /openapi.json", http.url.path)
 
 
-async def _disconnected(http: HttpRequest, error: Any) -> Response:
-    return Response(status_code=499)
-
-
 HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], Coroutine[Any, Any, Response]]] = {
     RequestError: _request_error,
     ElectraError: _electra_error,
     RequestValidationError: _validation_error,
     HTTPException: _http_error,
-    ClientDisconnect: _disconnected,
 }

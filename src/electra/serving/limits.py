@@ -18,8 +18,6 @@ class Limits:
     """Maximum texts in one request."""
     max_characters: int = 20_000
     """Maximum characters in one text."""
-    max_read: int = 400_000
-    """Maximum tokens that the language model reads for one request; it reads a text once for each word."""
     max_body: int = 1 << 20
     """Maximum bytes in one request."""
     timeout: float = 30.0

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.artifacts.model import ModelFolder, Pooling, Scorer
+from electra.artifacts.model import ModelFolder, Scorer
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_session import load_onnx
 from electra.exchange.source import locate
-from electra.finetuning.predict import DEFAULT_TASKS, Predictor, Text, is_tuned, open_predictor
-from electra.foundation.errors import AbsentNetwork, DataError, ModelError
-from electra.inference.embedding import embed
-from electra.inference.filling import fill, to_json
-from electra.inference.mlm_detection import detect_with
+from electra.finetuning.predict import DEFAULT_TASKS, Predictor, is_tuned, open_predictor
+from electra.foundation.errors import AbsentNetwork
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill"]
@@ -65,19 +62,9 @@ class ServedModel:
 
     def describe(self) -> dict[str, Any]:
         """Returns the model's entry in the response to GET /models."""
-        config = self.encoder.config
-        entry: dict[str, Any] = {
-            "name": self.name,
-            "abilities": list(self.abilities),
-            "encoder": config.architecture,
-        }
+        entry: dict[str, Any] = {"name": self.name, "abilities": list(self.abilities)}
         if (detector := self.detector("auto")) is not None:
             entry["threshold"] = detector.threshold
-        entry |= {
-            "layers": config.num_layers,
-            "hidden_size": config.hidden_size,
-            "vocabulary": config.vocab_size,
-        }
         if self.predictor is None:
             return entry
         task = self.predictor.task
@@ -85,45 +72,6 @@ class ServedModel:
         text_form = "pair" if is_pair else "text"
         input_form = {"tagger": "words", "classifier": text_form, "vectors": text_form}.get(task.head, "rows")
         return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": input_form}
-
-    def detect(self, texts: Sequence[str], threshold: float | None, scorer: Scorer) -> list[dict[str, Any]]:
-        """Returns a detection for each text. Raises ModelError if the model has no network for `scorer`."""
-        detector = self.detector(scorer)
-        if detector is None:
-            network = "network that detects" if scorer == "auto" else scorer.replace("-", " ")
-            raise ModelError(f"{self.name} has no {network}")
-        return [detection.to_json() for detection in detect_with(detector, texts, threshold=threshold)]
-
-    def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
-        """Returns a vector for each text, to 9 significant digits, enough to represent a float32 exactly."""
-        return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
-
-    def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
-        """Returns the `top` most probable tokens for each mask of each text.
-
-        Raises:
-            ModelError: a text has no mask, or more tokens than the model has positions.
-        """
-        generator = self.language_model or self.generator
-        assert generator is not None
-        return [to_json(slots) for slots in fill(generator, texts, top)]
-
-    def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
-        """Returns a record for each input; a tagger's record contains a record for each word.
-
-        Raises:
-            DataError: the task cannot read the inputs, or reads them as another number of examples.
-            ConfigError: the model has no threshold, or the value is out of range.
-        """
-        assert self.predictor is not None
-        examples = self.predictor.texts(inputs, threshold).by_example()
-        if len(examples) != len(inputs):
-            fix = (
-                "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
-            )
-            raise DataError(f"{len(inputs)} inputs were read as {len(examples)} examples", fix=fix)
-        is_tagger = self.predictor.task.head == "tagger"
-        return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:

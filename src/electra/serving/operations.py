@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
 from electra.data.tables import ID_COLUMNS
-from electra.inference.mlm_detection import count_read_tokens
+from electra.foundation.errors import DataError, ModelError
+from electra.inference.embedding import embed
+from electra.inference.filling import fill, to_json
+from electra.inference.mlm_detection import detect_with
 from electra.serving.limits import Limits, RequestError
 from electra.serving.models import Ability, ServedModel
 
+Result = TypeVar("Result")
 MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
 BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
 BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
@@ -60,35 +64,11 @@ class Candidate(BaseModel):
     p: float
 
 
-class DetectResponse(BaseModel):
-    """The model that answered, and a detection for each text."""
+class Answer(BaseModel, Generic[Result]):
+    """The model that answered, and a result for each input."""
 
     model: str
-    results: list[Detection]
-
-
-class EmbedResponse(BaseModel):
-    """The model that answered, and a vector for each text."""
-
-    model: str
-    vectors: list[list[float]]
-
-
-class PredictResponse(BaseModel):
-    """A record for each input: `label` and the probability of each label, `score`, `answer`, or `words`.
-
-    `words` holds a record for each word of a tagged sentence.
-    """
-
-    model: str
-    results: list[dict[str, Any]]
-
-
-class FillResponse(BaseModel):
-    """The candidates for each mask of each text, most probable first."""
-
-    model: str
-    results: list[list[list[Candidate]]]
+    results: list[Result]
 
 
 class Request(BaseModel, ABC):
@@ -150,7 +130,7 @@ class TextRequest(Request):
 class Detect(TextRequest):
     """Scores each word and token of each text: the probability that it was replaced."""
 
-    ABILITY, RESPONSE = "detect", DetectResponse
+    ABILITY, RESPONSE = "detect", Answer[Detection]
 
     threshold: float | None = Field(
         None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
@@ -164,22 +144,22 @@ class Detect(TextRequest):
     @override
     def check(self, served: ServedModel, limits: Limits) -> float:
         fraction, detector = super().check(served, limits), served.detector(self.scorer)
-        if detector is None or detector.kind != "generator":
-            return fraction
-        if (tokens := count_read_tokens(detector, self.texts, limit=limits.max_read)) > limits.max_read:
-            problem = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
-            raise RequestError(413, problem, 'Send fewer texts, or set "scorer" to "discriminator"')
-        return max(fraction, tokens / BATCH_READ_TOKENS)
+        if detector is not None and detector.kind == "generator":  # it reads a text once for each word
+            return max(fraction, sum(len(text.split()) ** 2 for text in self.texts) / BATCH_READ_TOKENS)
+        return fraction
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return served.detect(items, self.threshold, self.scorer)
+        if (detector := served.detector(self.scorer)) is None:
+            network = "network that detects" if self.scorer == "auto" else self.scorer.replace("-", " ")
+            raise ModelError(f"{served.name} has no {network}")
+        return [each.to_json() for each in detect_with(detector, items, threshold=self.threshold)]
 
 
 class Embed(TextRequest):
     """Returns a vector for each text."""
 
-    ABILITY, RESPONSE = "embed", EmbedResponse
+    ABILITY, RESPONSE = "embed", Answer[list[float]]
 
     pooling: Pooling | None = Field(
         None, description="How token states become one vector (default: as the model's folder says)"
@@ -187,13 +167,14 @@ class Embed(TextRequest):
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return served.embed(items, self.pooling)
+        # 9 significant digits represent a float32 exactly
+        return [[float(f"{x:.9g}") for x in vector] for vector in embed(served.encoder, items, self.pooling)]
 
 
 class Predict(Request):
-    """Returns a fine-tuned model's prediction for each input."""
+    """Predicts the `label` with probabilities, the `score`, the `answer`, or a record for each of `words`."""
 
-    ABILITY, RESPONSE = "predict", PredictResponse
+    ABILITY, RESPONSE = "predict", Answer[dict[str, Any]]
 
     inputs: list[str | list[str] | dict[str, Any]] = Field(
         examples=[["a fine film"]],
@@ -235,14 +216,21 @@ class Predict(Request):
     @override
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
         assert served.predictor is not None
-        are_pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
-        return served.predict([tuple(item) for item in items] if are_pairs else items, self.threshold)
+        is_tagger = served.predictor.task.head == "tagger"
+        given = items if is_tagger else [tuple(item) if isinstance(item, list) else item for item in items]
+        examples = served.predictor.texts(given, self.threshold).by_example()
+        if len(examples) != len(items):
+            fix = (
+                "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
+            )
+            raise DataError(f"{len(items)} inputs were read as {len(examples)} examples", fix=fix)
+        return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
 
 class Fill(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
-    ABILITY, RESPONSE = "fill", FillResponse
+    ABILITY, RESPONSE = "fill", Answer[list[list[Candidate]]]
 
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
@@ -256,7 +244,9 @@ class Fill(TextRequest):
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return served.fill(items, self.top)
+        generator = served.language_model or served.generator
+        assert generator is not None
+        return [to_json(slots) for slots in fill(generator, items, self.top)]
 
 
 OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import ipaddress
 import resource
 import socket
@@ -26,24 +25,15 @@ SPARE_HANDLES = 64  # file handles for files and logs
 
 def listen(host: str, port: int) -> socket.socket:
     """Opens a listening socket (port 0: any free port). Raises ConfigError if that fails."""
-    if not 0 <= port <= 65535:  # the library would take it modulo 65536
+    if not 0 <= port <= 65535:
         raise ConfigError(f"must be from 0 to 65535, not {port}", key="port")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (socket.gaierror, UnicodeError):
-        raise ConfigError(f"unknown address {host!r}", key="host") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()  # from here on, another program that binds the port fails
-    except OSError as problem:
-        listener.close()
-        if problem.errno == errno.EADDRINUSE:
-            fix = "Stop the program that uses it, or choose another `port` (0: any free one)"
-            raise ConfigError(f"port {port} of {host} is in use", key="port", fix=fix) from None
-        raise ConfigError(f"cannot listen on {host}:{port} ({problem.strerror})", key="host") from None
-    return listener
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as problem:
+        what = f"cannot listen on {host}, port {port} ({getattr(problem, 'strerror', None) or problem})"
+        fix = "Choose another `host` or `port` (0: any free one)"
+        raise ConfigError(what, key="port", fix=fix) from None
 
 
 def serve(
