@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from electra.commands.framework.main import main
-from electra.foundation import jobs
-from electra.foundation.claims import Job
-from electra.training.launch import launch
+from electra.data.parallel import encode_in_order
+from electra.data.settings import TokenizerConfig
+from electra.data.tokenizer import Tokenizer
+from electra.foundation.work import Piece, run_pieces
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")
 
@@ -39,34 +40,25 @@ def caught(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder.parent / "caught").iterdir())
 
 
-def _one() -> None:
-    todo = Job("", _tell)
-    [job] = jobs.run_parallel([todo], 1, threads=1, say=lambda line: None, stop=lambda: False)
-    assert job.error is None and job.result == "random"
-
-
-def _each() -> None:
-    assert list(jobs.map_in_order(_lengths, (), ["a", "bb", "ccc"], 2)) == [1, 2, 3]
-
-
-def _launched() -> None:
-    assert launch(["electra", "--version"], 2, lambda line: None).code == 0
-
-
-def _tell(say: object, stop: object) -> str:
+def _work(folder: Path, *, say: object, stop: object) -> None:
     import random
 
-    return random.__name__
+    folder.mkdir()
+    (folder / "record").write_text(random.__name__)
 
 
-def _lengths() -> Callable[[str], int]:
-    import random
+def _pieces() -> None:
+    folders = [Path(f"../piece-{number}").absolute() for number in range(2)]
+    pieces = [Piece(folder.name, folder, "record", _work, (folder,)) for folder in folders]
+    assert run_pieces(pieces, workers=2) == {}
 
-    assert random.random() < 1
-    return len
+
+def _encoded() -> None:
+    tokenizer = Tokenizer.train(["the chef cooked the meal"], TokenizerConfig(vocab_size=80))
+    assert len(list(encode_in_order([["the chef"]] * 4, tokenizer, 2))) == 4
 
 
-@pytest.mark.parametrize("start", [_one, _each, _launched])
+@pytest.mark.parametrize("start", [_pieces, _encoded])
 def test_no_process_imports_from_the_working_directory(
     start: Callable[[], None], traps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,14 +86,6 @@ def test_python_m_electra_does_not_import_from_the_working_directory(traps: Path
 def _without(folder: Path, name: str) -> Path:
     (folder / f"{name}.py").unlink()
     return folder
-
-
-def test_child_processes_see_pythonpath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lib").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"lib{os.pathsep}")
-    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
-    assert jobs.environment()["PYTHONPATH"] == str(tmp_path / "lib")
 
 
 SCRIPT = """

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import RunFailed
 from electra.foundation.signals import end_with_parent
+from electra.foundation.work import process_pool
 
 
 class Encoded(NamedTuple):
@@ -53,14 +54,8 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
     if workers < 2 or len(first_chunks) < 3:
         yield from (encode(tokenizer, chunk) for chunk in chain(first_chunks, remaining))
         return
-    from joblib.externals.loky import ProcessPoolExecutor
-
-    pool = ProcessPoolExecutor(
-        workers,
-        env={"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},  # processes are parallel enough
-        initializer=_load,
-        initargs=(tokenizer.definition, tokenizer.names, os.getpid()),
-    )
+    arguments = tokenizer.definition, tokenizer.names, os.getpid()
+    pool = process_pool(workers, 1, initializer=_load, initargs=arguments)
     pending: deque[Future[Encoded]] = deque()
     try:
         for chunk in chain(first_chunks, remaining):
@@ -81,6 +76,7 @@ _tokenizer: Tokenizer  # of a child process
 
 def _load(definition: str, names: dict[str, str], parent: int) -> None:
     global _tokenizer  # noqa: PLW0603
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are parallel already
     _tokenizer = Tokenizer(definition, names)
     end_with_parent(parent)
 

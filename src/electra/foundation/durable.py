@@ -3,12 +3,12 @@
 A durable directory is committed in one rename: its files are written under a temporary name and fsynced,
 `manifest.json` (size and SHA-256 of each) comes last, then the directory is renamed and its parent fsynced.
 So a directory either does not exist or is complete. There is no "latest" pointer: the newest directory that
-matches its manifest is used.
+matches its manifest is used. A directory that is replaced is renamed away first; `recover` completes a
+replacement that was killed in between.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import glob
@@ -17,23 +17,20 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 import tempfile
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from electra.foundation.errors import DiskError, ElectraError, FullDisk, Note, RunFolderError
+from electra.foundation.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 MANIFEST = "manifest.json"
 STDOUT = "standard output"  # used as its file name in errors
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 REHEARSAL = ".rehearsal-"  # prefix of a temporary folder for measuring speed
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2 (Linux 3.15)
 
 
 class Ops:
@@ -62,17 +59,6 @@ class Ops:
     def rename(self, source: Path, target: Path) -> None:
         """Renames atomically, replacing any file that has the target's name."""
         os.replace(source, target)
-
-    def exchange(self, first: Path, second: Path) -> bool:
-        """Exchanges two names atomically. Returns False if the system or the file system cannot."""
-        renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if renameat2 is None:
-            return False
-        if renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
-            return True
-        if (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-            return False
-        raise OSError(code, os.strerror(code), str(second))
 
     def remove_tree(self, path: Path) -> None:
         """Deletes a folder and everything in it."""
@@ -112,53 +98,23 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
 
 
 def disk_error(error: OSError, path: Path | None = None) -> DiskError:
-    """Returns the DiskError for a failed write.
-
-    Args:
-        error: the operating system's error.
-        path: the file being written (None: the one that the error names, otherwise the default folder with
-            the least free space).
-    """
-    if error.filename == STDOUT:
-        where: str | Path = STDOUT
-    else:
-        where = path or (Path(error.filename) if error.filename else _fullest())
-    if error.errno in NO_ROOM:
-        problem, fix = _why_full(error.errno or 0, where)
-        return FullDisk(problem, where=where, fix=fix)
+    """Returns the DiskError for a failed write to `path` (None: the file that the error names)."""
+    where = STDOUT if error.filename == STDOUT else path or Path(error.filename or tempfile.gettempdir())
+    if error.errno == errno.EFBIG:
+        fix = "Raise the limit (ulimit -f unlimited), then rerun"
+        return FullDisk("the file exceeds the size limit", where=where, fix=fix)
+    if error.errno == errno.EDQUOT:
+        return FullDisk("the disk quota is used up", where=where, fix="Delete some files, then rerun")
+    if error.errno == errno.ENOSPC:
+        is_file = isinstance(where, Path) and not _is_special(where)
+        free = shutil.disk_usage(nearest_existing(where)).free if is_file else 0
+        problem = "no space left to write here" + f" ({mebibytes(free)} free on this volume)" * is_file
+        return FullDisk(problem, where=where, fix="Free some space (or inodes), then rerun")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
-    fix = (
-        "Check where it is redirected to"
-        if where == STDOUT
-        else "Choose another folder or fix its permissions"
-    )
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    fix = "Choose another folder or fix its permissions"
     return DiskError(f"cannot write here: {reason}", where=where, fix=fix)
-
-
-def _why_full(code: int, path: str | Path) -> tuple[str, str]:
-    """Returns why there is no room, and what to do about it."""
-    if code == errno.EFBIG:
-        return "the file exceeds the size limit", "Raise the limit (ulimit -f unlimited), then rerun"
-    if code == errno.EDQUOT:
-        return "the disk quota is used up", "Delete some of your files, then rerun"
-    if path == STDOUT or _is_special(Path(path)):
-        return "no space left to write there", "Free some space at its destination, then rerun"
-    volume = os.statvfs(nearest_existing(Path(path)))
-    if volume.f_files and not volume.f_favail:
-        return (
-            "no space left to write here: the volume has room, but no inodes for another file",
-            "Delete some files, then rerun",
-        )
-    free = mebibytes(volume.f_bavail * volume.f_frsize)
-    return f"no space left to write here ({free} free on this volume)", "Free some space, then rerun"
-
-
-def _fullest() -> Path:
-    """Returns the default folder for files (temporary, shared memory or working) with the least space."""
-    defaults = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
-    return min(filter(Path.is_dir, defaults), key=lambda path: os.statvfs(path).f_bavail)
 
 
 def nearest_existing(path: Path) -> Path:
@@ -214,9 +170,8 @@ def commit_json(path: Path, value: Any) -> None:
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
     """Writes a directory of files with a manifest, all or nothing.
 
-    `files` maps names, which may contain subfolders, to contents. An existing directory is replaced
-    atomically if the file system can exchange names. A link stays and its target is replaced. Raises the same
-    errors as `commit_file`.
+    `files` maps names, which may contain subfolders, to contents. An existing directory is replaced. A link
+    stays and its target is replaced. Raises the same errors as `commit_file`.
     """
     path = _follow_link(Path(path))
     if path.exists() and not path.is_dir():
@@ -239,14 +194,14 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
             folders = {folder for name in files for folder in Path(name).parents}
             for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # deepest first
                 ops.fsync(temporary / folder)
-            if path.exists() and ops.exchange(temporary, path):
-                ops.fsync(path.parent)
-                ops.remove_tree(temporary)  # holds the old directory now
-            else:
-                if path.exists():
-                    remove_directory(path, ops)
-                ops.rename(temporary, path)
+            trash = _trash_of(path)
+            if path.exists():
+                shutil.rmtree(trash, ignore_errors=True)
+                ops.rename(path, trash)
+            ops.rename(temporary, path)
             ops.fsync(path.parent)
+            if trash.exists():
+                ops.remove_tree(trash)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     _remove_leftovers_of(path)
@@ -363,14 +318,18 @@ def points_outside(name: str) -> bool:
 
 def remove_directory(path: Path, ops: Ops = OPS) -> None:
     """Deletes a durable directory. It is renamed first, so that a crash leaves no part of it in its place."""
-    trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
+    trash = _trash_of(path)
     shutil.rmtree(trash, ignore_errors=True)
     ops.rename(path, trash)
     ops.remove_tree(trash)
 
 
+def _trash_of(path: Path) -> Path:
+    return path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
+
+
 def recover(path: Path) -> None:
-    """Restores a directory whose replacement was interrupted, on a file system that cannot exchange names.
+    """Restores a directory whose replacement was interrupted.
 
     If a process was killed after it had renamed the old directory and before it renamed the new one, neither
     is at `path`. The new one is moved there if it is complete, otherwise the old one.
@@ -422,19 +381,17 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 def lock(folder: Path) -> Iterator[IO[str]]:
     """Locks a folder for this process; the kernel releases the lock however the process ends.
 
-    On a file system without locks, a file that names the process serves as the lock; if that process has
-    ended, the lock is taken over. A missing folder is made, and removed again if nothing else is written
-    into it. Raises RunFolderError if another process holds the folder, and DiskError if the lock cannot be
-    written.
+    A missing folder is made, and removed again if nothing else is written into it. Raises RunFolderError if
+    another process holds the folder, and DiskError if the lock cannot be written or the file system has none.
     """
     existed = folder.exists()
-    with explain_disk_errors(folder), ExitStack() as stack:
-        file = stack.enter_context(_locked_file(folder, stack))
-        file.truncate(0)
-        file.write(f"process {os.getpid()}")
-        file.flush()
-        locks = stack.pop_all()
-    with locks:
+    with explain_disk_errors(folder):
+        file = _locked_file(folder)
+    with file:
+        with explain_disk_errors(folder):
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
         try:
             yield file
         finally:
@@ -444,64 +401,24 @@ def lock(folder: Path) -> Iterator[IO[str]]:
                     folder.rmdir()
 
 
-def _locked_file(folder: Path, stack: ExitStack) -> IO[str]:
-    """Opens and locks the file `.lock` in a folder; a lock by name is released by `stack`."""
+def _locked_file(folder: Path) -> IO[str]:
     while True:
         make_folder(folder)
-        with ExitStack() as attempt:
-            path = _follow_link(folder / ".lock")
-            file = attempt.enter_context(open(path, "a+", encoding="utf-8"))
+        path = _follow_link(folder / ".lock")
+        with ExitStack() as stack:
+            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as problem:
-                if problem.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    file.seek(0)
-                    raise _in_use(folder, file.read().strip()) from None
-                stack.enter_context(_lock_by_name(folder, problem))
+            except BlockingIOError:
+                file.seek(0)
+                problem = f"in use by {file.read().strip() or 'another process'}"
+                fix = "Wait for it, stop it, or choose another `out`"
+                raise RunFolderError(problem, where=folder, fix=fix) from None
             # The process that held the lock may have removed the file after it was opened here.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                    attempt.pop_all()
+                    stack.pop_all()
                     return file
-
-
-def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:
-    fix = fix or "Wait for it, stop it, or choose another `out`"
-    return RunFolderError(f"in use by {holder or 'another process'}", where=folder, fix=fix)
-
-
-@contextmanager
-def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
-    """Locks a folder by a file that names this process and machine."""
-    mark, host = folder / ".writer", socket.gethostname()
-    this_process = f"process {os.getpid()} on {host}"
-    claim = mark.with_name(f".writer-{os.getpid()}")
-    claim.write_text(this_process, encoding="utf-8")
-    try:
-        try:
-            os.link(claim, mark)
-        except FileExistsError:
-            holder = mark.read_text(encoding="utf-8")
-            process = holder.removeprefix("process ").removesuffix(f" on {host}")
-            if not process.isdecimal() or (int(process) != os.getpid() and is_running(int(process))):
-                fix = f"Wait for it or stop it. If it has ended, remove {mark}"
-                raise _in_use(folder, holder, fix) from None
-            os.replace(claim, mark)
-    finally:
-        claim.unlink(missing_ok=True)
-    if mark.read_text(encoding="utf-8") != this_process:  # another process took it over at the same moment
-        raise _in_use(folder, mark.read_text(encoding="utf-8"))
-    reason = os.strerror(problem.errno or 0)
-    warnings.warn(
-        f"{folder}: this file system has no locks ({reason}); using {mark.name}, which only keeps out"
-        " processes on this machine",
-        Note,
-        stacklevel=2,
-    )
-    try:
-        yield
-    finally:
-        mark.unlink(missing_ok=True)
 
 
 def is_locked(folder: Path) -> bool:

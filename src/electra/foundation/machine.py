@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
@@ -106,43 +106,10 @@ DEVICES: dict[str, DeviceKind] = {
 
 
 def cores() -> int:
-    """Returns the number of CPU cores that this process may use, at least 1.
+    """Returns the number of CPU cores that this process may use: affinity and a container's limit count."""
+    from joblib import cpu_count
 
-    This is the smaller of its CPU affinity (taskset, a batch system) and the CPU limit of its control group
-    (a container).
-    """
-    num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, int(min(num_cpus, cpu_quota())))
-
-
-def cpu_quota(root: Path = Path("/")) -> float:
-    """Returns the CPU limit, in cores, of this process's control groups (v1 or v2); infinite without one."""
-    groups, quota = root / "sys/fs/cgroup", float("inf")
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return quota
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        for mount in {groups / controllers, groups / "cpu"} if controllers else {groups, groups / "unified"}:
-            # In a container, the mount may be the group itself.
-            group = PurePosixPath("/", path).relative_to("/")
-            for folder in (mount / group, *(mount / parent for parent in group.parents)):
-                quota = min(quota, _quota_of(folder))
-    return quota
-
-
-def _quota_of(group: Path) -> float:
-    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
-        try:
-            quota, period = " ".join((group / name).read_text() for name in names).split()
-            if quota.isdecimal() and int(period) > 0:  # neither "max" nor -1
-                return int(quota) / int(period)
-        except (OSError, ValueError):
-            continue
-    return float("inf")
+    return int(cpu_count())
 
 
 def memory() -> int | None:
@@ -227,14 +194,14 @@ def library(
     return sys.modules[top_module]
 
 
-def install_command(extra: str) -> str:
-    """Returns the command that installs an extra of this package, which is in no package index yet."""
-    return f"pip install '.[{extra}]'"
-
-
 def not_installed(
     name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> ElectraError:
     """Returns the error for a library that is not installed; `what` replaces its first part."""
     fix = f"Install it, in a clone of electra: {install_command(extra)}"
     return error(what or f"{name} is not installed", fix=fix, **location)
+
+
+def install_command(extra: str) -> str:
+    """Returns the command that installs an extra of this package, which is in no package index yet."""
+    return f"pip install '.[{extra}]'"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 import traceback
 from collections import deque
@@ -244,12 +245,30 @@ def _outcome(future: Future[_Outcome]) -> _Outcome:
         return _Outcome("lost", RunFailed(problem, fix=fix))
 
 
+def process_pool(workers: int, threads: int, **options: Any) -> Any:
+    """Returns an executor of joblib's processes, which import nothing from the working directory.
+
+    `options` are those of `loky.ProcessPoolExecutor`.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.backend.resource_tracker import ensure_running
+
+    folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(f for f in folders if f in sys.path)}
+    previous = {name: os.environ.get(name) for name in safe}
+    os.environ.update(safe)  # for the process that joblib starts beside them
+    try:
+        ensure_running()
+        return ProcessPoolExecutor(workers, env={"OMP_NUM_THREADS": str(threads), **safe}, **options)
+    finally:
+        for name, value in previous.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 @contextmanager
 def _local_workers(threads: int | None, workers: int) -> Iterator[_Submit]:
-    from joblib.externals.loky import ProcessPoolExecutor
-
     threads = threads or max(1, machine.default_threads() // workers)
-    pool = ProcessPoolExecutor(workers, timeout=IDLE_SECONDS, env={"OMP_NUM_THREADS": str(threads)})
+    pool = process_pool(workers, threads, timeout=IDLE_SECONDS)
     try:
         yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {}, os.getpid())
     finally:
