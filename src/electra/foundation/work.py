@@ -250,14 +250,17 @@ def process_pool(workers: int, threads: int, **options: Any) -> Any:
 
     `options` are those of `loky.ProcessPoolExecutor`.
     """
+    from multiprocessing import resource_tracker
+
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.backend.resource_tracker import ensure_running
 
     folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(f for f in folders if f in sys.path)}
     previous = {name: os.environ.get(name) for name in safe}
-    os.environ.update(safe)  # for the process that joblib starts beside them
+    os.environ.update(safe)  # for the trackers of their resources, which are processes too
     try:
+        resource_tracker.ensure_running()
         ensure_running()
         return ProcessPoolExecutor(workers, env={"OMP_NUM_THREADS": str(threads), **safe}, **options)
     finally:
