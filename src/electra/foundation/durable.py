@@ -107,7 +107,7 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
         return FullDisk("the disk quota is used up", where=where, fix="Delete some files, then rerun")
     if error.errno == errno.ENOSPC:
         is_file = isinstance(where, Path) and not _is_special(where)
-        free = shutil.disk_usage(nearest_existing(where)).free if is_file else 0
+        free = shutil.disk_usage(nearest_existing(Path(where))).free if is_file else 0
         problem = "no space left to write here" + f" ({mebibytes(free)} free on this volume)" * is_file
         return FullDisk(problem, where=where, fix="Free some space (or inodes), then rerun")
     if error.errno in (errno.EMFILE, errno.ENFILE):
