@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -177,15 +178,17 @@ def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[F
         folder: Where they meet.
         variables: Further environment variables.
     """
-    with tempfile.NamedTemporaryFile(dir=folder) as file:
-        rendezvous = f"file://{file.name}-rendezvous"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
     return [
         Forked(
             words,
             RANK=str(rank),
             LOCAL_RANK=str(rank),
             WORLD_SIZE=str(size),
-            ELECTRA_RENDEZVOUS=rendezvous,
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
             **variables,
         )
         for rank in range(size)

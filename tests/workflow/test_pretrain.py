@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.run import RunFolder
+from electra.commands.framework.display import Display
 from electra.commands.framework.main import main
 from electra.commands.parts.recipes import PURPOSES, compose, recipe_for
 from electra.commands.parts.warm_start import (
     SHARE_OF_RATE,
-    learning_rate_is_set,
+    settle,
     with_reduced_rate,
     with_shape,
 )
@@ -22,18 +23,15 @@ from electra.model.sizes import SIZES as SHAPES
 from electra.model.sizes import discriminator_config
 from electra.training.networks import WarmStart
 
-WARM = WarmStart({"discriminator": "there"}, {})
-
 
 def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None:
     given = compose("tiny", {"training.generator_learning_rate": 1e-3}, "5steps")
-    recipe, warm = with_reduced_rate(given, WARM, tmp_path / "new")
+    recipe = with_reduced_rate(given, tmp_path / "new")
     rate = given.training.learning_rate * SHARE_OF_RATE
     assert recipe.training.learning_rate == pytest.approx(rate)
     assert recipe.training.generator_learning_rate == pytest.approx(1e-3 * SHARE_OF_RATE)
-    assert f"learning rate {rate:.3g}, 0.2 of the recipe's" in warm.notes[-1]
     RunFolder(tmp_path).write_record({"training": {"learning_rate": 5e-4}})  # begun by an older version
-    recipe, _ = with_reduced_rate(given, WARM, tmp_path)
+    recipe = with_reduced_rate(given, tmp_path)
     assert (recipe.training.learning_rate, recipe.training.generator_learning_rate) == (5e-4, 1e-3)
 
 
@@ -43,13 +41,20 @@ def test_options_of_the_objective_alone_leave_its_name() -> None:
 
 
 def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
-    assert not learning_rate_is_set("tiny", ["training.steps"])
-    assert learning_rate_is_set("tiny", ["training.learning-rate"])
-    mine = tmp_path / "mine.toml"
+    mine, own = tmp_path / "mine.toml", tmp_path / "own.toml"
     mine.write_text('[model]\nsize = "tiny"\n')
-    assert not learning_rate_is_set(str(mine), [])
-    mine.write_text("[training]\nlearning_rate = 1e-3\n")
-    assert learning_rate_is_set(str(mine), [])
+    own.write_text("[training]\nlearning_rate = 1e-3\n")
+    rate = ("training.learning_rate",)
+    for source, given, is_set in (
+        ("tiny", (), False),
+        ("tiny", rate, True),
+        (mine, (), False),
+        (own, (), True),
+    ):
+        recipe = compose(source, dict.fromkeys(given, 3e-3), "5steps")
+        options = {"source": source, "given": given, "prepared": True}
+        settled = settle(recipe, ("tiny-en", None), tmp_path / "new", Display(), **options)  # type: ignore[arg-type]
+        assert (settled.training.learning_rate == recipe.training.learning_rate) == is_set, source
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import OnEngine, Workers
-from electra.commands.parts.train import Inputs, open_store
+from electra.commands.parts.train import Text, open_store
 from electra.commands.results.run import Study
 from electra.foundation import durable, machine
 from electra.foundation.config import check_at_least, check_at_most
@@ -153,8 +153,8 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     recipe, threads = optional_name(request.recipe, "recipe") or study.recipe, request.threads_each
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        inputs = Inputs(out=str(out), corpus=corpus, store=store_name, workers=request.workers)
-        store = open_store(inputs, baseline, display)
+        text = Text(corpus, store_name, request.workers)
+        store = open_store(text, baseline, Path(out), display)
         with StopRequest() as session.stopping:
             options = {"recipe": recipe, "budget_text": request.budget, "threads": threads}
             plan = make_plan(study, store, out, **options, panel=_panel(request))  # type: ignore[arg-type]

@@ -41,25 +41,21 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.processes import run_training
         from electra.commands.parts.replay import run_store_path
-        from electra.commands.parts.train import Inputs
+        from electra.commands.parts.train import Origin, Text, run_training
         from electra.training.extend import extended_recipe
 
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
-        record = folder.record
+        record, text = folder.record, Text(store=run_store_path(folder, self.store))
         recipe = extended_recipe(folder, record, self.budget)
-        inputs = Inputs(
-            out=str(folder.path),
-            store=run_store_path(folder, self.store),
-            init_discriminator=record["identity"].get("initial_discriminator"),
-            init_generator=record["identity"].get("initial_generator"),
-            processes=self.processes,
-            recipe_name=str(record["environment"].get("recipe", "")),
+        origin = Origin(
+            record["identity"].get("initial_discriminator"),
+            record["identity"].get("initial_generator"),
+            recipe=str(record["environment"].get("recipe", "")),
             extend=True,
         )
         with display_for(self.progress) as display:
-            return run_training(recipe, inputs, display)
+            return run_training(recipe, text, folder.path, origin, display, processes=self.processes)
 
 
 extend = function(Extend)

@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.rendezvous import rendezvous
 
 from electra.foundation.errors import ConfigError, LostProcess
 from electra.foundation.machine import LAUNCHER_FIX, is_distributed, launch_variable
-from electra.training.launch import RENDEZVOUS
 
 Value = TypeVar("Value")
 
@@ -272,11 +270,7 @@ def join_world() -> World:
     if cuda:
         torch.cuda.set_device(local_rank)
     timeout = _timeout()
-    url = os.environ.get(RENDEZVOUS, "env://")
-    store, _, _ = next(rendezvous(url, rank, size, timeout=timeout))  # type: ignore[no-untyped-call]
-    store.set_timeout(timeout)
-    backend = "nccl" if cuda else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=size, timeout=timeout)
     return World(rank, size, local_rank)
 
 

@@ -10,13 +10,14 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
+from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Processes, Workers
 from electra.commands.parts.texts import Corpus, sources_of
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
 
 if TYPE_CHECKING:
-    from electra.commands.parts.train import Inputs
+    from electra.commands.parts.train import Origin, Text
     from electra.commands.results.run import Run
     from electra.training.recipe import Recipe
 
@@ -49,30 +50,45 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.processes import run_training
+        from electra.commands.parts.train import run_training
 
-        recipe = self.recipe_to_train()
         with display_for(self.progress) as display:
-            return run_training(recipe, self._inputs(recipe, display), display)
+            recipe, text, origin = self._prepared(display)
+            out = checked_path(self.out, "out")
+            return run_training(recipe, text, out, origin, display, processes=self.processes)
 
     @override
     def preview(self) -> None:
         """Print what would be trained, how long it would take and what it needs, without training."""
         from electra.commands.parts.planning import plan
 
-        recipe = self.recipe_to_train()
         with display_for(self.progress) as display:
-            for line in plan(recipe, self._inputs(recipe, display), display).lines():
+            for line in plan(*self._prepared(display), display).lines():
                 display.say(line)
 
-    def _inputs(self, recipe: Recipe, display: Display) -> Inputs:
-        """Returns everything that training needs besides the recipe."""
-        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-        from electra.commands.parts.train import Inputs
-        from electra.commands.parts.warm_start import learning_rate_is_set, refuse_training_tokenizer
+    def _prepared(self, display: Display) -> tuple[Recipe, Text, Origin]:
+        """Returns the complete recipe, what to train on, and where the run comes from.
 
-        sources = sources_of(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
-        store, recipe_name = self.store_name, as_name(self.recipe_source, "recipe")
+        Raises ConfigError if there is nothing to train on, or a setting would have no effect.
+        """
+        from electra.commands.parts.train import Origin
+        from electra.commands.parts.warm_start import settle
+
+        recipe, source = self.recipe_to_train(), as_name(self.recipe_source, "recipe")
+        out, given = checked_path(self.out, "out"), names_of(self.overrides)
+        text, models = self._text(recipe, given, display), self.initial_models()
+        recipe = settle(
+            recipe, models, out, display, source=source, given=given, prepared=text.store is not None
+        )
+        return recipe, text, Origin(*models, recipe=source, command=self.invocation, track=self.track)
+
+    def _text(self, recipe: Recipe, given: tuple[str, ...], display: Display) -> Text:
+        """Returns what to train on."""
+        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
+        from electra.commands.parts.train import Text
+
+        data, store = recipe.data, self.store_name
+        sources = sources_of(self.data, "data", data.text_field, data.format, display.say)
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
@@ -81,22 +97,4 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
                 store, sources = name, []
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
-        discriminator, generator = self.initial_models()
-        settings = tuple(str(name).replace("-", "_") for name in self.overrides or ())
-        tokenizer = recipe.tokenizer.source or discriminator or generator
-        if tokenizer and store is None:
-            refuse_training_tokenizer(settings, tokenizer)
-        return Inputs(
-            out=str(checked_path(self.out, "out")),
-            corpus=tuple(sources),
-            store=store,
-            init_discriminator=discriminator,
-            init_generator=generator,
-            workers=self.workers,
-            processes=self.processes,
-            track=self.track,
-            recipe_name=recipe_name,
-            settings=settings,
-            learning_rate_is_set=learning_rate_is_set(recipe_name, settings),
-            command=self.invocation,
-        )
+        return Text(tuple(sources), store, self.workers, given)

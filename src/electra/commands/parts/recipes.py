@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, make_dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from typing import Any
 
 from electra.commands.framework.command import Sections, Source
-from electra.foundation.config import build, convert, find_recipe, merge
+from electra.foundation.config import build, convert, find_recipe, flatten, merge, read_toml
 from electra.foundation.errors import ConfigError, unknown_choice
 from electra.foundation.options import as_name, checked_path
-from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
+from electra.training.recipe import DEFAULT_OBJECTIVE, Recipe, make_recipe, read_recipe
 
 PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of width 128: docs/which-recipe.md
     "pairs": "budget-tiny",
@@ -27,7 +25,7 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 class ObjectiveSection:
     """The section of an objective before it is chosen. With --objective.name, --help lists its options."""
 
-    name: str = "rtd"
+    name: str = DEFAULT_OBJECTIVE
     """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
     a .py file.
     """
@@ -36,29 +34,46 @@ class ObjectiveSection:
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
     """Returns the sections of the recipe that the command-line arguments `words` choose.
 
-    Without arguments, returns the types of the sections. Raises ConfigError if there is no such recipe or
-    objective, or the recipe is invalid.
+    For --help they have the recipe's values; otherwise, the types are enough. Raises ConfigError if there is
+    no such recipe or objective, or the recipe is invalid.
     """
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
-    objective_name = _peek(words, "--objective.name")
-    in_help = any(word in ("-h", "--help") for word in words)
-    named_recipe = recipe_for(
-        _peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"), default
-    )
-    path = find_recipe(str(named_recipe))
-    with _values_of(path):
-        recipe = make_recipe(read_recipe(path, objective_name), where=str(path))
-    objective: Any = ObjectiveSection(str(recipe.objective["name"]))
-    if objective_name is not None or not in_help:  # its options import torch, which delays --help
-        config = _config_of(objective.name)
-        kind: Any = make_dataclass(
-            "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True
-        )
-        with _values_of(path):
-            objective = build(kind, recipe.objective, where=f"{path}: objective")
-    return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
+    chosen = _last_value(words, "--objective.name")
+    named, purpose, out = (_last_value(words, flag) for flag in ("--recipe", "--purpose", "--out"))
+    source = recipe_for(named, purpose, out, default)
+    if {"-h", "--help"} & {*words}:
+        path = find_recipe(str(source))
+        recipe = make_recipe(read_recipe(path, chosen), where=str(path))
+        if chosen is None:  # the options of an objective import torch, which delays --help
+            objective: Any = ObjectiveSection(str(recipe.objective["name"]))
+        else:
+            objective = build(_options_of(chosen), recipe.objective, where="objective")
+        return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
+    sections = read_toml(find_recipe(str(source))).get("objective")
+    name = sections.get("name") if isinstance(sections, Mapping) else None
+    return {"objective": _options_of(chosen or str(name or DEFAULT_OBJECTIVE)), **kinds}
+
+
+def _options_of(objective: str) -> Any:
+    """Returns the dataclass of an objective's options, with its name."""
+    from electra import objectives
+
+    config = objectives.module_of(objective).Config
+    name = ("name", str, field(default=objective))
+    return make_dataclass("ObjectiveSection", [name], bases=(config,), frozen=True)
+
+
+def _last_value(words: Sequence[str], flag: str) -> str | None:
+    """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
+    value = None
+    for index, word in enumerate(words):
+        name, equals, argument = word.partition("=")
+        name = "--objective.name" if name == "--objective" else name
+        if name == flag and (equals or index + 1 < len(words)):
+            value = argument if equals else words[index + 1]
+    return value
 
 
 Overrides = typing.Annotated[
@@ -82,19 +97,11 @@ class RecipeOptions:
     """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
 
 
-def _peek(words: Sequence[str], flag: str) -> str | None:
-    """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
-    value = None
-    for index, word in enumerate(words):
-        name, equals, argument = word.partition("=")
-        name = "--objective.name" if name == "--objective" else name
-        if name == flag and (equals or index + 1 < len(words)):
-            value = argument if equals else words[index + 1]
-    return value
-
-
 def recipe_for(
-    recipe: Source | None, purpose: str | None, out: Source | None = None, default: str = PURPOSES["pairs"]
+    recipe: Source | None,
+    purpose: str | None,
+    out: Source | None = None,
+    default: str = PURPOSES["pairs"],
 ) -> Source:
     """Returns the recipe that was named, or the one for a purpose.
 
@@ -106,9 +113,8 @@ def recipe_for(
             return recipe
         return (_recorded_recipe(out) if out is not None else "") or default
     if recipe is not None:
-        raise ConfigError(
-            "both `recipe` and `purpose` were passed", key="purpose", fix="Pass only one of them"
-        )
+        problem = "both `recipe` and `purpose` were passed"
+        raise ConfigError(problem, key="purpose", fix="Pass only one of them")
     if purpose not in PURPOSES:
         problem, fix = unknown_choice(purpose, list(PURPOSES))
         raise ConfigError(problem, key="purpose", fix=fix)
@@ -123,60 +129,38 @@ def _recorded_recipe(out: Source) -> str:
     return str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""
 
 
+def names_of(overrides: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Returns the names of the settings that the user passed, as they are in a recipe."""
+    return tuple(str(name).replace("-", "_") for name in overrides or ())
+
+
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
     """Returns a recipe with its budget and other settings overridden, the latter by dotted name.
 
     Raises:
         ConfigError: a setting is unknown or invalid.
     """
+    from electra import objectives
     from electra.foundation.extensions import trust
 
     path = find_recipe(as_name(recipe, "recipe"))
-    by_section: dict[str, Any] = {}
-    for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
-        section, _, key = str(name).partition(".")
-        by_section.setdefault(section, {})[key.replace("-", "_")] = value
-    objective = by_section.get("objective", {}).get("name")
+    changes = convert(dict[str, Any], overrides or {}, "overrides")
+    given: dict[str, Any] = {}
+    for name, value in zip(names_of(changes), changes.values(), strict=True):
+        section, _, key = name.partition(".")
+        given.setdefault(section, {})[key] = value
+    if budget is not None or "steps" in given.get("training", {}):
+        given.setdefault("training", {})["budget"] = budget
+    objective = given.get("objective", {}).get("name")
     trust(objective or "")
-    sections = read_recipe(path, objective)
-    with _values_of(path):
-        make_recipe(sections, where=str(path))
-    merged = make_recipe(
-        with_budget(merge(sections, by_section), budget, "steps" in by_section.get("training", {}))
-    )
-    return make_recipe({**merged.to_sections(), "objective": _complete(merged.objective, path, by_section)})
-
-
-def _complete(objective: Mapping[str, Any], path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the section of an objective with its defaults filled in.
-
-    `path` is the recipe's file and `overrides` the caller's settings by section: an error names the file only
-    if it has the value.
-    """
-    name, values = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
-    config, set_by_caller = _config_of(name), overrides.get("objective", {})
-    in_file = {key: value for key, value in values.items() if key.replace("-", "_") not in set_by_caller}
-    with _values_of(path):
-        build(config, in_file, where=f"{path}: objective")
-    return {"name": name, **asdict(build(config, values, where="objective"))}
-
-
-@contextmanager
-def _values_of(path: Path) -> Iterator[None]:
-    """Says of a wrong setting in the block that it is in the recipe's file.
-
-    `key` would spell it as an option of the command line, which is not where the user has to change it.
-    """
     try:
-        yield
+        made = make_recipe(merge(read_recipe(path, objective), given))
+        name = str(made.objective["name"])
+        options = {key: value for key, value in made.objective.items() if key != "name"}
+        options = asdict(build(objectives.module_of(name).Config, options, where="objective"))
     except ConfigError as error:
-        if not error.key:
+        key = error.key or error.where or ""
+        if key in dict(flatten(given)) or key in given or error.where == str(path):
             raise
-        where = error.key if error.key.startswith(str(path)) else f"{path}: {error.key}"
-        raise ConfigError(error.what, where=where, fix=error.fix) from None
-
-
-def _config_of(name: str) -> Any:
-    from electra import objectives
-
-    return objectives.module_of(name).Config
+        raise ConfigError(error.what, where=f"{path}: {key}", fix=error.fix) from None
+    return replace(made, objective={"name": name, **options})

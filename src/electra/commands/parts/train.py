@@ -1,41 +1,31 @@
-"""Trains in one process: opens or prepares the store, trains, exports the networks, and writes the report.
+"""Trains a recipe on text or on a store: prepares the store, trains, exports the networks, writes the report.
 
-If several processes share the training, each runs this; everything but the training is done by the main one.
+If several processes share the training, each runs `train`; everything but the training is done by the main
+one.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from electra.artifacts.run import RunFolder
-from electra.artifacts.store import StoreFolder
-from electra.commands.framework.display import Display, Terminal
+from electra.commands.framework.display import Display
 from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
-from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate, with_shape
+from electra.commands.parts.warm_start import warm_start
 from electra.data.settings import CorpusConfig
-from electra.foundation.errors import (
-    AbsentNetwork,
-    ConfigError,
-    ElectraError,
-    Interrupted,
-    RunFolderError,
-    out_of_memory,
-)
+from electra.foundation.errors import AbsentNetwork, ConfigError, Interrupted, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import TrackerName
 from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
 
 if TYPE_CHECKING:
+    from electra.commands.results.run import Run
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.model.pair import Generator
@@ -47,171 +37,159 @@ EXAMPLES = 2  # example sentences from the held-out text
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What training needs besides the recipe."""
+class Text:
+    """What to train on: text, which is prepared in the run's folder, or a token store."""
 
-    out: str
     corpus: tuple[Argument, ...] = ()
     store: str | None = None
-    init_discriminator: str | None = None
-    init_generator: str | None = None
     workers: int | None = None
-    processes: int = 1
-    recipe_name: str = ""
+    """Number of processes that encode text (None: all cores)."""
     settings: tuple[str, ...] = ()
-    """The settings that the user passed besides the recipe, such as "training.length"."""
-    learning_rate_is_set: bool = False
-    """Whether the user set the learning rate, rather than a recipe for random initialization."""
+    """Names of the settings that the user passed; those about text must be the store's."""
+
+    def open(self, recipe: Recipe, display: Display, prepared: Path = Path()) -> TokenStore:
+        """Opens the store, or prepares the text in the folder `prepared`.
+
+        Raises the errors of `stores.build`, `refuse_preparing` and TokenStore.open.
+        """
+        from electra.data.store import TokenStore
+
+        if self.store is not None:
+            source = recipe.tokenizer.source
+            tokenizer = existing_tokenizer(source) if source else None
+            store = TokenStore.open(self.store, tokenizer)
+            refuse_preparing(self.settings, recipe, store)
+            return store
+        section, data = recipe.tokenizer, recipe.data
+        return build(self.corpus, prepared, section, data, workers=self.workers, display=display).tokens
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run comes from: what it starts with, and what its record says of that."""
+
+    discriminator: str | None = None
+    """The model that the main network starts from (None: random weights)."""
+    generator: str | None = None
+    """The model that the generator starts from (None: random weights)."""
+    recipe: str = ""
+    """The recipe's name."""
     command: str = ""
-    """The command line or Python call, for the record."""
+    """The command line or Python call."""
     track: TrackerName | None = None
     """The experiment tracker that gets the measurements."""
     extend: bool = False
-    """Whether the run in `out` is trained to a larger budget."""
-
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        return Path(self.out)
+    """Whether the run that is there is trained to a larger budget."""
 
 
-def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
+def run_training(
+    recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display, *, processes: int
+) -> Run:
+    """Trains in the run folder `out`, in this process or in several, or resumes. Returns the run.
+
+    `recipe` is complete. Raises ConfigError if the processes cannot share a batch evenly.
+    """
+    from electra.commands.parts.processes import train_in_processes
+    from electra.commands.results.run import Run
+    from electra.exchange.trackers import require_tracker
+    from electra.training.record import read_record
+
+    if origin.track is not None:
+        require_tracker(origin.track)
+    read_record(out)  # rejects a folder with something else in it before anything is written there
+    if processes < 1 or recipe.training.batch_size % processes:
+        problem = f"{processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(problem, key="processes", fix="Use a number that divides `training.batch_size`")
+    if processes == 1 or is_distributed():
+        train_here(recipe, text, out, origin, display)
+    else:
+        with RunFolder(out).session(say=display.say, stop=lambda: False):
+            place = open_store(text, recipe, out, display).place
+        prepared = replace(text, corpus=(), settings=(), store=place)
+        job = {"recipe": recipe.to_sections(), "text": asdict(prepared), "origin": asdict(origin)}
+        train_in_processes({**job, "out": str(out)}, processes, out, display)
+    return Run(out)
+
+
+def train_job(job: Mapping[str, Any], display: Display) -> None:
+    """Trains as one of the processes that share what `run_training` made."""
+    text, origin = Text(**job["text"]), Origin(**job["origin"])
+    train_here(make_recipe(job["recipe"]), text, Path(job["out"]), origin, display)
+
+
+def train_here(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> None:
     """Trains in this process, alone or as one of several. If it fails, the caller must end the others."""
     from electra.training.distributed import leave_world, translate_disconnects
 
-    is_main = not is_distributed() or launch_variable("RANK") == 0
-    if is_main:
+    if is_main():
         display.progress("loading torch")
     try:
-        session = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, is_main=is_main)
+        session = RunFolder(out).session(say=display.say, stop=lambda: False, is_main=is_main())
         with translate_disconnects(), session:
-            train(recipe, inputs, display, is_main)
+            store = open_store(text, recipe, out, display)
+            train(with_store_settings(recipe, store), store, out, origin, display)
     except Interrupted:
         leave_world()
         raise
     leave_world()
 
 
-def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> None:
-    """Prepares the store, trains and exports, in a locked run folder. Raises Interrupted if it is stopped."""
+def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display: Display) -> None:
+    """Trains and exports, in a locked run folder. Raises Interrupted if it is stopped."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
-    refuse_early(recipe, inputs)
-    store = open_store(inputs, recipe, display, is_main)
-    check, recipe = store.check(), with_store_settings(recipe, store)
+    check = store.check()
     world = join_world()
-    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
-    if warm is not None:
-        recipe = with_shape(recipe, warm, inputs.settings)
-        if not inputs.learning_rate_is_set:
-            recipe, warm = with_reduced_rate(recipe, warm, inputs.folder)
     started = start(
         recipe,
-        inputs.folder,
+        out,
         store,
         world,
-        warm=warm,
-        name=inputs.recipe_name,
-        command=inputs.command,
-        extend=inputs.extend,
-        track=inputs.track,
+        warm=warm_start(origin.discriminator, origin.generator, recipe, store.tokenizer),
+        name=origin.recipe,
+        command=origin.command,
+        extend=origin.extend,
+        track=origin.track,
         say=display.say,
         progress=display.progress,
     )
     with StopRequest() as stop, started as training:
-        tokenizer = RunFolder(inputs.folder).tokenizer
-        if is_main and inputs.store is not None and not tokenizer.exists():
+        tokenizer = RunFolder(out).tokenizer
+        if world.is_main and not tokenizer.exists() and not RunFolder(out).store.exists():
             store.tokenizer.save(tokenizer)  # so that the run can be used without its store
         if not train_loop(training, stop):
-            raise Interrupted(inputs.out, stop.exit_code or 143)
+            raise Interrupted(out, stop.exit_code or 143)
         check.raise_if_damaged()  # a large store is checked while the training runs
-        if is_main:
+        if world.is_main:
             finish(training)
 
 
-def refuse_early(recipe: Recipe, inputs: Inputs) -> None:
-    """Checks what would otherwise be found only after the text is encoded.
+def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> TokenStore:
+    """Opens the store, or prepares the text in OUT/store in the main process while the others wait.
 
-    Raises:
-        ConfigError: there is no such device, size or tracker, or the model to start from has another shape.
-        ModelError: the model to start from cannot be loaded.
-    """
-    from electra.model.precision import pick_device
-    from electra.model.sizes import resolve_size
-
-    pick_device(recipe.training.device, key="training.device")
-    resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
-    if inputs.track is not None:
-        from electra.exchange.trackers import require_tracker
-
-        require_tracker(inputs.track)
-    if any(name.startswith("model.") for name in inputs.settings):
-        warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
-        if warm is not None:
-            with_shape(recipe, warm, inputs.settings)
-
-
-def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool = True) -> TokenStore:
-    """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait.
-
-    Raises the errors of `build` and `refuse_preparing`, also RunFolderError if the run was trained on a store
-    elsewhere.
+    Raises the errors of `Text.open`, also RunFolderError if the run was trained on a store elsewhere.
     """
     from electra.data.store import TokenStore
 
-    source = recipe.tokenizer.source
-    if inputs.store is not None:
-        tokenizer = existing_tokenizer(source) if source else None
-        store = TokenStore.open(inputs.store, tokenizer)
-        refuse_preparing(inputs.settings, recipe, store)
-        return store
-    out = RunFolder(inputs.folder).store.path
-    if not is_main:
-        while not StoreFolder(out).exists():  # before it joins the process group, whose timeout is short
+    run = RunFolder(out)
+    if text.store is not None:
+        return text.open(recipe, display)
+    if not is_main():
+        while not run.store.exists():  # before it joins the process group, whose timeout is short
             time.sleep(0.5)
-        return TokenStore.open(out)
-    require_same_store(RunFolder(inputs.folder))
-    source = source or split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
-    section = replace(recipe.tokenizer, source=source)
-    if not StoreFolder(out).exists():
-        require_same_tokenizer(source, recipe, inputs)
-    return build(inputs.corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+        return TokenStore.open(run.store.path)
+    recorded = run.record.get("environment", {}).get("store") if run.exists() else None
+    if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
+        fix = "Pass it as `store` to resume, or choose another `out`"
+        raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
+    return text.open(recipe, display, run.store.path)
 
 
-def require_same_tokenizer(source: str | None, recipe: Recipe, inputs: Inputs) -> None:
-    """Checks that the run's models can read text that the tokenizer `source` encodes, before it does so.
-
-    It must be theirs, or cut from theirs. Opening the models checks it again, once the text is encoded.
-
-    Raises:
-        ConfigError: a model has another tokenizer.
-        ModelError: a model is missing, or a fine-tuning folder, or is not supported.
-    """
-    from electra.artifacts.model import ModelFolder
-    from electra.data.cut_vocabulary import ids_in_original
-    from electra.data.tokenizer import Tokenizer
-    from electra.exchange.configs import read_config
-    from electra.exchange.pooling import transformer_folder
-    from electra.exchange.run_folder import find_tokenizer, holds_networks
-    from electra.exchange.source import locate
-
-    teacher = str(recipe.objective.get("teacher") or "")
-    models = (teacher, split_layers(inputs.init_discriminator or "")[0], inputs.init_generator or "")
-    for name in filter(None, dict.fromkeys(models)):
-        if holds_networks(path := locate(name)):
-            own = find_tokenizer(path)
-        else:
-            read_config(folder := transformer_folder(path))
-            own = Tokenizer.load(ModelFolder(folder).shares_encoder_with or folder)
-        used = existing_tokenizer(source) if source else own
-        if used.digest != own.digest and ids_in_original(used, own) is None:
-            raise ConfigError(
-                f"{source} has another tokenizer than {name}, which could not read the text",
-                key="tokenizer.source",
-                fix="Use the same tokenizer for all models: omit `tokenizer.source`, or choose other models",
-            )
+def is_main() -> bool:
+    """Whether this process writes: it is alone, or the launcher gave it the first rank."""
+    return not is_distributed() or launch_variable("RANK") == 0
 
 
 def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
@@ -227,14 +205,6 @@ def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
 def _with_known(section: S, recorded: Mapping[str, Any]) -> S:
     names = {field.name for field in fields(section)}
     return replace(section, **{name: recorded[name] for name in names & set(recorded)})
-
-
-def require_same_store(run: RunFolder) -> None:
-    """Raises RunFolderError if the run was trained on a store elsewhere, before text is prepared for it."""
-    recorded = run.record.get("environment", {}).get("store") if run.exists() else None
-    if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
-        fix = "Pass it as `store` to resume, or choose another `out`"
-        raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
 
 
 def finish(run: Training) -> None:
@@ -318,38 +288,3 @@ def mlm_threshold(run: Training, language_model: Generator) -> float | None:
     if not 0 < labels.sum() < len(labels):
         return None
     return best_threshold(np.log(probabilities / (1 - probabilities)), labels)
-
-
-def error_file(job: Path) -> Path:
-    """Returns the file in which the processes of a job record the errors that end them, one per line."""
-    return job.with_suffix(".failed")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Runs one of the processes that `run_training` starts to share the training; returns its exit code."""
-    from electra.training.launch import stop_with_launcher
-
-    stop_with_launcher()
-    job = Path(argv[0])
-    description = json.loads(job.read_text())
-    try:
-        with Terminal() as display:
-            train_here(make_recipe(description["recipe"]), Inputs(**description["inputs"]), display)
-    except Interrupted as stop:
-        return stop.exit_code
-    except BaseException as raised:
-        error = raised if isinstance(raised, ElectraError) else out_of_memory(raised)
-        if error is None:
-            traceback.print_exc()
-        else:
-            with open(error_file(job), "a", encoding="utf-8") as file:
-                file.write(json.dumps(error.to_json()) + "\n")
-        code = 1 if error is None else error.exit_code
-    else:
-        return 0
-    sys.stderr.flush()
-    os._exit(code)  # no collective can finish any more: exit at once; the launcher ends the others
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Starts a run from trained networks, with their shapes and a lower learning rate."""
+"""Starts a run from trained networks, with their shapes and tokenizer and a lower learning rate."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from electra.artifacts.networks import EXPORTED
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
+from electra.commands.framework.display import Display
+from electra.commands.parts.stores import existing_tokenizer
 from electra.data.settings import TokenizerConfig
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
@@ -51,13 +53,6 @@ def initial_models(
     return main, auxiliary
 
 
-def learning_rate_is_set(recipe: str, settings: Iterable[str]) -> bool:
-    """Whether the user set the learning rate, as an option or in a recipe of their own."""
-    path = find_recipe(recipe)
-    in_recipe = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
-    return in_recipe or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
-
-
 def name_with_layers(model: str, layers: Sequence[int]) -> str:
     """Returns the name of a model of which only some layers are used: tiny-en[0,2]."""
     return f"{model}[{','.join(map(str, layers))}]"
@@ -67,6 +62,82 @@ def split_layers(name: str) -> tuple[str, list[int] | None]:
     """Splits a name such as tiny-en[0,2] into the model and the layers to use (None: all)."""
     match = _CUT.fullmatch(name)
     return (match[1], [int(number) for number in match[2].split(",")]) if match else (name, None)
+
+
+def settle(
+    recipe: Recipe,
+    models: tuple[str | None, str | None],
+    out: Path,
+    display: Display,
+    *,
+    source: Source,
+    given: Sequence[str],
+    prepared: bool,
+) -> Recipe:
+    """Returns the recipe with what the models that a run starts from determine: tokenizer, shape, rate.
+
+    Args:
+        recipe: the recipe.
+        models: the models for the main network and the generator (None: random weights).
+        out: the run folder; a run that is there keeps its learning rate.
+        display: shows the learning rate.
+        source: where the recipe is from: a name or a file.
+        given: the names of the settings that the user passed.
+        prepared: whether the text is in a store already.
+
+    Raises:
+        ConfigError: a setting would have no effect, or the models have other tokenizers.
+        ModelError: a model cannot be loaded.
+    """
+    from electra.model.precision import pick_device
+    from electra.model.sizes import resolve_size
+
+    pick_device(recipe.training.device, key="training.device")
+    resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
+    main = split_layers(models[0])[0] if models[0] else None
+    tokenizer = recipe.tokenizer.source or main or models[1]
+    if tokenizer and not prepared:
+        refuse_training_tokenizer(given, tokenizer)
+        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, source=tokenizer))
+    readers = () if prepared else (str(recipe.objective.get("teacher") or ""), main, models[1])
+    for name in dict.fromkeys(filter(None, readers)):
+        refuse_other_tokenizer(tokenizer, name)
+    if (warm := warm_start(*models, recipe)) is None:
+        return recipe
+    recipe = with_shape(recipe, warm, given)
+    path = find_recipe(str(source))
+    in_own_recipe = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
+    if in_own_recipe or f"training.{RATE}" in given:
+        return recipe
+    recipe = with_reduced_rate(recipe, out)
+    if not RunFolder.is_at(out):
+        display.say(
+            f"learning rate {recipe.training.learning_rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because"
+            " the networks start from trained weights (change it with --training.learning-rate)"
+        )
+    return recipe
+
+
+def refuse_other_tokenizer(source: str | None, model: str) -> None:
+    """Checks, before text is encoded with the tokenizer `source`, that a model could read it.
+
+    It must be the model's, or cut from it (None: it is the model's).
+
+    Raises:
+        ConfigError: the model has another tokenizer.
+        ModelError: the model is missing, or is not supported.
+    """
+    from electra.data.cut_vocabulary import ids_in_original
+    from electra.exchange.load import load_main
+
+    own = load_main(model).tokenizer
+    used = own if source is None else existing_tokenizer(source)
+    if used.digest != own.digest and ids_in_original(used, own) is None:
+        raise ConfigError(
+            f"{source} has another tokenizer than {model}, which could not read the text",
+            key="tokenizer.source",
+            fix="Use the same tokenizer for all models: omit `tokenizer.source`, or choose other models",
+        )
 
 
 def warm_start(
@@ -151,20 +222,17 @@ def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Reci
     return with_shape_of(recipe, shape)
 
 
-def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
-    """Returns the recipe with SHARE_OF_RATE of its learning rate, and the warm start with a note on that.
+def with_reduced_rate(recipe: Recipe, out: Path) -> Recipe:
+    """Returns the recipe with SHARE_OF_RATE of its learning rate, which is for random initialization.
 
-    The recipe's rate is for random initialization. A run that resumes keeps the rate it started with.
+    A run in `out`, which resumes, keeps the rate it started with.
     """
     training = recipe.training
-    recorded = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
+    recorded = RunFolder(out).record["training"] if RunFolder.is_at(out) else {}
     rate = float(recorded.get(RATE, training.learning_rate * SHARE_OF_RATE))
     generator_rate = training.generator_learning_rate
     if generator_rate is not None:
         generator_rate *= rate / training.learning_rate
-    reduced_training = replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
-    note = (
-        f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
-        " trained weights (change it with --training.learning-rate)"
+    return replace(
+        recipe, training=replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
     )
-    return replace(recipe, training=reduced_training), replace(warm, notes=(*warm.notes, note))
