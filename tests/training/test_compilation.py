@@ -110,22 +110,6 @@ def test_a_compiler_error_becomes_one_line_and_training_continues(
     assert "no compiler here" in log and "long story" not in log
 
 
-@pytest.mark.slow
-def test_a_resumed_run_stays_compiled_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` follows the record; another wish is followed too. Nothing was trained, so nothing differs."""
-    monkeypatch.setattr(compilation, "should_compile", lambda run: run.recipe.training.compile == "on")
-    monkeypatch.setattr(compilation, "_rehearse", lambda run: None)
-    with start(recipe(), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
-        assert not run.compiled
-    monkeypatch.setattr(compilation, "should_compile", lambda run: True)
-    with start(recipe(), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
-        assert not run.compiled
-    with start(recipe(compile="on"), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
-        assert run.compiled
-        compilation.undo_compilation(run)
-    assert "not bit-exact" not in (tmp_path / "log.txt").read_text()
-
-
 @pytest.mark.parametrize(
     ("training", "expected"), [({"budget": "5m"}, False), ({"budget": "30m"}, True), ({"steps": 10}, False)]
 )

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from electra.foundation.signals import StopRequest
-from electra.model.attention import attend
 from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World
@@ -76,18 +75,6 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     tolerance = {"rtol": 0, "atol": 0} if device == "cpu" else {"rtol": 1e-2, "atol": 1e-2}
     for a, b in zip(whole, go(tmp_path / "cut", 0), strict=True):
         assert torch.allclose(a, b, **tolerance)
-
-
-@every_device
-def test_packed_documents_attend_only_to_themselves(device: str) -> None:
-    """Attention over a packed row is that of each piece alone."""
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 3, 24, 8, device=device) for _ in range(3))
-    pieces = (torch.arange(24, device=device) >= 10).expand(2, 24)
-    packed = attend(q, k, v, pieces[:, None, :, None] == pieces[:, None, None, :], 0.0)
-    for part in (slice(0, 10), slice(10, 24)):
-        alone = attend(q[:, :, part], k[:, :, part], v[:, :, part], None, 0.0)
-        assert torch.allclose(packed[:, :, part], alone, atol=1e-5)
 
 
 @pytest.mark.cuda

@@ -17,9 +17,7 @@ import electra
 from electra.artifacts.run import RunFolder
 from electra.commands.distil import layer_numbers
 from electra.commands.framework.main import main
-from electra.data.cut_vocabulary import cut, ids_in_original
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.layers import in_vocabulary, keep_layers
@@ -218,53 +216,6 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
             pass
 
 
-def test_student_and_teacher_encode_a_cut_vocabulary_alike(tmp_path: Path) -> None:
-    teacher = load(make_teacher(tmp_path), "encoder")
-    texts = [TEXT] * 5
-    counts = np.bincount(
-        np.concatenate(teacher.tokenizer.encode_corpus(texts)), minlength=teacher.tokenizer.vocab_size
-    )
-    less = cut(teacher.tokenizer, counts, 66)
-    less.save(tmp_path / "less")
-    again = Tokenizer.load(tmp_path / "less")
-    assert again.vocab_size == 66 and again.digest == less.digest
-    from transformers import AutoTokenizer
-
-    theirs = AutoTokenizer.from_pretrained(tmp_path / "less")
-    assert theirs("the quick chef")["input_ids"] == again.encode("the quick chef").ids
-    pieces = [again.id_to_token(number) for number in again.encode("the quick chef").ids]
-    assert pieces == [
-        "[CLS]",
-        "the",
-        "q",
-        "##u",
-        "##i",
-        "##c",
-        "##k",
-        "chef",
-        "[SEP]",
-    ]  # "quick" is not in TEXT
-    places = ids_in_original(again, teacher.tokenizer)
-    assert places is not None
-    assert [teacher.tokenizer.id_to_token(number) for number in places] == [
-        again.id_to_token(n) for n in range(66)
-    ]
-    small_one = in_vocabulary(teacher, again)
-    assert small_one is not None
-    ids = torch.tensor([again.encode("the quick chef ate").ids])
-    with torch.no_grad():
-        assert torch.equal(small_one.encoder(ids), teacher.encoder(torch.from_numpy(places)[ids]))
-    assert ids_in_original(teacher.tokenizer, again) is None
-    other = make_teacher(tmp_path / "cased", seed=6)
-    content = json.loads((other / "tokenizer.json").read_text())
-    content["normalizer"]["lowercase"] = False
-    cased = Tokenizer(json.dumps(content), {})
-    assert (
-        ids_in_original(again, cased) is None
-        and in_vocabulary(replace(teacher, tokenizer=cased), again) is None
-    )
-
-
 @pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
 def test_kept_layers_run_in_their_order(tmp_path: Path, architecture: str) -> None:
     whole = small.network(tmp_path, architecture=architecture, layers=3)
@@ -429,62 +380,6 @@ def test_text_prepared_with_a_cut_vocabulary_needs_no_further_option(tmp_path: P
         electra.pretrain(store, out=tmp_path / "e", init_discriminator=other, overrides=small_run, **common)
 
 
-def test_a_pair_and_its_language_model_are_cut_to_the_vocabulary_of_the_store(tmp_path: Path) -> None:
-    teacher = make_teacher(tmp_path)
-    whole = text_store(tmp_path, teacher).path
-    (tmp_path / "cut").mkdir()
-    store = text_store(tmp_path / "cut", teacher, cut_to=75).path
-    small_run = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
-    still = small_run | {"training.learning_rate": 1e-30}
-    common: dict[str, Any] = {"budget": "1steps", "progress": "quiet", "overrides": still}
-    rows = ids_in_original(TokenStore.open(store).tokenizer, TokenStore.open(whole).tokenizer)
-    for objective in ("rtd", "rtd_mlm"):
-        recipe_changes = still | {"objective.name": objective}
-        first = electra.pretrain(
-            whole,
-            out=tmp_path / objective,
-            budget="1steps",
-            progress="quiet",
-            recipe="tiny",
-            overrides=small_run | {"objective.name": objective, "model.layers": 1, "model.hidden_size": 16},
-        )
-        cut_run = electra.pretrain(
-            store,
-            out=tmp_path / f"{objective}-cut",
-            init=first.path,
-            **(common | {"overrides": recipe_changes}),
-        )
-        networks = ["discriminator", "generator"] + (["language_model"] if objective == "rtd_mlm" else [])
-        for network in networks:
-            before, after = (load_file(run.path / network / "model.safetensors") for run in (first, cut_run))
-            assert before.keys() == after.keys()
-            for name, value in before.items():
-                expected = value if after[name].shape == value.shape else value[torch.from_numpy(rows)]
-                torch.testing.assert_close(after[name], expected, rtol=0, atol=1e-20, msg=f"{network} {name}")
-    layered = electra.pretrain(
-        store,
-        out=tmp_path / "layered",
-        init_discriminator=f"{tmp_path / 'rtd'}[0]",
-        init_generator=tmp_path / "rtd",
-        **common,
-    )
-    assert layered.load().config.vocab_size == 75
-    with pytest.raises(ModelError, match="no discriminator"):
-        electra.pretrain(
-            store,
-            out=tmp_path / "mlm",
-            init_discriminator=teacher,
-            **(common | {"overrides": still | {"objective.name": "mlm"}}),
-        )
-    by_generator = electra.pretrain(
-        store,
-        out=tmp_path / "mlm",
-        init_generator=teacher,
-        **(common | {"overrides": still | {"objective.name": "mlm"}}),
-    )
-    assert by_generator.load().config.vocab_size == 75
-
-
 def test_a_dry_run_knows_the_cut_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teacher = make_teacher(tmp_path)
     store = text_store(tmp_path, teacher, cut_to=75).path
@@ -497,36 +392,8 @@ def test_a_dry_run_knows_the_cut_vocabulary(tmp_path: Path, capsys: pytest.Captu
         ["pretrain", str(store), "--init-discriminator", str(teacher)],
     ):
         assert main([*words, *flags]) == 0
-        assert "vocab_size = 75\n" in capsys.readouterr().out, words
+        assert "vocabulary     75\n" in capsys.readouterr().out, words
     assert not (tmp_path / "none").exists()
-
-
-def test_prepared_text_is_not_cut_again(tmp_path: Path) -> None:
-    teacher = make_teacher(tmp_path)
-    store = text_store(tmp_path, teacher).path
-    for path in (store, tmp_path / "run"):
-        with pytest.raises(ConfigError) as refused:
-            electra.distil(
-                teacher,
-                store,
-                out=path.with_name("run"),
-                keep_layers="0",
-                budget="1steps",
-                progress="quiet",
-                overrides={"tokenizer.cut_to": 75},
-            )
-        assert refused.value.key == "tokenizer.cut_to"
-
-
-def test_a_tokenizer_with_tokens_outside_its_vocabulary_cannot_be_cut(tmp_path: Path) -> None:
-    tokenizer = load(make_teacher(tmp_path), "encoder").tokenizer
-    content = json.loads(tokenizer.definition)
-    outside = dict(content["added_tokens"][0], content="<extra>", id=tokenizer.vocab_size)
-    content["added_tokens"].append(outside)
-    extended = Tokenizer(json.dumps(content), tokenizer.names, tokenizer.origin)
-    assert ids_in_original(tokenizer, extended) is None and ids_in_original(extended, tokenizer) is None
-    with pytest.raises(ElectraError, match="<extra>"):
-        cut(extended, np.ones(extended.vocab_size), 75)
 
 
 def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:

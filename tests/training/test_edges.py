@@ -17,8 +17,6 @@ import torch
 from driven import fingerprint
 
 from electra.artifacts.run import RunFolder
-from electra.data.batches import Batches
-from electra.foundation import seeds
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, loop
@@ -89,55 +87,6 @@ def test_a_run_that_ends_within_a_step_resumes_with_the_same_bits(
             go(tmp_path)
     go(tmp_path)
     assert fingerprint(tmp_path) == fingerprint(whole)
-
-
-def test_a_run_resumed_with_other_intervals_has_the_same_weights(whole: Path, tmp_path: Path) -> None:
-    go(tmp_path, until=5)
-    go(tmp_path, log_every=5, checkpoint_every=2, evaluate_every=6)
-    actual, theirs = fingerprint(tmp_path), fingerprint(whole)
-    assert actual["model.safetensors"] == theirs["model.safetensors"]
-    assert actual["optimizer.safetensors"] == theirs["optimizer.safetensors"]
-
-
-@pytest.mark.slow
-def test_resuming_costs_the_same_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is drawn, read or counted again: batches made and keys derived, at step 10 and at 100,000."""
-
-    def work(step: int) -> tuple[Counter[str], int]:
-        folder, count = tmp_path / str(step), Counter[str]()
-        long = toy.recipe(training={"steps": 200_000, "log_every": 1000, "evaluate_every": 200_000})
-        with start(long, folder, toy.store(), World()) as run:
-            loop.update(run)
-            run.step = step
-            loop.save(run)
-        with monkeypatch.context() as patch:
-            for place, name in ((Batches, "rows"), (seeds, "permute"), (seeds, "key")):
-                counted = getattr(place, name)
-
-                def call(*given: Any, name: str = name, counted: Any = counted) -> Any:
-                    count[name] += 1
-                    return counted(*given)
-
-                patch.setattr(place, name, call)
-            calls = 0
-
-            def traced(frame: Any, event: str, argument: Any) -> None:
-                nonlocal calls
-                calls += event == "call"
-
-            with start(long, folder, toy.store(), World()) as run:
-                sys.setprofile(traced)
-                try:
-                    loop.update(run)
-                finally:
-                    sys.setprofile(None)
-                assert run.step == step + 1
-        return count, calls
-
-    work(2)  # what is imported at first use
-    (early, few), (late, many) = work(10), work(100_000)
-    assert early == late and early["rows"] > 0
-    assert many == pytest.approx(few, rel=0.1)
 
 
 def open_files() -> int:

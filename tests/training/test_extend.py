@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 import electra
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import ConfigError
-from electra.training.extend import keep_milestone, warmup_updates
+from electra.training.extend import keep_milestone
 from electra.training.schedule import multiplier, plateau_end, progress
 
 SMALL = {
@@ -104,8 +104,3 @@ def test_a_milestone_left_by_a_killed_extension_is_replaced(tmp_path: Path) -> N
         keep_milestone(folder, 10)
     kept = folder.milestone(10).path / "discriminator" / "model.safetensors"
     assert kept.read_text() == "second" and not (tmp_path / "discriminator").exists()
-
-
-def test_a_record_without_warmup_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"training\.warmup"):
-        warmup_updates({"training": {"steps": 10}})

@@ -119,15 +119,3 @@ def test_separate_clipping_leaves_the_generators_gradient_unchanged() -> None:
         rest = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.main.parameters()]))  # type: ignore[union-attr]
         assert torch.allclose(rest, torch.tensor(1.0), rtol=1e-3)
         assert torch.allclose(left, small) if apart else left < small / 100
-
-
-def test_separate_clipping_works_without_a_generator() -> None:
-    pair = toy.pair_for(toy.objective("mlm"))
-    optimizer = Optimizer(pair, toy.recipe(training={"clip_separately": True}).training)
-    fill_gradients(pair, 0)
-    assert float(optimizer.clip()) > 1
-    assert torch.allclose(
-        torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.parameters()])),
-        torch.tensor(1.0),
-        rtol=1e-3,
-    )

@@ -77,18 +77,6 @@ def test_the_papers_numbers(name: str) -> None:
     )
 
 
-def test_layers_and_width_of_a_size_can_be_changed() -> None:
-    assert resolve_size("tiny", layers=2) == replace(resolve_size("tiny"), num_layers=2)
-    wide = resolve_size("tiny", hidden_size=192)
-    assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), (
-        "a table as wide as the layers stays so"
-    )
-    assert resolve_size("small", hidden_size=512).embedding_size == 128, (
-        "the paper's narrow table stays narrow"
-    )
-    assert resolve_size("tiny", hidden_size=96).hidden_size == 96, "one head"
-
-
 def test_the_reference_differs_in_three_settings() -> None:
     changed = {
         key: new
@@ -178,11 +166,6 @@ def test_reference_decay_slows_every_layer_once_more() -> None:
     assert peaks(True) == pytest.approx([1.0, 0.8**2, 0.8**3, 0.8**4]), (
         "n + 2 steps below the head, as published"
     )
-
-
-def test_old_names_of_rtd_mlms_options_still_work() -> None:
-    old = make_recipe({"objective": {"name": "rtd_mlm", "naming_first": 0.6, "naming_share": 0.25}})
-    assert old == make_recipe({"objective": {"name": "rtd_mlm", "mlm_first": 0.6, "mlm_share": 0.25}})
 
 
 @pytest.mark.parametrize(

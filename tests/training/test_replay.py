@@ -19,11 +19,11 @@ from electra.commands.framework.main import main
 from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import merge
-from electra.foundation.errors import CheckpointError, ConfigError, StoreError
+from electra.foundation.errors import CheckpointError, ConfigError
 from electra.foundation.extensions import trust
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import loop, spikes
+from electra.training import loop
 from electra.training.distributed import World
 from electra.training.networks import WarmStart
 from electra.training.replay import replay
@@ -134,22 +134,6 @@ def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spikes, "MIN_UPDATES", 8)
-    settings = {"training": {"steps": 16, "on_spike": "skip"}, "objective": {"name": SPIKY}}
-    made = merge(toy.recipe().to_sections(), {**settings, "objective": {"name": SPIKY}})
-    made["training"] |= {"checkpoint_every": 4, "evaluate_every": 16}
-    with start(toy.make_recipe(made), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
-        assert loop.train(run, stop)
-    folder = RunFolder(tmp_path)
-    record = folder.record
-    record["objective"]["name"] = SPIKY  # a file's own place is not recorded
-    durable.commit_file(folder.path / folder.RECORD, electra.foundation.config.write_toml(record).encode())
-    assert [row["step"] for row in folder.ledger().rows if row.get("skipped")] == [13]
-    assert not problems(folder, 4)
-
-
-@pytest.mark.slow
 def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     for process in ranks(command(toy_store, out), 2, tmp_path):
@@ -182,19 +166,6 @@ def test_the_command_replays_a_run(
     ]
     assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
     assert "not a token store" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_the_texts_of_a_batch(toy_store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    complete(command(toy_store, out, **{"training.steps": "2"}))
-    run = electra.Run(out)
-    texts = run.batch(2)
-    assert len(texts) == 8 and all(texts) and texts != run.batch(1) and ". " in " ".join(texts)
-    with pytest.raises(ConfigError):
-        run.batch(3)
-    with pytest.raises(StoreError):
-        run.batch(1, store=tmp_path / "none")
 
 
 @pytest.mark.slow

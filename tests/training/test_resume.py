@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -72,32 +71,6 @@ def test_a_run_killed_five_times_ends_with_the_same_bits(
     for network in ("discriminator", "generator"):
         mine, theirs = (load_file(run / network / "model.safetensors") for run in (out, unbroken))
         assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {
-            "training.precision": "bf16",
-            "training.micro-batch": "3",
-            "training.optimizer": "muon",
-            "model.encoder": "modern",
-        },
-        {
-            "objective.name": "all_tokens_mlm",
-            "objective.masking": "whole_word",
-            "model.sharing": "disentangled",
-        },
-    ],
-    ids=["bf16, accumulation, muon, modern", "a corrector with a head and a table of two parts"],
-)
-def test_a_killed_run_of_another_recipe_ends_with_the_same_bits(
-    changes: dict[str, str], toy_store: Path, tmp_path: Path
-) -> None:
-    complete(command(toy_store, tmp_path / "whole", **changes))
-    kill_and_continue(command(toy_store, tmp_path / "run", **changes), tmp_path / "run", kills=1, seed=2)
-    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -200,19 +173,6 @@ def test_a_run_resumes_after_one_of_two_processes_is_killed(
     lose_one(command(toy_store, out), out, tmp_path, lost=1, step=14)
     run_processes(command(toy_store, out), 2, tmp_path)
     same_run(out, unbroken_by_two)
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_run_resumes_after_one_of_two_processes_is_killed_ten_times(
-    lost: int, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
-) -> None:
-    draw = random.Random(lost)
-    for number in range(10):
-        out = tmp_path / f"run-{number}"
-        lose_one(command(toy_store, out), out, tmp_path, lost, draw.randint(1, LAST - 3))
-        run_processes(command(toy_store, out), 2, tmp_path)
-        same_run(out, unbroken_by_two)
 
 
 @pytest.mark.slow
@@ -349,16 +309,6 @@ def test_a_run_killed_fifty_times_ends_with_the_same_bits(
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("seed", range(5))
-def test_a_run_terminated_at_random_moments_ends_with_the_same_bits(
-    toy_store: Path, unbroken: Path, tmp_path: Path, seed: int
-) -> None:
-    out = tmp_path / "run"
-    kill_and_continue(command(toy_store, out), out, kills=3, seed=seed, sign=signal.SIGTERM)
-    assert fingerprint(out) == fingerprint(unbroken)
-
-
-@pytest.mark.reliability
 def test_four_killed_processes_resume_with_the_same_weights(toy_store: Path, tmp_path: Path) -> None:
     run_processes(command(toy_store, tmp_path / "whole"), 4, tmp_path)
     out = tmp_path / "run"
@@ -369,14 +319,3 @@ def test_four_killed_processes_resume_with_the_same_weights(toy_store: Path, tmp
     process.communicate(timeout=60)
     run_processes(command(toy_store, out), 4, tmp_path)
     same_run(out, tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_ledger_is_readable_after_a_torn_line(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
-    from electra.artifacts.ledger import Ledger
-
-    path = tmp_path / "metrics.jsonl"
-    path.write_bytes((unbroken / "metrics.jsonl").read_bytes() + b'{"kind": "train", "st')
-    assert Ledger.read(path).rows == [
-        json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()
-    ]

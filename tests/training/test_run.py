@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,11 +26,9 @@ from sklearn.metrics import (
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.run import RunFolder
-from electra.foundation import durable
 from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
-from electra.model.pair import build_pair
 from electra.testing import toy
 from electra.training import checkpoint, estimate, evaluation, loop
 from electra.training.distributed import World
@@ -39,7 +36,7 @@ from electra.training.networks import WarmStart
 from electra.training.recipe import make_recipe
 from electra.training.record import _plain
 from electra.training.replay import replay
-from electra.training.run import OTHER_BYTES, Run, build_run
+from electra.training.run import Run, build_run
 from electra.training.start import describe, start
 from electra.training.time_budget import Costs
 
@@ -89,18 +86,6 @@ def test_notes_on_the_initial_networks_are_logged_once(tmp_path: Path) -> None:
     ] == ["two tables differ"]
 
 
-def test_a_network_with_the_shape_of_its_source_is_noted(tmp_path: Path) -> None:
-    other = replace(
-        build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config,
-        num_layers=3,
-    )  # type: ignore[union-attr]
-    warm = WarmStart({"generator": "there"}, {"generator": other})
-    mlm = toy.recipe(objective={"name": "mlm"})
-    [note] = build_run(mlm, tmp_path, toy.store(), World(), warm).notes
-    assert "generator" in note and "3 layers" in note and "4 layers" in note
-    assert build_run(mlm, tmp_path, toy.store(), World()).notes == ()
-
-
 def test_the_record_says_what_was_built(tmp_path: Path) -> None:
     """Not the recipe's size and vocabulary, which a model to start from overrides; the run still resumes."""
     shape = replace(build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config)
@@ -128,14 +113,6 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
     pieces = losses(train(tmp_path / "pieces", **merge(still, {"training": {"micro_batch": 3}})))
     for a, b in zip(whole, pieces, strict=True):
         assert b == pytest.approx(a, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_the_seed_determines_all_losses(tmp_path: Path) -> None:
-    single, same, other = (
-        losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2))
-    )
-    assert single == same and single != other
 
 
 @pytest.mark.slow
@@ -243,21 +220,6 @@ def test_a_recipe_without_steps_or_budget_is_refused(tmp_path: Path) -> None:
     assert refused.value.key == "training.steps"
 
 
-@pytest.mark.slow
-def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "SECONDS", 0.01)
-    measured: list[float] = []
-
-    def steps_for(*args: Any, steps_in_seconds: Callable[[float], float], **rest: Any) -> int:
-        measured.append(steps_in_seconds(1000.0))
-        return 6
-
-    monkeypatch.setattr("electra.training.budget.steps_for", steps_for)
-    monkeypatch.setattr("electra.training.budget.TimeBudget.due", lambda *_: False)
-    timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
-    assert timed == losses(train(tmp_path / "counted")) and measured[0] > 6
-
-
 def test_a_time_budget_includes_evaluations_and_checkpoints(tmp_path: Path) -> None:
     costs = Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
     free = build_run(toy.recipe(), tmp_path, toy.store(), World())
@@ -271,23 +233,6 @@ def test_a_time_budget_includes_evaluations_and_checkpoints(tmp_path: Path) -> N
         toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World()
     )
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
-
-
-@pytest.mark.parametrize(("seconds", "expected"), [(0.1, 10), (2.0, 6), (20.0, 1), (500.0, 1)])
-def test_a_short_time_budget_has_fewer_evaluations(seconds: float, expected: int, tmp_path: Path) -> None:
-    """They take at most a fifth of a minute, apart from those at the first and at the last step."""
-    given = toy.recipe(training={"steps": None, "budget": "1m"})
-    run = build_run(given, tmp_path, toy.store(), World())
-    run.step_estimates = [(0, 600)]
-    assert run.num_intervals == 10
-    run.last_costs["evaluation"] = seconds
-    assert run.num_intervals == expected
-    run.evaluated_steps, due = {0}, []
-    for run.step in range(601):
-        due += [run.step] * run.evaluation_due()
-    assert len(due) == expected and due[-1] == 600
-    run.recipe = toy.recipe(training={"steps": 600})
-    assert run.num_intervals == 10, "the number does not depend on the time"
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
@@ -403,18 +348,6 @@ def test_undefined_metrics_are_none() -> None:
     json.dumps(metrics)
 
 
-def test_perfect_and_constant_discriminators() -> None:
-    replaced = np.arange(100) < 15
-    perfect = evaluation.detection_metrics(np.where(replaced, 50.0, -50.0), replaced)
-    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect[
-        "gain"
-    ] == pytest.approx(perfect["base_rate_entropy"])
-    constant = evaluation.detection_metrics(np.full(100, math.log(0.15 / 0.85)), replaced)
-    assert (
-        constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
-    )
-
-
 def test_retention_keeps_the_newest_checkpoints_and_at_least_one(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     for step in (9900, 10000, 10100):
@@ -461,42 +394,6 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path, other: dict[st
     shutil.copytree(foreign / "step-00000003", saved / "step-00000003")
     with pytest.raises(RunFolderError, match=f"step-00000003: .*{named}"):
         train(tmp_path / "mine", training=half)
-
-
-def test_a_checkpoint_without_its_recipe_from_an_older_version_is_resumed(tmp_path: Path) -> None:
-    half = {"checkpoint_every": 3}
-    whole = losses(train(tmp_path, training=half))
-    saved = RunFolder(tmp_path).checkpoints
-    third = saved / "step-00000003"
-    files = {file.name: file.read_bytes() for file in third.glob("*.safetensors")}
-    state = json.loads((third / "state.json").read_text())
-    del state["recipe"]
-
-    def rewind() -> None:
-        shutil.rmtree(saved / "step-00000006")
-        durable.commit_directory(third, files | {"state.json": json.dumps(state).encode()})
-
-    rewind()
-    assert losses(train(tmp_path, training=half)) == whole
-    state["identity"]["data"] = "other"
-    rewind()
-    with pytest.raises(RunFolderError, match=r"identity\.data was other, now toy"):
-        train(tmp_path, training=half)
-
-
-@pytest.mark.parametrize("sharing", ["embeddings", "token", "disentangled", "all"])
-@pytest.mark.parametrize("main", ["electra", "modern", "deberta"])
-@pytest.mark.parametrize("auxiliary", ["electra", "modern", "deberta"])
-def test_encoders_of_two_architectures_share_nothing(main: str, auxiliary: str, sharing: Any) -> None:
-    """A generator that `init_generator` names may have another architecture than the recipe's."""
-    shapes = toy.config(main), toy.config(auxiliary)
-    build_pair(*shapes, sharing="none")
-    if main == auxiliary:
-        build_pair(*shapes, sharing=sharing)
-        return
-    with pytest.raises(ConfigError, match=f"{auxiliary} encoder and the discriminator an? {main} one") as no:
-        build_pair(*shapes, sharing=sharing)
-    assert no.value.key == "model.sharing" and "`model.sharing` to none" in no.value.fix
 
 
 def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:
@@ -562,12 +459,6 @@ def test_sharing_ties_the_selected_weights(encoder: str, sharing: str) -> None:
         assert common == {"tokens.weight"}
 
 
-def test_a_run_killed_before_its_first_step_can_be_restarted(tmp_path: Path) -> None:
-    (tmp_path / "run" / "store").mkdir(parents=True)
-    (tmp_path / "run" / "log.txt").write_text("")
-    train(tmp_path / "run", training={"steps": 1})
-
-
 def test_a_run_recorded_by_an_older_version_with_fewer_options_is_resumed(tmp_path: Path) -> None:
     """What run.toml does not name was the default."""
     recipe = toy.recipe()
@@ -604,18 +495,6 @@ def test_a_disk_too_small_is_refused_before_the_first_step(
     assert re.search(
         r"up to \d+ MiB on disk", next(r["message"] for r in rows if r.get("event") == "started")
     )
-
-
-def test_the_predicted_size_of_a_checkpoint_is_its_size(tmp_path: Path) -> None:
-    """Checkpoints to the byte, but for headers."""
-    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    loop.update(run)
-    loop.save(run)
-    [saved] = RunFolder(tmp_path).saved_checkpoints()
-    taken = sum(file.stat().st_size for file in saved.path.iterdir())
-    exported = sum(p.nbytes for p in run.pair.parameters())
-    predicted = (run.disk_bytes - OTHER_BYTES - exported) / (run.training.keep + 1)
-    assert 0.9 * predicted <= taken < 1.1 * predicted + 50_000
 
 
 def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path, finished: Path) -> None:

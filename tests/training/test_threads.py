@@ -9,7 +9,7 @@ import torch
 
 from electra.foundation import machine
 from electra.training import threads
-from electra.training.threads import Pace, set_threads
+from electra.training.threads import set_threads
 
 
 @pytest.fixture(autouse=True)
@@ -41,24 +41,3 @@ def test_threads_are_not_measured_if_they_are_set(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(machine, "cores", lambda: 1)
     assert set_threads(None, None, "--threads") == "" and torch.get_num_threads() == 1
-
-
-def test_measuring_takes_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert threads.SECONDS * threads.ROUNDS * 2 <= 1
-    monkeypatch.setattr(threads, "SECONDS", 0.001)
-    single, both = threads.measure(2)
-    assert single > 0 and both > 0
-
-
-def test_a_run_that_becomes_slow_is_reported_once() -> None:
-    pace = Pace("--training.threads")
-    assert [pace.add(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
-    warning = pace.add(1500.0)
-    assert "4.4" in warning and "\n" not in warning
-    assert [pace.add(1000.0) for _ in range(5)] == [""] * 5
-
-
-def test_a_short_slowdown_or_another_kind_of_work_raises_no_warning() -> None:
-    pace = Pace("--training.threads")
-    assert not any(pace.add(rate) for rate in (7000.0, 7000.0, 7000.0, 1000.0, 1000.0, 6000.0, 1000.0))
-    assert not any(pace.add(rate, "second phase") for rate in (1000.0,) * 9)

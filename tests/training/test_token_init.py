@@ -60,14 +60,6 @@ def test_every_table_and_bias_is_filled_and_nothing_else(architecture: str, shar
     }
 
 
-def test_tokens_without_neighbours_keep_their_fresh_rows() -> None:
-    networks, fresh = pair("modern", "embeddings"), pair("modern", "embeddings")
-    token_init.initialise_tokens(networks, toy.store())
-    [table], [before] = token_init.token_tables(networks), token_init.token_tables(fresh)
-    assert torch.equal(table[:5], before[:5])  # [PAD] to [MASK]
-    assert not torch.isclose(table[5:], before[5:]).all(dim=1).any()
-
-
 def trained(folder: Path, stop_at: int | None = None, **sections: Any) -> dict[str, torch.Tensor]:
     """The weights at the end, or at the step where it was told to stop."""
     recipe = toy.recipe(**sections)
@@ -105,14 +97,6 @@ def test_a_stopped_run_resumes_bit_identically_and_records_its_start(tmp_path: P
         trained(tmp_path / "stopped")
     fresh = trained(tmp_path / "fresh")
     assert not any(torch.equal(fresh[name], whole[name]) for name in fresh if name.endswith("words.weight"))
-
-
-def test_auto_counts_if_there_is_enough_text(tmp_path: Path) -> None:
-    counted, auto, fresh = (
-        trained(tmp_path / name, **sections, training={"steps": 1})["generator.head.bias"]
-        for name, sections in (("counts", COUNTED), ("auto", AUTO), ("fresh", {}))
-    )
-    assert torch.equal(counted, auto) and not torch.equal(counted, fresh)
 
 
 def test_too_little_text_is_refused(tmp_path: Path) -> None:

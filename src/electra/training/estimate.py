@@ -131,6 +131,7 @@ class Estimate:
         facts = {
             "objective": str(run.identity["objective"]),
             "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
+            "vocabulary": f"{main.vocab_size:,}",
             "parameters": ", ".join(
                 f"{name} {sum(p.numel() for p in network.parameters()) / 1e6:.1f} M"
                 for name, network in networks

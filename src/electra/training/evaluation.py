@@ -25,7 +25,6 @@ LOSSES = {
 }
 MEANS = {
     "top1_correct": "generator_accuracy",
-    "guessed": "generator_accuracy",  # the name of `top1_correct` in the last release
     "sample_correct": "sample_accuracy",
     "entropy": "generator_entropy",
 }

@@ -137,7 +137,7 @@ def handle_spike(run: Run, loss: float) -> bool:
 
 
 def log(run: Run, measured: dict[str, Any]) -> None:
-    """Writes a training row to the ledger, and warns once if training has become slow.
+    """Writes a training row to the ledger.
 
     Args:
         run: The run.
@@ -152,8 +152,6 @@ def log(run: Run, measured: dict[str, Any]) -> None:
     }
     run.update_seconds.clear()
     run.telemetry.record_training(row, run.total_steps)
-    if slower := run.pace.add(row["tokens_per_s"], run.objective.phase(run.step, run.total_steps)[0]):
-        run.telemetry.say(slower)
 
 
 def evaluate(run: Run, stop: Stop) -> None:

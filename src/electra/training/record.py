@@ -148,22 +148,14 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
 
 
 def refuse_foreign_checkpoint(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
-    """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
-
-    Checkpoints of older versions record fewer settings; the recorded ones must agree.
-    """
-    old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
-    if "recipe" in state:
-        if old.get("training", {}).get("steps") in [steps for _, steps in run.step_estimates]:
-            old["training"] = {**old["training"], "steps": run.recipe.training.steps}
-        if shares_state(old, int(state["step"]), run):
-            old["training"] = {**old["training"], **length_settings(run.recipe)}
-        changed = changes(old, run)
-    else:
-        known = {name: value for name, value in run.identity.items() if name in old["identity"]}
-        changed = RunFolder.compare({"identity": old["identity"]}, {"identity": known})
+    """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed."""
+    old = {"training": {}, **state.get("recipe", {}), "identity": state.get("identity", {})}
+    if old["training"].get("steps") in [steps for _, steps in run.step_estimates]:
+        old["training"] = {**old["training"], "steps": run.training.steps}
+    if shares_state(old, int(state["step"]), run):
+        old["training"] = {**old["training"], **length_settings(run.recipe)}
     fix = "Remove it from this folder, or restore the run's own"
-    raise_if_changed(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
+    raise_if_changed(saved.path, "run's checkpoint", changes(old, run), limit=3, fix=fix)
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
@@ -175,16 +167,11 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
         old["objective"]["name"] = name  # its file may have moved; `identity` contains the digest
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
-        changed = [(name, a, b) for name, a, b in changed if name not in INHERITED and not _unset(name, a)]
+        changed = [(name, a, b) for name, a, b in changed if name not in INHERITED]
     # if the store is the same, so is the result of these settings
     if old.get("identity", {}).get("data") == run.identity["data"]:
         changed = [(name, a, b) for name, a, b in changed if not name.startswith(("tokenizer.", "data."))]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
-
-
-def _unset(name: str, before: Any) -> bool:
-    """Whether an older version did not record this setting."""
-    return name == "model.generator_width" and before is None
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:

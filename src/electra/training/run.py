@@ -39,7 +39,6 @@ from electra.training.recipe import ModelSection, Recipe, TrainingSection
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
-from electra.training.threads import Pace
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
 EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
@@ -79,7 +78,6 @@ class Run:
     last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint
     clock: TimeBudget | None = None  # set while the number of steps of a time budget is not final
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
-    pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
 
     @property
     def training(self) -> TrainingSection:

@@ -1,4 +1,4 @@
-"""Chooses the number of CPU threads by measuring, and detects a run that has become slow.
+"""Chooses the number of CPU threads by measuring.
 
 Threads wait for each other many times per update. If other programs use the cores, or if a container's limit
 is below their number, waiting costs more than sharing the work gains, and one thread can be several times as
@@ -7,10 +7,8 @@ fast as two. So one thread and all cores are compared before long work.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections import deque
 
 import torch
 from torch import nn
@@ -19,7 +17,6 @@ from electra.foundation import machine
 
 SECONDS = 0.15  # duration of each measurement
 ROUNDS = 3  # measurements with one thread and with all, alternating
-SLOW_RATIO = 3.0  # slowdown, relative to the start, from which it is reported
 
 
 def set_threads(requested: int | None, recorded: int | None, option: str) -> str:
@@ -62,47 +59,3 @@ def measure(cores: int) -> tuple[float, float]:
             if round_index:  # the first round only starts the threads
                 samples.append(passes / (time.perf_counter() - began))
     return statistics.median(rates[1]), statistics.median(rates[cores])
-
-
-class Pace:
-    """Detects that work of the same kind has become slow, and warns once.
-
-    Args:
-        option: The option that sets the number of threads, for the message.
-    """
-
-    def __init__(self, option: str) -> None:
-        self.option = option
-        self._kind: object = None
-        self._initial_rates: list[float] = []
-        self._recent_rates: deque[float] = deque(maxlen=3)
-        self._reported = False
-
-    def add(self, rate: float, kind: object = None) -> str:
-        """Adds a measurement. Returns a warning if work has become slow, else ""; it warns once.
-
-        Args:
-            rate: Units of work per second.
-            kind: The kind of work; rates of different kinds are not compared.
-        """
-        if kind != self._kind:
-            self._kind, self._initial_rates = kind, []
-            self._recent_rates.clear()
-        if len(self._initial_rates) < 3:
-            self._initial_rates.append(rate)
-            return ""
-        self._recent_rates.append(rate)
-        initial_rate, recent_rate = statistics.median(self._initial_rates), max(self._recent_rates)
-        if self._reported or len(self._recent_rates) < 3 or recent_rate * SLOW_RATIO > initial_rate:
-            return ""
-        self._reported = True
-        threads, cores = torch.get_num_threads(), machine.cores()
-        load = (
-            f" Load average: {os.getloadavg()[0]:.1f} on {cores} cores." if hasattr(os, "getloadavg") else ""
-        )
-        advice = f", rerun with {self.option} 1" if threads > 1 else ""
-        return (
-            f"training has slowed down by a factor of {initial_rate / recent_rate:.1f}. Likely causes:"
-            f" other programs use the cores, memory is swapped, or the processor is throttled.{load} Stop"
-            f" other programs{advice}, or stop and resume later"
-        )

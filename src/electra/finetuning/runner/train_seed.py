@@ -34,7 +34,6 @@ from electra.training.algorithms import Algorithm, OptimizerSection
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import GroupedOptimizer
 from electra.training.schedule import multiplier
-from electra.training.threads import Pace
 
 ALGORITHM: Algorithm = "adamw"
 LOG_LINES = 20  # per seed
@@ -127,7 +126,6 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     losses = list(torch.tensor(state.since).to(prepared.device))
     batches: list[Ids] = []
     start_time = time.monotonic() - state.seconds
-    pace, last_log = Pace("--threads"), (state.step, state.seconds)
     model.train()
     for step in range(state.step, total_steps):
         epoch, position = divmod(step, steps_per_epoch)
@@ -139,10 +137,6 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
         is_last_step, is_epoch_end = state.step == total_steps, state.step % steps_per_epoch == 0
         if state.step % log_interval(total_steps) == 0 or is_last_step:
             _log(prepared, seed, state, losses)
-            steps_per_second = (state.step - last_log[0]) / (state.seconds - last_log[1])
-            last_log = state.step, state.seconds
-            if pace_warning := pace.add(steps_per_second):
-                prepared.say(pace_warning)
             losses.clear()
         if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):
             score = _evaluate_epoch(prepared, seed, model, state, epoch)
