@@ -27,3 +27,24 @@ def test_every_share_and_weight_has_limits(name: str) -> None:
     for field in dataclasses.fields(objectives.module_of(name).Config):
         if field.name.endswith(("_fraction", "_share", "_weight")):
             assert "limits" in field.metadata, field.name
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "setting"),
+    [
+        ("rtd", {"temperature": 0.0}, "temperature"),
+        ("rtd", {"focal_gamma": -1.0}, "focal_gamma"),
+        ("rtd", {"label_smoothing": 1.0}, "label_smoothing"),
+        ("rtd", {"generator": "network2"}, "generator"),
+        ("adversarial", {"anneal_from": 0.6, "anneal_to": 0.2}, "anneal_to"),
+        ("adversarial", {"gradient": "guess"}, "gradient"),
+        ("electric", {"mask_fraction": 0.0}, "mask_fraction"),
+        ("electric", {"final_mask_fraction": 1.0}, "final_mask_fraction"),
+        ("teams", {"candidates": 1}, "candidates"),
+        ("mlm", {"mask_share": 1.0, "random_share": 0.5}, "random_share"),
+    ],
+)
+def test_an_invalid_option_is_refused_by_name(name: str, options: dict[str, object], setting: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        toy.objective(name, **options)
+    assert f"objective.{setting}" in (refused.value.key, refused.value.where)

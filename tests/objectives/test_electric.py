@@ -4,15 +4,12 @@ guesses right.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.foundation.errors import ConfigError
 from electra.objectives.electric import noise_logits
 from electra.testing import toy
 
@@ -36,31 +33,6 @@ def test_the_loss_recovers_a_known_density(share: float) -> None:
 
     optimizer.step(loss)
     assert torch.allclose(torch.exp(-energies.detach()), p, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_network_learns_how_frequent_tokens_are() -> None:
-    """Text of independent tokens with known probabilities: energies become their minus logarithms, offset
-    included.
-    """
-    objective = toy.objective("electric")
-    pair = toy.pair_for(objective)
-    p = np.array([0.5, 0.25, 0.15, 0.1])
-    draw = np.random.default_rng(0)
-    plain = toy.batches().batch(0, 32)
-    optimizer = torch.optim.AdamW(pair.parameters(), lr=3e-3)
-    for step in range(150):
-        ids = np.where(plain.special, plain.input_ids, 10 + draw.choice(4, plain.input_ids.shape, p=p))
-        batch = dataclasses.replace(plain, input_ids=ids, examples=plain.examples + np.uint64(32 * step))
-        part = objective.corrupt(batch, 1, 1.0)
-        toy.loss_and_gradients(objective, pair, [part])
-        optimizer.step()
-    pair.eval()
-    energies = pair.main.logits(
-        pair.main.encoder(part.input_ids, part.position_ids, part.document_ids).flatten(0, 1)
-    )  # type: ignore[union-attr]
-    learned = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
-    assert np.allclose(learned, -np.log(p), atol=0.35), learned
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
@@ -130,34 +102,3 @@ def test_the_energy_model_does_not_train_the_noise() -> None:
     assert own and all(
         gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True)
     )
-
-
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from electra.objectives.parts import vocabulary
-
-    objective = toy.objective("electric")
-    pair = toy.pair_for(objective)
-    part = objective.corrupt(toy.batches().batch(0, 8), 3, 1.0)
-    whole = toy.loss_and_gradients(objective, pair, [part])
-    monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 7 * toy.VOCABULARY)
-    pieces = toy.loss_and_gradients(objective, pair, [part])
-    assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
-    assert all(
-        torch.allclose(gradient, pieces[1][name], rtol=1e-4, atol=1e-6) for name, gradient in whole[1].items()
-    )
-
-
-def test_token_embeddings_are_the_energy_models() -> None:
-    for architecture in ("electra", "modern"):
-        pair = toy.pair_for(toy.objective("electric"), architecture=architecture)
-        names = [name for name, _ in pair.named_parameters() if "words" in name or "tokens" in name]
-        tables = [name for name in names if "projection" not in name]
-        assert len(tables) == 1 and tables[0].startswith("discriminator."), tables
-
-
-def test_a_noise_fraction_of_0_or_1_is_refused() -> None:
-    for option in ("mask_fraction", "final_mask_fraction"):
-        for fraction in (0.0, 1.0):
-            with pytest.raises(ConfigError) as refused:
-                toy.objective("electric", **{option: fraction})
-            assert refused.value.key == f"objective.{option}"

@@ -167,14 +167,3 @@ def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
             statistics=statistics(every=0),
         )
     assert refused.value.key == "objective.masking"
-
-
-def test_whole_words_of_real_ids() -> None:
-    masked = objective("rtd", "whole_word", mask_fraction=0.4)
-    batch = toy.batches().batch(0, 200)
-    part = masked.corrupt(batch, 3, 0.0)
-    chosen = np.zeros(batch.input_ids.size, dtype=bool)
-    chosen[part.masked_positions.numpy()] = True
-    chosen = chosen.reshape(batch.input_ids.shape)
-    goes_on = (batch.input_ids % 3 == 0)[:, 1:] & ~batch.special[:, 1:] & ~batch.special[:, :-1]
-    assert goes_on.any() and (chosen[:, 1:] == chosen[:, :-1])[goes_on].all()

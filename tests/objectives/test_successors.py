@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.foundation.errors import ConfigError
 from electra.objectives.teams import draw_candidates
 from electra.testing import toy
 
@@ -64,19 +63,6 @@ def test_candidates_are_the_original_and_other_likely_words() -> None:
     )
 
 
-def test_candidates_are_independent_of_the_replacement() -> None:
-    """Were they drawn with the numbers of the samples, a wrong sample would nearly always be its own
-    candidate.
-    """
-    objective = toy.objective("teams", mask_fraction=0.4, candidates=2)
-    parts = [objective.corrupt(toy.batches().batch(step, 32), 3, 0.0) for step in range(8)]
-    samples, choices = (
-        torch.cat([part.uniforms for part in parts]),
-        torch.cat([part.choices[:, 0] for part in parts]),
-    )
-    assert len(samples) > 1000 and abs(float(torch.corrcoef(torch.stack([samples, choices]))[0, 1])) < 0.1
-
-
 def test_selection_is_a_softmax_over_the_candidates() -> None:
     _, pair, part, outcome = passed("teams")
     slots = part.masked_positions
@@ -94,9 +80,3 @@ def test_selection_is_a_softmax_over_the_candidates() -> None:
         distinct = sorted(set(candidates))
         total -= float(full[row, distinct].log_softmax(-1)[distinct.index(int(part.targets[row]))].detach())
     assert float(outcome.losses["selection"].detach()) == pytest.approx(total, rel=1e-4)
-
-
-def test_selection_needs_two_candidates() -> None:
-    with pytest.raises(ConfigError) as refused:
-        toy.objective("teams", candidates=1)
-    assert refused.value.key == "objective.candidates"

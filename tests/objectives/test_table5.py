@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.objectives.parts import replacing, vocabulary
 from electra.testing import toy
@@ -148,9 +147,3 @@ def test_flops_of_each_objective() -> None:
     rest = 2 * (flops.generator_head_flops(full, T, 0.85) + 2 * full.hidden_size * T)
     assert cost["all_tokens_mlm"] == pytest.approx(cost["replace_mlm"] + rest)
     assert cost["electra_15"] == cost["rtd"] > cost["mlm"]
-
-
-def test_mask_and_random_shares_above_1_in_all_are_refused() -> None:
-    with pytest.raises(ConfigError) as refused:
-        toy.objective("mlm", mask_share=1.0, random_share=0.5)
-    assert refused.value.key == "objective.random_share"

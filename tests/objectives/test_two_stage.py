@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from electra.artifacts.ledger import Ledger
 from electra.foundation.errors import ConfigError
-from electra.foundation.signals import StopRequest
 from electra.model import flops
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run
 from electra.training.schedule import multiplier
-from electra.training.start import start
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
 SWITCH, STEPS = 4, 8
@@ -138,50 +135,6 @@ def test_loss_counts_and_schedule_agree_on_the_stage(share: float, total: int) -
         assert in_second == (end == total and (first > 0 or share == 0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", [SWITCH - 1, SWITCH, SWITCH + 1])
-def test_a_kill_around_the_switch_of_stages_gives_the_same_bits(tmp_path: Path, kept: int) -> None:
-    """A run that lost everything after the checkpoint of step `kept` ends with the bits of the
-    unbroken one.
-    """
-
-    def finish(folder: Path) -> tuple[dict[str, torch.Tensor], list[Any]]:
-        with start(recipe(), folder, toy.store(), World()) as run, StopRequest() as stop:
-            assert loop.train(run, stop)
-            state = {
-                **{name: p.detach() for name, p in run.pair.named_parameters()},
-                **run.optimizer.tensors(),
-            }
-        rows = [
-            (row["step"], row["losses"])
-            for row in Ledger.read(folder / "metrics.jsonl").rows
-            if row["kind"] == "train"
-        ]
-        return state, rows
-
-    whole, rows = finish(tmp_path / "whole")
-    with start(
-        recipe(), tmp_path / "run", toy.store(), World()
-    ) as run:  # stopped without a word after a checkpoint
-        for _ in range(kept):
-            loop.update(run)
-        loop.save(run)
-        loop.update(run)
-    again, rows_again = finish(tmp_path / "run")
-    assert same(whole, again) and whole.keys() == again.keys()
-    assert rows_again == rows
-
-
-def test_the_mask_rate_runs_through_its_schedule_in_each_stage() -> None:
-    objective = toy.objective("two_stage", generator_share=0.25, mask_fraction=0.5, final_mask_fraction=0.1)
-    batch = toy.batches().batch(0, 32)
-    share = {
-        at: len(objective.corrupt(batch, 3, at).targets) / int((~batch.special).sum())
-        for at in (0.0, 0.125, 0.249, 0.25, 0.625, 0.999)
-    }
-    assert list(share.values()) == pytest.approx([0.5, 0.3, 0.1, 0.5, 0.3, 0.1], abs=0.03)
-
-
 def test_flops_are_averaged_over_the_stages() -> None:
     objective = toy.objective("two_stage", generator_share=0.25)
     shapes = toy.shapes_for(objective)
@@ -210,21 +163,3 @@ def test_settings_that_two_stages_cannot_use_are_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigError) as refused:
         toy.objective("two_stage", generator="uniform")
     assert refused.value.key == "objective.generator"
-
-
-def test_no_alarm_at_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the steps are over there, but not half of the discriminator's."""
-    run = built(tmp_path, steps=400)
-    metrics = {"recall": 0.0, "gain": -0.5, "auc": 0.5}
-    monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
-    rung = []
-    for step in (100, 199, 200, 260, 300):
-        run.step, run.collapse_reported = step, False
-        if step < 200:
-            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: {"generator_loss": 3.0})
-        else:
-            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
-        with StopRequest() as stop:
-            loop.evaluate(run, stop)
-        rung.append(run.collapse_reported)
-    assert rung == [False, False, False, False, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from electra.commands.framework.main import main
 from electra.data.store import TokenStore
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
-from electra.exchange.layers import in_vocabulary, keep_layers
+from electra.exchange.layers import keep_layers
 from electra.exchange.load import load
 from electra.foundation.errors import ConfigError, ElectraError, ModelError
 from electra.foundation.signals import StopRequest
@@ -304,80 +303,6 @@ def test_tokenizers_are_compared_before_the_text_is_encoded(
     assert "fine-tuning folder, not a model folder. Pass its subfolder model/" in refused(
         source=tmp_path / "tuned"
     )
-
-
-def test_a_student_without_detection_is_an_encoder_and_detects_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its head has random weights: neither the finished student nor a checkpoint has one for `detect`."""
-    teacher = make_teacher(tmp_path)
-    store = text_store(tmp_path, teacher).path
-    run = electra.distil(
-        teacher,
-        store,
-        out=tmp_path / "run",
-        keep_layers="0,1",
-        budget="1steps",
-        progress="quiet",
-        overrides={
-            "objective.discriminator_weight": 0,
-            "training.length": 16,
-            "training.batch_size": 4,
-            "evaluation.rows": 4,
-            "training.threads": 1,
-        },
-    )
-    student = tmp_path / "run" / "discriminator"
-    assert not [name for name in load_file(student / "model.safetensors") if "predictions" in name]
-    assert json.loads((student / "config.json").read_text())["architectures"] == ["ElectraModel"]
-    card = (student / "README.md").read_text()
-    assert "replaced token detection" not in card.lower() and "replaced-token-detection" not in card
-    assert "pre-trained with the objective `distil`, without a head" in card and "P(replaced)" not in card
-    assert run.load().encoder.kind == "encoder" and len(run.load().embed(["the chef"])) == 1
-    assert run.load(step=1).encoder.kind == "encoder"
-    run.load(step=1).export(tmp_path / "exported")
-    assert (tmp_path / "exported" / "README.md").read_text().count("with the objective `distil`") == 1
-    for source in ("run", "run/discriminator", "exported"):
-        assert main(["detect", str(tmp_path / source), "the chef"]) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert "encoder without a head" in line, source
-    with pytest.raises(ElectraError, match="encoder without a head"):
-        run.load(step=1).detect(["the chef"])
-    for network in ("discriminator", "examples.json", "report.html"):
-        assert (tmp_path / "run" / network).exists()
-    assert not [finding for finding in electra.verify(run.path) if finding.problem]
-
-
-def test_text_prepared_with_a_cut_vocabulary_needs_no_further_option(tmp_path: Path) -> None:
-    """`prepare --cut-to`, then the teacher's name alone: its table is cut to match the store's."""
-    teacher = make_teacher(tmp_path)
-    store = text_store(tmp_path, teacher, cut_to=75).path
-    small_run = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
-    common: dict[str, Any] = {"budget": "1steps", "progress": "quiet"}
-    still = small_run | {"training.learning_rate": 1e-30}
-    expected = in_vocabulary(load(teacher, "encoder"), TokenStore.open(store).tokenizer)
-    assert expected is not None
-    runs = (
-        electra.distil(teacher, store, out=tmp_path / "a", keep_layers="0,1,2,3", overrides=still, **common),
-        electra.pretrain(store, out=tmp_path / "b", init_discriminator=teacher, overrides=still, **common),
-        electra.pretrain(store, out=tmp_path / "c", init=teacher, overrides=still, **common),
-    )
-    for run in runs:
-        student = load(run.path, "discriminator")
-        assert student.config.vocab_size == 75
-        for name, value in expected.encoder.state_dict().items():
-            assert torch.allclose(student.encoder.state_dict()[name], value, rtol=0, atol=1e-20), name
-    again = electra.distil(
-        teacher, store, out=tmp_path / "a", keep_layers="0,1,2,3", overrides=still, **common
-    )
-    assert again.step == 1
-    other = make_teacher(tmp_path, "other", words=("stranger",))
-    with pytest.raises(ElectraError, match="another tokenizer"):
-        electra.pretrain(
-            store, out=tmp_path / "d", overrides=small_run | {"tokenizer.source": str(other)}, **common
-        )
-    with pytest.raises(ElectraError, match="tokenizer"):
-        electra.pretrain(store, out=tmp_path / "e", init_discriminator=other, overrides=small_run, **common)
 
 
 def test_a_dry_run_knows_the_cut_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

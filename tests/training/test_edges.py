@@ -4,9 +4,6 @@ that is; and what a long one leaves behind in memory.
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +14,8 @@ import torch
 from driven import fingerprint
 
 from electra.artifacts.run import RunFolder
-from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, loop
+from electra.training import checkpoint, evaluation, loop
 from electra.training.distributed import World
 from electra.training.run import build_run
 from electra.training.start import start
@@ -80,54 +76,13 @@ def test_a_run_that_ends_within_a_step_resumes_with_the_same_bits(
         if moment == "accumulation":  # in the second of three micro-batches of update 6
             patch.setattr(torch, "manual_seed", dying(moment, 5 * 3 + 2, torch.manual_seed))
         elif moment == "evaluation":  # the one at step 8
-            patch.setattr(loop, "heldout_metrics", dying(moment, 3, loop.heldout_metrics))
+            patch.setattr(evaluation, "evaluate", dying(moment, 3, evaluation.evaluate))
         else:
             patch.setattr(checkpoint, "write", dying(moment, 3, checkpoint.write))
         with pytest.raises(Died):
             go(tmp_path)
     go(tmp_path)
     assert fingerprint(tmp_path) == fingerprint(whole)
-
-
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-def resident() -> float:
-    """MiB."""
-    with open("/proc/self/status") as status:
-        [line] = [line for line in status if line.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
-
-
-short_and_long = pytest.mark.parametrize(
-    "steps", [250, pytest.param(10_000, marks=[pytest.mark.reliability, pytest.mark.timeout(3600)])]
-)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@short_and_long
-def test_memory_and_open_files_do_not_grow(tmp_path: Path, steps: int) -> None:
-    small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
-    recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})
-    recorded: list[tuple[float, int]] = []
-    with start(recipe, tmp_path, toy.store(), World()) as run, StopRequest() as stop:
-        while run.step + 1 < steps:
-            loop.update(run)
-            if run.step % 50 == 0:
-                loop.evaluate(run, stop)
-                loop.save(run)
-                gc.collect()
-                recorded.append((resident(), open_files()))
-    memory, files = zip(*recorded[1:], strict=True)
-    assert max(files) == min(files)
-    assert memory[-1] - memory[0] < 20
-    assert (
-        len(run.evaluated_steps) == len(recorded)
-        and len(list(run.recent_losses)) <= 64
-        and len(run.update_seconds) <= 10
-    )
 
 
 def test_a_checkpoint_can_be_saved_to_the_path_it_was_loaded_from(tmp_path: Path) -> None:

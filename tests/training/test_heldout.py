@@ -11,13 +11,13 @@ from electra.data.store import TokenStore
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training.distributed import World
-from electra.training.loop import heldout_metrics
+from electra.training.evaluation import evaluate
 from electra.training.run import build_run
 
 
 def test_heldout_numbers_are_of_the_heldout_documents(tmp_path: Path) -> None:
     def numbers(store: TokenStore) -> dict[str, float | None]:
-        return heldout_metrics(build_run(toy.recipe(), tmp_path, store, World()), StopRequest())
+        return evaluate(build_run(toy.recipe(), tmp_path, store, World()), StopRequest())
 
     store = toy.store()
     usual = numbers(store)

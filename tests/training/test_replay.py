@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from driven import command, complete, ranks
+from driven import command, complete
 from safetensors.torch import load_file, save
 
-import electra
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
 from electra.data.store import TokenStore
@@ -134,19 +133,6 @@ def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    for process in ranks(command(toy_store, out), 2, tmp_path):
-        process.finish()
-    findings = electra.Run(out).replay(4)
-    assert not [finding for finding in findings if finding.problem]
-    assert findings[2].what == "the losses of 4 logged steps, up to rounding"
-    assert "2 processes" in findings[3].what
-    edit(RunFolder(out), 23, lambda row: row.update(loss=row["loss"] * 1.01))
-    assert problems(RunFolder(out), 4, TokenStore.open(toy_store))
-
-
-@pytest.mark.slow
 def test_the_command_replays_a_run(
     toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,15 +152,6 @@ def test_the_command_replays_a_run(
     ]
     assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
     assert "not a token store" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
-    run = train(tmp_path / "run", training={"log_every": 4, "keep": 5})
-    with pytest.raises(ConfigError) as refused:
-        replay(run, toy.store(), 2)
-    assert refused.value.key == "replay" and "3" in refused.value.fix
-    assert not problems(run, 3)
 
 
 @pytest.mark.parametrize(

@@ -306,16 +306,3 @@ def test_a_run_killed_fifty_times_ends_with_the_same_bits(
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=100 + seed)
     assert fingerprint(out) == fingerprint(unbroken)
-
-
-@pytest.mark.reliability
-def test_four_killed_processes_resume_with_the_same_weights(toy_store: Path, tmp_path: Path) -> None:
-    run_processes(command(toy_store, tmp_path / "whole"), 4, tmp_path)
-    out = tmp_path / "run"
-    process = spawn(command(toy_store, out, processes=4))
-    while process.poll() is None and steps_done(out) < 10:
-        time.sleep(0.01)
-    process.kill()
-    process.communicate(timeout=60)
-    run_processes(command(toy_store, out), 4, tmp_path)
-    same_run(out, tmp_path / "whole")

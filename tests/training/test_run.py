@@ -100,7 +100,7 @@ def test_the_record_says_what_was_built(tmp_path: Path) -> None:
         assert (model["size"], model.get("layers"), model.get("hidden_size")) == size
         assert record["tokenizer"]["vocab_size"] == shape.vocab_size == toy.VOCABULARY
         assert f"{config.num_layers} layers of 128, vocabulary 60" in describe(run)
-        old = {**record, "model": {**model, "size": "mini", "layers": None, "generator_width": None}}
+        old = {**record, "model": {**model, "size": "mini", "layers": None}}
         RunFolder(out).write_record(_plain(old))  # as an older version wrote it
         with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm):
             pass
@@ -277,29 +277,6 @@ def test_a_damaged_record_is_refused(tmp_path: Path, finished: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_collapsed_discriminator_is_recognised(tmp_path: Path) -> None:
-    hopeless = {
-        "training": {
-            "steps": 101,
-            "batch_size": 1,
-            "learning_rate": 1e-9,
-            "evaluate_every": 101,
-            "log_every": 101,
-        }
-    }
-    rows = train(tmp_path / "run", **hopeless, objective={"name": "rtd", "mask_fraction": 0.02})
-    assert not [row for row in rows if row.get("event") == "collapse"], (
-        "an untrained discriminator says nothing yet, but not 'original'"
-    )
-    dull = {"recall": 0.0, "gain": 0.001, "auc": 0.51}
-    assert evaluation.has_collapsed(dull)
-    assert not evaluation.has_collapsed({**dull, "recall": 0.2}) and not evaluation.has_collapsed(
-        {**dull, "gain": 0.1}
-    )
-    assert not evaluation.has_collapsed({"generator_loss": 3.0})
-
-
-@pytest.mark.slow
 def test_the_collapse_alarm_is_raised_once_and_can_stop_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,28 +381,6 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"training\.batch_size: .*3.*8"):
         build_run(toy.recipe(), tmp_path, toy.store(), World(0, 3))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_rows_are_divided_over_processes_once_each_or_refused(tmp_path: Path) -> None:
-    """Random triples of batch, processes and micro-batch."""
-    draw, step = np.random.default_rng(1), 3
-    whole = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    for _ in range(200):
-        rows, processes, micro = (int(value) for value in draw.integers(1, [65, 9, 20]))
-        recipe = toy.recipe(training={"batch_size": rows, "micro_batch": micro})
-        if rows % processes:
-            with pytest.raises(ConfigError, match=r"training\.batch_size"):
-                build_run(recipe, tmp_path, toy.store(), World(0, processes))
-            continue
-        shares = [
-            replace(whole, recipe=recipe, world=World(rank, processes)).micro_batches(step)
-            for rank in range(processes)
-        ]
-        given = [example for share in shares for batch in share for example in batch.examples]
-        assert given == list(range(step * rows, (step + 1) * rows))
-        assert len({sum(len(batch.examples) for batch in share) for share in shares}) == 1
-        assert all(len(batch.examples) <= micro for share in shares for batch in share)
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])

@@ -56,11 +56,6 @@ class Objective(masking.MaskingObjective):
             self.auxiliary = False
             self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "judged" in vars(cls):  # the name of `learned_positions` in the last release
-            cls.learned_positions = vars(cls)["judged"]  # type: ignore[method-assign]
-
     @property
     @override
     def weights(self) -> dict[str, float]:

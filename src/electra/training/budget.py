@@ -35,10 +35,7 @@ class TimeBudget:
 
         Call it before every update: the first call after an update also marks where measuring begins.
 
-        Args:
-            step: Finished updates.
-            seconds: Time spent in them.
-            total: Total number of steps as estimated so far.
+        `step` updates are finished, `seconds` were spent in them, of `total` as estimated so far.
         """
         if self._first_update is None and seconds:
             self._first_update = step, seconds  # a process's first updates are slower than the others
@@ -58,10 +55,6 @@ class TimeBudget:
         """Returns the mean seconds per update so far.
 
         The first updates of this process do not count, unless there are no others.
-
-        Args:
-            step: Finished updates, at least 1.
-            seconds: Time spent in them.
         """
         first_step, first_seconds = self._first_update or (0, 0.0)
         return seconds / step if step == first_step else (seconds - first_seconds) / (step - first_step)

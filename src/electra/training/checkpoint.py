@@ -30,14 +30,7 @@ def write(
 
     Returns its directory.
 
-    Args:
-        folder: The run's checkpoints.
-        pair: The networks.
-        optimizer: The optimizer.
-        state: JSON-serialisable state; contains `step`.
-        keep: Number of checkpoints to keep, at least 1.
-        protect: The step of a checkpoint that is kept in addition (None: no other one).
-        ops: File operations, which tests replace.
+    `state` is JSON with a `step`; the checkpoint of the step `protect` is kept, too; tests replace `ops`.
 
     Raises:
         CheckpointError: if the checkpoint just written is damaged, in which case no older ones are removed.

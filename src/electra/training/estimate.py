@@ -160,11 +160,7 @@ class Estimate:
 def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> Estimate:
     """Measures what a recipe costs, on random ids and without compiling the layers. Writes nothing.
 
-    Args:
-        recipe: The recipe.
-        vocab_size: Size of the vocabulary.
-        corpus_tokens: Number of tokens of the training text.
-        warm: The models to start from, of which only the shapes are used (default: none).
+    Of `warm`, the models to start from, only the shapes are used.
 
     Raises:
         ConfigError: if settings do not fit the machine or the objective, or the budget is too small.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.data.batches import Batches
+from electra.foundation.errors import RunFailed
+from electra.foundation.signals import Stop
 from electra.model.pair import Pair
 from electra.model.precision import autocast
 from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
+from electra.training.run import Run
 
+LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
 LOSSES = {
     "mlm": "generator_loss",
@@ -34,91 +36,62 @@ class EvaluationStopped(Exception):
     """Raised when an evaluation is stopped; it has no side effects and can be repeated."""
 
 
-class NotFinite(Exception):
-    """Raised when a loss or an output of the networks is not finite."""
-
-
-def evaluate(
-    pair: Pair,
-    objective: Objective,
-    heldout: Batches,
-    *,
-    rows: int,
-    mask_fraction: float,
-    batch_size: int,
-    device: torch.device,
-    precision: str,
-    stop: Callable[[], bool] = lambda: False,
-) -> dict[str, float | None]:
-    """Returns mean losses and metrics over the first `rows` held-out rows; None for undefined metrics.
+def evaluate(run: Run, stop: Stop) -> dict[str, float | None]:
+    """Returns mean losses and metrics over the held-out rows; None for undefined metrics.
 
     Masks and samples are the same for every run. A full-size masked language model is also evaluated with
     every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
 
-    Args:
-        pair: The networks.
-        objective: The objective.
-        heldout: The held-out rows.
-        rows: Number of rows to score.
-        mask_fraction: Mask fraction, whatever it is in training.
-        batch_size: Rows per forward pass.
-        device: Where to compute.
-        precision: "bf16" or "fp32".
-        stop: Called before each batch; True interrupts the evaluation.
-
     Raises:
-        EvaluationStopped: if `stop` returned True.
-        NotFinite: if a loss or an output is not finite.
+        EvaluationStopped: if `stop` returned True before a batch.
+        RunFailed: if a loss or an output is not finite.
     """
-
-    def score(objective: Objective, pair: Pair) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
-        sums: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        observed: dict[str, list[npt.NDArray[Any]]] = {}
-        num_rows = min(rows, heldout.num_blocks)
-        for index in range(-(-num_rows // batch_size)):
-            if stop():
-                raise EvaluationStopped
-            batch = heldout.batch(index, batch_size, stop=min(batch_size, num_rows - index * batch_size))
-            corrupted = objective.corrupt(batch, SEED, 1.0)
-            with torch.no_grad(), autocast(device, precision):
-                outcome = objective.forward(pair, corrupted.to(device))
-            for name, value in outcome.losses.items():
-                sums[name] = sums.get(name, 0.0) + float(value.detach())
-                counts[name] = counts.get(name, 0) + corrupted.counts[name]
-            for name, values in outcome.observed.items():
-                observed.setdefault(name, []).append(values.cpu().numpy())
-        means = {name: sums[name] / max(1, counts[name]) for name in sums}
-        arrays = {name: np.concatenate(batches) for name, batches in observed.items()}
-        outputs = [np.array(list(means.values())), *arrays.values()]
-        if not all(np.isfinite(values).all() for values in outputs):
-            raise NotFinite
-        return means, arrays
-
+    pair, objective, fraction = run.pair, run.objective, run.recipe.evaluation.mask_fraction
     was_training = pair.training
     pair.eval()
     try:
-        metrics = summarize(*score(objective.for_evaluation(mask_fraction), pair))
+        metrics = summarize(*_score(run, objective.for_evaluation(fraction), pair, stop))
         language_model = objective.language_model(pair)
         if language_model is not None:
-            mlm_config = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
-            losses, observed = score(
-                mlm.Objective(mlm_config, vocab_size=objective.vocab_size, specials=objective.specials),
-                Pair(language_model),
-            )
+            config = mlm.Config(mask_fraction=fraction, mask_share=1.0, random_share=0.0)
+            plain = mlm.Objective(config, vocab_size=objective.vocab_size, specials=objective.specials)
+            losses, observed = _score(run, plain, Pair(language_model), stop)
             metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["top1_correct"])}
     finally:
         pair.train(was_training)
     return metrics
 
 
-def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
-    """Returns metrics under their names in metrics.jsonl; None for undefined ones.
+def _score(
+    run: Run, objective: Objective, pair: Pair, stop: Stop
+) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
+    """Returns the mean losses, and the observed values of all scored tokens."""
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    observed: dict[str, list[npt.NDArray[Any]]] = {}
+    size, num_rows = run.micro_batch_size, min(run.recipe.evaluation.rows, run.heldout.num_blocks)
+    for index in range(-(-num_rows // size)):
+        if stop():
+            raise EvaluationStopped
+        batch = run.heldout.batch(index, size, stop=min(size, num_rows - index * size))
+        corrupted = objective.corrupt(batch, SEED, 1.0)
+        with torch.no_grad(), autocast(run.device, run.precision):
+            outcome = objective.forward(pair, corrupted.to(run.device))
+        for name, value in outcome.losses.items():
+            sums[name] = sums.get(name, 0.0) + float(value.detach())
+            counts[name] = counts.get(name, 0) + corrupted.counts[name]
+        for name, values in outcome.observed.items():
+            observed.setdefault(name, []).append(values.cpu().numpy())
+    means = {name: sums[name] / max(1, counts[name]) for name in sums}
+    arrays = {name: np.concatenate(batches) for name, batches in observed.items()}
+    if not all(np.isfinite(values).all() for values in (np.array(list(means.values())), *arrays.values())):
+        problem = f"the held-out losses are not finite at step {run.step}"
+        raise RunFailed(problem, where=run.folder, fix=LOWER_RATE)
+    return means, arrays
 
-    Args:
-        losses: Mean losses, by the objective's names.
-        observed: Values per scored token, by the objective's names.
-    """
+
+def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
+    """Returns metrics under their names in metrics.jsonl; None for undefined ones."""
     metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
     metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:

@@ -22,8 +22,6 @@ from electra.training.run import Run
 from electra.training.time_budget import follow
 from electra.training.weight_check import check_weights
 
-LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
-
 
 def train(run: Run, stop: Stop) -> bool:
     """Trains to the last step. Returns True, or False if stopped earlier, after saving a checkpoint.
@@ -95,7 +93,7 @@ def update(run: Run) -> None:
         raise RunFailed(
             f"the gradient is not finite at step {step}; the update was not applied",
             where=run.folder,
-            fix=LOWER_RATE,
+            fix=evaluation.LOWER_RATE,
         )
     summed_losses = run.reduction.sum_losses(micro_batch_losses)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
@@ -139,9 +137,7 @@ def handle_spike(run: Run, loss: float) -> bool:
 def log(run: Run, measured: dict[str, Any]) -> None:
     """Writes a training row to the ledger.
 
-    Args:
-        run: The run.
-        measured: Further entries of the row: losses, counts, learning rate and gradient norm.
+    `measured` has its further entries: losses, counts, learning rate and gradient norm.
     """
     row: dict[str, Any] = {
         "kind": "train",
@@ -168,7 +164,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     began = time.monotonic()
     try:
         with uncompiled() if run.compiled else nullcontext():
-            metrics = heldout_metrics(run, stop)
+            metrics = evaluation.evaluate(run, stop)
     except evaluation.EvaluationStopped:
         return
     run.last_costs["evaluation"] = time.monotonic() - began
@@ -189,34 +185,6 @@ def evaluate(run: Run, stop: Stop) -> None:
                 where=run.folder,
                 fix="Try a budget-* recipe, a smaller generator or a higher mask fraction",
             )
-
-
-def heldout_metrics(run: Run, stop: Stop) -> dict[str, float | None]:
-    """Returns the held-out metrics; see `evaluation.evaluate`.
-
-    Args:
-        run: The run.
-        stop: Returns True to interrupt the evaluation.
-
-    Raises:
-        EvaluationStopped: if `stop` returned True.
-        RunFailed: if the losses are not finite.
-    """
-    try:
-        return evaluation.evaluate(
-            run.pair,
-            run.objective,
-            run.heldout,
-            rows=run.recipe.evaluation.rows,
-            mask_fraction=run.recipe.evaluation.mask_fraction,
-            batch_size=run.micro_batch_size,
-            device=run.device,
-            precision=run.precision,
-            stop=stop,
-        )
-    except evaluation.NotFinite:
-        problem = f"the held-out losses are not finite at step {run.step}"
-        raise RunFailed(problem, where=run.folder, fix=LOWER_RATE) from None
 
 
 def save(run: Run) -> None:

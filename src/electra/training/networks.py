@@ -47,12 +47,7 @@ def network_table(
 ) -> Networks:
     """Returns the table of the networks that a recipe trains.
 
-    Args:
-        model: The recipe's [model].
-        store: Determines the size of the vocabulary and the padding id.
-        objective: Decides which networks there are.
-        auxiliary_rate: Peak learning rate of the auxiliary network (default: the recipe's).
-        shapes: Shapes of the models to start from, by network name; they replace the recipe's.
+    `shapes` are those of the models to start from, by network name; they replace the recipe's.
 
     Raises:
         ConfigError: if the recipe's size is unknown or out of range, or it sets a mask decoder that its

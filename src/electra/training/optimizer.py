@@ -94,11 +94,7 @@ class GroupedOptimizer:
 class Optimizer(GroupedOptimizer):
     """The optimizer of a run, with groups by network, weight decay and algorithm.
 
-    Args:
-        pair: The networks.
-        settings: The recipe's settings.
-        rates: Peak learning rates, by network, of weights that only this network has (default: the
-            recipe's).
+    `rates` are the peak learning rates, by network, of weights that only this network has.
     """
 
     def __init__(

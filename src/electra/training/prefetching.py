@@ -24,12 +24,7 @@ class Prefetcher:
     ) -> list[CorruptedBatch]:
         """Returns `make(step)`, from the background thread if it was prefetched.
 
-        Args:
-            step: The step.
-            state: What `make` depends on besides the step; a prefetched result for another state is
-                discarded.
-            make: Computes the batches of a step.
-            prefetch: Whether to start computing the batches of the next step.
+        A result prefetched for another `state`, what `make` depends on besides the step, is discarded.
         """
         pending, self._next = self._next, None
         valid = pending is not None and pending[0] == (step, state)

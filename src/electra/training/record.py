@@ -28,11 +28,7 @@ from electra.training.run import Run
 def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
     """Returns the record of a new run.
 
-    Args:
-        run: The run.
-        name: The recipe's name, as the user gave it.
-        command: The user's command.
-        settled: Whether the number of steps is final; False while a time budget is being re-estimated.
+    Its number of steps is not `settled` while a time budget is being re-estimated.
     """
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
@@ -148,14 +144,23 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
 
 
 def refuse_foreign_checkpoint(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
-    """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed."""
-    old = {"training": {}, **state.get("recipe", {}), "identity": state.get("identity", {})}
-    if old["training"].get("steps") in [steps for _, steps in run.step_estimates]:
-        old["training"] = {**old["training"], "steps": run.training.steps}
-    if shares_state(old, int(state["step"]), run):
-        old["training"] = {**old["training"], **length_settings(run.recipe)}
+    """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
+
+    Checkpoints of older versions record fewer settings; the recorded ones must agree.
+    """
+    identity = state.get("identity", {})
+    if "recipe" in state:
+        old = {**state["recipe"], "identity": identity}
+        if old["training"].get("steps") in [steps for _, steps in run.step_estimates]:
+            old["training"] = {**old["training"], "steps": run.training.steps}
+        if shares_state(old, int(state["step"]), run):
+            old["training"] = {**old["training"], **length_settings(run.recipe)}
+        changed = changes(old, run)
+    else:
+        known = {name: value for name, value in run.identity.items() if name in identity}
+        changed = RunFolder.compare({"identity": identity}, {"identity": known})
     fix = "Remove it from this folder, or restore the run's own"
-    raise_if_changed(saved.path, "run's checkpoint", changes(old, run), limit=3, fix=fix)
+    raise_if_changed(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:

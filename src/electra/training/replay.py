@@ -32,6 +32,7 @@ from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
 
+COMPARED = ("loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops")
 TOLERANCE = 1e-3  # maximum relative difference between losses that were summed in another order
 
 
@@ -57,11 +58,10 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
         CheckpointError: if no checkpoint has that many logged updates after it.
         ConfigError: if `steps` is below 1 or too small to reach a logged row.
     """
-    start_checkpoint = starting_point(folder, steps)
+    start = starting_point(folder, steps)
     threads = torch.get_num_threads()
     try:
-        run = rebuild(folder, start_checkpoint, steps, store)
-        return [*compare(run, folder, start_checkpoint, steps)]
+        return [*compare(rebuild(folder, start, steps, store), folder, start, steps)]
     finally:
         torch.set_num_threads(threads)
 
@@ -73,129 +73,111 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     """
     if steps < 1:
         raise ConfigError(f"must be at least 1, not {steps}", key="replay")
-    last = folder.ledger().last("train")
-    last_step = last["step"] if last else 0
+    logged = [row["step"] for row in folder.ledger().rows_of_kind("train")]
+    last_step = max(logged, default=0)
     intact = [saved for saved in folder.saved_checkpoints() if durable.verify_directory(saved.path) is None]
     for saved in intact:
         if saved.step + steps <= last_step:
-            first_logged_step = min(
-                row["step"] for row in folder.ledger().rows_of_kind("train") if row["step"] > saved.step
-            )
-            if first_logged_step > saved.step + steps:
+            first = min(step for step in logged if step > saved.step)
+            if first > saved.step + steps:
                 problem = f"the ledger has no row within {steps:,} updates after step {saved.step:,}"
-                raise ConfigError(
-                    problem, key="replay", fix=f"Replay at least {first_logged_step - saved.step:,}"
-                )
+                raise ConfigError(problem, key="replay", fix=f"Replay at least {first - saved.step:,}")
             return saved
     saved_steps = ", ".join(str(saved.step) for saved in reversed(intact)) or "none"
-    max_steps = last_step - min((saved.step for saved in intact), default=last_step)
+    most = last_step - min((saved.step for saved in intact), default=last_step)
     raise CheckpointError(
         f"no checkpoint has {steps:,} logged updates after it: the ledger ends at step {last_step:,}; intact"
         f" checkpoints: {saved_steps}",
         where=folder.path,
-        fix=f"Replay at most {max_steps:,}"
-        if max_steps > 0
-        else "Keep more checkpoints, with `training.keep`",
+        fix=f"Replay at most {most:,}" if most > 0 else "Keep more checkpoints, with `training.keep`",
     )
 
 
-def rebuild(folder: RunFolder, start_checkpoint: Checkpoint, steps: int, store: TokenStore) -> Run:
-    """Returns the run as it was at the checkpoint `start_checkpoint`, in one process and without output.
+def rebuild(folder: RunFolder, start: Checkpoint, steps: int, store: TokenStore) -> Run:
+    """Returns the run as it was at the checkpoint `start`, in one process and without output.
 
     Raises:
         CheckpointError: if the checkpoint lacks a tensor.
         RunFolderError: if the checkpoint belongs to another run.
     """
-    record, state = folder.record, start_checkpoint.record
+    record, state = folder.record, start.record
     recipe = recorded_recipe(record)
-    training, processes = recipe.training, int(state.get("world_size", 1))
-    part = [part for part in parts_of(record) if part["step"] <= start_checkpoint.step][-1]
-    rows_per_process = training.batch_size // processes
-    replay_settings = replace(
+    training = recipe.training
+    part = [part for part in parts_of(record) if part["step"] <= start.step][-1]
+    rows_per_process = training.batch_size // int(state.get("world_size", 1))
+    events = folder.ledger().rows_of_kind("event")
+    skipped = any(row.get("skipped") for row in events if start.step < row["step"] <= start.step + steps)
+    as_then = replace(
         training,
         log_every=1,
         threads=part.get("threads", training.threads),
         # dropout is drawn per micro-batch
         micro_batch=min(part.get("micro_batch", training.micro_batch) or rows_per_process, rows_per_process),
-        on_spike="skip" if _skipped(folder, start_checkpoint.step, steps) else "warn",
+        on_spike="skip" if skipped else "warn",
     )
-    run = build_run(replace(recipe, training=replay_settings), folder.path, store, World(), _shapes(record))
-    refuse_foreign_checkpoint(start_checkpoint, state, run)
+    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), _shapes(record))
+    refuse_foreign_checkpoint(start, state, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
-    checkpoint.restore(start_checkpoint.path, run.pair, run.optimizer)
-    run.step, run.recent_losses = start_checkpoint.step, RecentLosses(state.get("recent_losses", ()))
+    checkpoint.restore(start.path, run.pair, run.optimizer)
+    run.step, run.recent_losses = start.step, RecentLosses(state.get("recent_losses", ()))
     run.telemetry = RowCollector(folder.path)
     return run
 
 
-def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
-    rows = folder.ledger().rows_of_kind("event")
-    return any(row.get("skipped") for row in rows if first < row["step"] <= first + steps)
-
-
 def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
     """Returns the shapes of a run that started from models, without opening them; None if it did not."""
-    prefix = "initial_"
-    names = {
-        key.removeprefix(prefix): name for key, name in record["identity"].items() if key.startswith(prefix)
-    }
-    if not names:
+    initial = {key: name for key, name in record["identity"].items() if key.startswith("initial_")}
+    if not initial:
         return None
-    return WarmStart(names, {name: EncoderConfig(**shape) for name, shape in network_tables(record).items()})
+    shapes = {name: EncoderConfig(**shape) for name, shape in network_tables(record).items()}
+    return WarmStart({key.removeprefix("initial_"): name for key, name in initial.items()}, shapes)
 
 
-def compare(run: Run, folder: RunFolder, start_checkpoint: Checkpoint, steps: int) -> Iterator[Finding]:
+def compare(run: Run, folder: RunFolder, start: Checkpoint, steps: int) -> Iterator[Finding]:
     """Repeats `steps` updates and yields findings on batches, losses and weights."""
     checkpoints = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     replayed: dict[int, dict[str, torch.Tensor]] = {}
     failure = ""
     try:
-        while run.step < start_checkpoint.step + steps and not failure:
+        while run.step < start.step + steps:
             update(run)
             if run.step in checkpoints:
                 tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
                 replayed[run.step] = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     except RunFailed as error:
         failure = error.what
-    yield Finding(start_checkpoint.path, f"replayed to step {run.step:,}", failure)
-    processes = int(start_checkpoint.record.get("world_size", 1))
-    exact = processes == 1 and run.device.type == "cpu"
+    yield Finding(start.path, f"replayed to step {run.step:,}", failure)
     assert isinstance(run.telemetry, RowCollector)
-    logged = [row for row in folder.ledger().rows_of_kind("train") if row["step"] in run.telemetry.rows]
-    pairs = [(row, run.telemetry.rows[row["step"]]) for row in logged]
-    steps_compared = _logged(pairs)
-    yield Finding(
-        folder.metrics,
-        f"the batches of {steps_compared}",
-        first_difference(pairs, ["batch_digest"], exact=True),
-    )
-    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > start_checkpoint.step]
-    last_comparable_step = min(resumptions, default=run.step)
-    if last_comparable_step < run.step:
+    logged = folder.ledger().rows_of_kind("train")
+    pairs = [(row, run.telemetry.rows[row["step"]]) for row in logged if row["step"] in run.telemetry.rows]
+    difference = first_difference(pairs, ["batch_digest"], exact=True)
+    yield Finding(folder.metrics, f"the batches of {_logged(pairs)}", difference)
+    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > start.step]
+    last_step = min(resumptions, default=run.step)
+    if last_step < run.step:
         reason = "resumed under other conditions, so later losses and weights are not compared"
-        yield Finding(start_checkpoint.path, f"step {last_comparable_step:,}: {reason}")
-        pairs = [(row, now) for row, now in pairs if row["step"] <= last_comparable_step]
-        replayed = {step: tensors for step, tensors in replayed.items() if step <= last_comparable_step}
-        steps_compared = _logged(pairs)
-    names = ["loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops"]
+        yield Finding(start.path, f"step {last_step:,}: {reason}")
+        pairs = [(row, now) for row, now in pairs if row["step"] <= last_step]
+    processes = int(start.record.get("world_size", 1))
+    exact = processes == 1 and run.device.type == "cpu"
+    difference = first_difference(pairs, COMPARED, exact)
+    if difference and exact:
+        then = folder.record.get("environment", {})
+        difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
+        difference += f"; replayed with torch {torch.__version__}"
     precision = "bit by bit" if exact else "up to rounding"
-    problem = first_difference(pairs, names, exact)
-    if problem and exact:
-        problem += f"; {_trained_on(folder)}"
-    yield Finding(folder.metrics, f"the losses of {steps_compared}, {precision}", problem)
+    yield Finding(folder.metrics, f"the losses of {_logged(pairs)}, {precision}", difference)
     if not exact:
         trainer = f"{processes} processes" if processes > 1 else str(run.device)
-        yield Finding(start_checkpoint.path, f"trained by {trainer}, so weights are not compared")
-    elif not replayed:
-        yield Finding(start_checkpoint.path, "no checkpoint among these steps, so weights are not compared")
-    else:
-        for step, tensors in replayed.items():
-            yield Finding(
-                checkpoints[step].path,
-                "weights and moments, bit by bit",
-                tensor_difference(tensors, checkpoints[step]),
-            )
+        yield Finding(start.path, f"trained by {trainer}, so weights are not compared")
+    elif not any(step <= last_step for step in replayed):
+        yield Finding(start.path, "no checkpoint among these steps, so weights are not compared")
+    for step, tensors in replayed.items() if exact else ():
+        if step <= last_step:
+            saved = checkpoints[step]
+            difference = tensor_difference(tensors, saved)
+            yield Finding(saved.path, "weights and moments, bit by bit", difference)
 
 
 def _logged(pairs: Sequence[object]) -> str:
@@ -228,9 +210,3 @@ def tensor_difference(tensors: Mapping[str, torch.Tensor], saved: Checkpoint) ->
     on_disk = {**load_file(saved.weights), **load_file(saved.optimizer)}
     wrong = [name for name in tensors if name not in on_disk or not torch.equal(tensors[name], on_disk[name])]
     return f"{len(wrong):,} of {len(tensors):,} tensors differ, such as {wrong[0]}" if wrong else ""
-
-
-def _trained_on(folder: RunFolder) -> str:
-    environment = folder.record.get("environment", {})
-    trained = f"torch {environment.get('torch')} on {environment.get('platform')}"
-    return f"trained with {trained}; replayed with torch {torch.__version__}"

@@ -253,12 +253,7 @@ def build_run(
 ) -> Run:
     """Builds a run at step 0, without restoring a checkpoint.
 
-    Args:
-        recipe: The recipe.
-        folder: The run folder; nothing is written.
-        store: The tokenised corpus.
-        world: This process within the group.
-        warm: Models to start from (default: random weights).
+    Nothing is written. Without models to start from (`warm`), the weights are random.
 
     Raises:
         ConfigError: if settings do not fit the machine, the objective or the number of processes.

@@ -59,18 +59,7 @@ def start(
 ) -> Iterator[Run]:
     """Starts a run in `folder`, or resumes the one that is there. Closes the ledger after the block.
 
-    Args:
-        recipe: The recipe.
-        folder: The run folder.
-        store: The tokenised corpus.
-        world: This process within the group.
-        warm: Models to start from (default: random weights).
-        name: The recipe's name, for the record.
-        command: The user's command, for the record.
-        extend: Whether to make the run in the folder as long as `recipe` says.
-        track: An experiment tracker that gets the measurements, too.
-        say: Called with each message.
-        progress: Called with each progress line and the fraction done.
+    `name` and `command` are for the record, `extend` makes the run in the folder as long as `recipe` says.
 
     Raises:
         CheckpointError: if every checkpoint is damaged.
@@ -236,10 +225,8 @@ def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
 
     If the layers of one process cannot be compiled, no process compiles them.
 
-    Args:
-        run: The run.
-        was_compiled: Whether the layers were compiled when the run began; None for a new run. Compiled and
-            uncompiled layers differ in the last bits, so a resumed run keeps its choice.
+    `was_compiled` is None for a new run. Compiled and uncompiled layers differ in the last bits, so a resumed
+    run keeps its choice.
     """
     automatic = run.training.compile == "auto"
     wanted = was_compiled if automatic and was_compiled is not None else compilation.should_compile(run)

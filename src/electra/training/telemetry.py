@@ -38,12 +38,6 @@ class Telemetry:
         """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
         Rows after `step` move to metrics.cut.jsonl, because their updates will run again.
-
-        Args:
-            step: Finished updates.
-            say: Called with each message.
-            progress: Called with each progress line and the fraction done.
-            track: An experiment tracker that gets each row, too.
         """
         if not self.is_main:
             return []
@@ -93,12 +87,7 @@ class Telemetry:
         self.say(message)
 
     def record_training(self, row: dict[str, Any], total: int) -> None:
-        """Records a training row and reports the progress; log.txt gets a line every few seconds.
-
-        Args:
-            row: The row.
-            total: Total number of steps.
-        """
+        """Records a training row and reports the progress; log.txt gets a line every few seconds."""
         self.record_row(row)
         if self._ledger is None:
             return

@@ -24,10 +24,7 @@ def set_threads(requested: int | None, recorded: int | None, option: str) -> str
 
     Returns a message for the user ("" if nothing was measured).
 
-    Args:
-        requested: The user's number, or None.
-        recorded: The number with which the work began, or None.
-        option: The option that overrides the choice, for the message.
+    `option` is the option that overrides the choice, for the message.
     """
     if requested or machine.threads_are_set():
         if requested:

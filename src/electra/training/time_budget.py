@@ -30,11 +30,7 @@ class Costs:
         At least half of the budget is reserved for updates, so a short budget on a slow machine is exceeded
         rather than spent on evaluations.
 
-        Args:
-            seconds: The budget.
-            run: The run.
-            elapsed: Seconds of the budget that have passed.
-            update_seconds: How many of these were spent on updates.
+        `elapsed` seconds of it have passed, of which `update_seconds` were spent on updates.
         """
         evaluate_every, checkpoint_every = run.training.evaluate_every, run.training.checkpoint_every
         seconds_per_step = (
@@ -80,13 +76,7 @@ def follow(run: Run, clock: TimeBudget) -> bool:
 def with_step_estimates(
     record: dict[str, dict[str, object]], run: Run, *, settled: bool
 ) -> dict[str, dict[str, object]]:
-    """Returns the record with the current number of steps and all estimates so far.
-
-    Args:
-        record: The run's record.
-        run: The run.
-        settled: Whether the number is final.
-    """
+    """Returns the record with the current number of steps and all estimates so far."""
     environment = {**record["environment"], "lengths": [list(entry) for entry in run.step_estimates]}
     return {
         **record,

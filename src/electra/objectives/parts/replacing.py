@@ -46,11 +46,6 @@ class Replaced(NamedTuple):
     sampled: Tensor  # [M] the sample at each slot
     top1_correct: Tensor  # [M] bool: the original token is the generator's most probable one
 
-    @property
-    def guessed(self) -> Tensor:
-        """The name of `top1_correct` in the last release, for objectives that use it."""
-        return self.top1_correct
-
     def observed(self, corrupted: CorruptedBatch) -> dict[str, Tensor]:
         """Returns the entries of `Outcome.observed` that describe the samples."""
         return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
@@ -89,9 +84,6 @@ def insert_samples(corrupted: CorruptedBatch, sampled_M: Tensor) -> Tensor:
         .index_copy(0, corrupted.masked_positions, sampled_M)
         .view_as(corrupted.input_ids)
     )
-
-
-put = insert_samples  # its old name, for objectives that use it
 
 
 class Noise:

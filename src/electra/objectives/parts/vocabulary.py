@@ -226,9 +226,6 @@ def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) ->
     return loss, top1_correct
 
 
-loss_and_guessed = loss_and_top1  # the name in the last release, for objectives that import it
-
-
 def copy_loss(
     generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor
 ) -> tuple[Tensor, Tensor]:
