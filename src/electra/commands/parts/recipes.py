@@ -159,8 +159,8 @@ def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | N
         options = {key: value for key, value in made.objective.items() if key != "name"}
         options = asdict(build(objectives.module_of(name).Config, options, where="objective"))
     except ConfigError as error:
-        key = error.key or error.where or ""
-        if key in dict(flatten(given)) or key in given or error.where == str(path):
+        key, passed = error.key or error.where or "", {*given, *dict(flatten(given))}
+        if key in passed or (key == "budget" and budget is not None) or error.where == str(path):
             raise
         raise ConfigError(error.what, where=f"{path}: {key}", fix=error.fix) from None
     return replace(made, objective={"name": name, **options})
