@@ -414,28 +414,6 @@ def test_sharing_ties_the_selected_weights(encoder: str, sharing: str) -> None:
         assert common == {"tokens.weight"}
 
 
-def test_a_run_recorded_by_an_older_version_with_fewer_options_is_resumed(tmp_path: Path) -> None:
-    """What run.toml does not name was the default."""
-    recipe = toy.recipe()
-    with start(recipe, tmp_path, toy.store(), World()):
-        pass
-    recorded = (tmp_path / "run.toml").read_text()
-    older = "\n".join(
-        line
-        for line in recorded.splitlines()
-        if not line.startswith(("label_smoothing", "masking", "clip_separately"))
-    )
-    assert older != recorded
-    (tmp_path / "run.toml").write_text(older)
-    with start(recipe, tmp_path, toy.store(), World()) as run:
-        assert run.step == 0
-    with (
-        pytest.raises(RunFolderError, match=r"objective\.masking was uniform, now span"),
-        start(toy.recipe(objective={"name": "rtd", "masking": "span"}), tmp_path, toy.store(), World()),
-    ):
-        pass
-
-
 def test_a_disk_too_small_is_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

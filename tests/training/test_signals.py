@@ -5,20 +5,13 @@ changed in number.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from electra.artifacts.run import RunFolder
 from electra.foundation.signals import EXIT_CODES, StopRequest
-from electra.testing import toy
-from electra.training import loop
-from electra.training.distributed import World
-from electra.training.start import start
 
 STUBBORN = """
 import time
@@ -48,18 +41,3 @@ def test_signal_handlers_are_restored() -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
         assert stop.received == signal.SIGUSR1 and stop.exit_code == 143
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
-
-
-@pytest.mark.slow
-def test_resuming_with_another_number_of_processes_is_noted(tmp_path: Path) -> None:
-    with start(toy.recipe(), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
-        assert loop.train(run, stop)
-    folder = RunFolder(tmp_path)
-    record = folder.record
-    for part in (record["environment"], *record["environment"].get("parts", ())):
-        part["processes"] = 2
-    folder.write_record(record)
-    shutil.rmtree(folder.saved_checkpoints()[0].path)  # the last: a step is left to do
-    with start(toy.recipe(), tmp_path, toy.store(), World()):
-        pass
-    assert "processes 1 instead of 2: not bit-exact" in (tmp_path / "log.txt").read_text()

@@ -10,17 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from electra.artifacts.ledger import Ledger
 from electra.data.cooccurrence import token_vectors
-from electra.foundation.config import read_toml
-from electra.foundation.errors import ConfigError, RunFolderError
-from electra.foundation.signals import StopRequest
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.testing import toy
-from electra.training import loop, token_init
+from electra.training import token_init
 from electra.training.distributed import World
-from electra.training.run import Run
 from electra.training.start import start
 
 
@@ -60,43 +56,8 @@ def test_every_table_and_bias_is_filled_and_nothing_else(architecture: str, shar
     }
 
 
-def trained(folder: Path, stop_at: int | None = None, **sections: Any) -> dict[str, torch.Tensor]:
-    """The weights at the end, or at the step where it was told to stop."""
-    recipe = toy.recipe(**sections)
-    with start(recipe, folder, toy.store(), World()) as run, StopRequest() as stop:
-        if stop_at is not None:
-            stop_after(run, stop, stop_at)
-        loop.train(run, stop)
-        return {name: value.clone() for name, value in run.pair.state_dict().items()}
-
-
-def stop_after(run: Run, stop: StopRequest, step: int) -> None:
-    batches = run.micro_batches
-
-    def micro_batches(number: int) -> Any:
-        if number == step - 1:
-            stop.received = 15
-        return batches(number)
-
-    run.micro_batches = micro_batches  # type: ignore[method-assign]
-
-
 COUNTED: dict[str, Any] = {"model": {"start": "counts"}}
 AUTO: dict[str, Any] = {"model": {"start": "auto"}}
-
-
-@pytest.mark.slow
-def test_a_stopped_run_resumes_bit_identically_and_records_its_start(tmp_path: Path) -> None:
-    whole = trained(tmp_path / "whole", **COUNTED)
-    trained(tmp_path / "stopped", stop_at=3, **COUNTED)
-    assert Ledger.read(tmp_path / "stopped" / "metrics.jsonl").rows[-1]["event"] == "stopped"
-    again = trained(tmp_path / "stopped", **COUNTED)
-    assert all(torch.equal(again[name], value) for name, value in whole.items())
-    assert read_toml(tmp_path / "whole" / "run.toml")["model"]["start"] == "counts"
-    with pytest.raises(RunFolderError, match=r"model\.start"):
-        trained(tmp_path / "stopped")
-    fresh = trained(tmp_path / "fresh")
-    assert not any(torch.equal(fresh[name], whole[name]) for name in fresh if name.endswith("words.weight"))
 
 
 def test_too_little_text_is_refused(tmp_path: Path) -> None:

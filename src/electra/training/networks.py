@@ -29,13 +29,11 @@ class WarmStart:
         names: The source of each network, by network name; "" for random weights.
         shapes: The shape of each network, by name.
         load: Fills a pair with their weights; returns notes for the user.
-        notes: Further notes for the user.
     """
 
     names: Mapping[str, str]
     shapes: Mapping[str, EncoderConfig]
     load: Callable[[Pair], tuple[str, ...]] = lambda pair: ()
-    notes: tuple[str, ...] = ()
 
 
 def network_table(
@@ -198,21 +196,6 @@ def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:
 
 # Settings that `with_shape_of` fills in. A resumed run keeps them, whatever the command line says.
 INHERITED = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
-
-
-def shape_notes(networks: Networks, requested: Networks) -> tuple[str, ...]:
-    """Returns notes on networks that have the shape of the model they start from, not the recipe's."""
-
-    def described(config: EncoderConfig) -> str:
-        return f"{config.num_layers} layers of {config.hidden_size}"
-
-    return tuple(
-        f"the {row.name} has {described(shape)}, like the model it starts from; the recipe says"
-        f" {described(recipe_shape)}"
-        for row, requested_row in zip(networks.rows, requested.rows, strict=True)
-        if (shape := row.shape) and (recipe_shape := requested_row.shape)
-        if (shape.num_layers, shape.hidden_size) != (recipe_shape.num_layers, recipe_shape.hidden_size)
-    )
 
 
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:

@@ -30,7 +30,6 @@ from electra.training.networks import (
     refuse_length,
     refuse_memory,
     refuse_settings,
-    shape_notes,
     with_shape_of,
 )
 from electra.training.optimizer import Optimizer
@@ -274,7 +273,6 @@ def build_run(
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
     generator_rate = training.generator_learning_rate
-    requested_networks = network_table(recipe.model, store, objective, generator_rate)
     networks = network_table(
         recipe.model, store, objective, generator_rate, None if warm is None else warm.shapes
     )
@@ -288,7 +286,7 @@ def build_run(
     identity |= {"precision": precision, **frozen_identity(pair.frozen)}
     notes: tuple[str, ...] = ()
     if warm is not None:
-        notes = (*shape_notes(networks, requested_networks), *warm.load(pair), *warm.notes)
+        notes = warm.load(pair)
         if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
             recipe = with_shape_of(recipe, networks.main)
     objective.tie_weights(pair)
