@@ -9,7 +9,7 @@ from electra.artifacts import Finding
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import DOCUMENTS_SUFFIX
 from electra.commands.framework.command import Source
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[Finding]:
     """Repeats `steps` updates after a checkpoint; returns a finding for each comparison with the log.
 
-    It starts from the newest intact checkpoint that is followed by `steps` updates.
-
-    Raises:
-        ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
-            where its store is.
-        CheckpointError: no checkpoint has that many logged updates after it.
-        StoreError: the store is missing, or is not the one that the run was trained on.
+    It starts from the newest intact checkpoint that is followed by `steps` updates. Raises the errors of
+    `training.replay.replay` and `open_run_store`.
     """
     from electra.training.replay import replay as repeat
 
@@ -50,27 +45,25 @@ def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> li
 def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
     """Returns the path of the store of a run: `store`, or the one in its folder, or the recorded one.
 
-    Raises:
-        ConfigError: no store was passed, found or recorded.
+    Raises ConfigError if no store was passed, found or recorded.
     """
-    recorded = folder.record.get("environment", {}).get("store")
-    default = str(folder.store.path) if folder.store.exists() else recorded
-    if store is None and default is None:
-        problem = "the run does not record where its store is"
-        raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
-    return default if store is None else os.fspath(store)
+    if store is not None:
+        return os.fspath(store)
+    if folder.store.exists():
+        return str(folder.store.path)
+    if recorded := folder.record.get("environment", {}).get("store"):
+        return str(recorded)
+    problem = "the run does not record where its store is"
+    raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
 
 
 def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
     """Opens the store of a run, found by `run_store_path`.
 
-    Raises:
-        ConfigError: the run does not record where its store is.
-        StoreError: the store is missing, or is not the one that the run was trained on.
+    Raises StoreError if it is missing, or is not the one that the run was trained on.
     """
     from electra.commands.parts.stores import existing_tokenizer
     from electra.data.store import TokenStore
-    from electra.foundation.errors import StoreError
 
     record, name = folder.record, run_store_path(folder, path)
     source = record.get("tokenizer", {}).get("source")
