@@ -41,8 +41,9 @@ class Extend(
 
     @override
     def run(self) -> Run:
+        from electra.commands.parts.processes import run_training
         from electra.commands.parts.replay import run_store_path
-        from electra.commands.parts.train import Origin, Text, run_training
+        from electra.commands.parts.train import Origin, Text
         from electra.training.extend import extended_recipe
 
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))

@@ -50,7 +50,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.train import run_training
+        from electra.commands.parts.processes import run_training
 
         with display_for(self.progress) as display:
             recipe, text, origin = self._prepared(display)

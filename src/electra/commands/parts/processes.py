@@ -17,12 +17,16 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display, Terminal
+from electra.commands.parts.train import Origin, Text, open_store, train_here
 from electra.foundation import machine
 from electra.foundation.errors import (
+    ConfigError,
     ElectraError,
     Interrupted,
     LostProcess,
@@ -30,13 +34,46 @@ from electra.foundation.errors import (
     from_json,
     out_of_memory,
 )
+from electra.foundation.machine import is_distributed
 from electra.foundation.signals import EXIT_CODES, describe_exit
+from electra.training.recipe import Recipe, make_recipe
+
+if TYPE_CHECKING:
+    from electra.commands.results.run import Run
 
 SIGNALS = "SIGTERM,SIGINT,SIGUSR1"  # passed on to the processes, which save and end
 SAVING_SECONDS = 300  # for them to do so
 FAILED = "failed.jsonl"  # in the folder of a job: the errors that ended processes, one per line
 _ROOT = str(Path(__file__).parents[3])
 _START = f"import sys; sys.path.append({_ROOT!r}); from electra.commands.parts import processes as p; "
+
+
+def run_training(
+    recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display, *, processes: int
+) -> Run:
+    """Trains in the run folder `out`, in this process or in several, or resumes. Returns the run.
+
+    `recipe` is complete. Raises ConfigError if the processes cannot share a batch evenly.
+    """
+    from electra.commands.results.run import Run
+    from electra.exchange.trackers import require_tracker
+    from electra.training.record import read_record
+
+    if origin.track is not None:
+        require_tracker(origin.track)
+    read_record(out)  # rejects a folder with something else in it before anything is written there
+    if processes < 1 or recipe.training.batch_size % processes:
+        problem = f"{processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(problem, key="processes", fix="Use a number that divides `training.batch_size`")
+    if processes == 1 or is_distributed():
+        train_here(recipe, text, out, origin, display)
+    else:
+        with RunFolder(out).session(say=display.say, stop=lambda: False):
+            place = open_store(text, recipe, out, display).place
+        prepared = replace(text, corpus=(), settings=(), store=place)
+        job = {"recipe": recipe.to_sections(), "text": asdict(prepared), "origin": asdict(origin)}
+        train_in_processes({**job, "out": str(out)}, processes, out, display)
+    return Run(out)
 
 
 def train_in_processes(job: Mapping[str, Any], processes: int, out: Path, display: Display) -> None:
@@ -154,10 +191,14 @@ def _following(file: Path | None, display: Display) -> Iterator[None]:
         reader.join()
 
 
+def train_job(job: Mapping[str, Any], display: Display) -> None:
+    """Trains as one of the processes that share what `run_training` made."""
+    text, origin = Text(**job["text"]), Origin(**job["origin"])
+    train_here(make_recipe(job["recipe"]), text, Path(job["out"]), origin, display)
+
+
 def main(file: str) -> int:
     """Trains as one of the processes that share a job; returns the exit code."""
-    from electra.commands.parts.train import train_job
-
     path = Path(file)
     job = json.loads(path.read_text())
     _end_with(job["launcher"])

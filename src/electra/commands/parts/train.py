@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,14 +18,13 @@ from electra.commands.framework.display import Display
 from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
 from electra.commands.parts.warm_start import warm_start
 from electra.data.settings import CorpusConfig
-from electra.foundation.errors import AbsentNetwork, ConfigError, Interrupted, RunFolderError
+from electra.foundation.errors import AbsentNetwork, Interrupted, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import TrackerName
 from electra.foundation.signals import StopRequest
-from electra.training.recipe import Recipe, TokenizerSection, make_recipe
+from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
-    from electra.commands.results.run import Run
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.model.pair import Generator
@@ -80,41 +79,6 @@ class Origin:
     """The experiment tracker that gets the measurements."""
     extend: bool = False
     """Whether the run that is there is trained to a larger budget."""
-
-
-def run_training(
-    recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display, *, processes: int
-) -> Run:
-    """Trains in the run folder `out`, in this process or in several, or resumes. Returns the run.
-
-    `recipe` is complete. Raises ConfigError if the processes cannot share a batch evenly.
-    """
-    from electra.commands.parts.processes import train_in_processes
-    from electra.commands.results.run import Run
-    from electra.exchange.trackers import require_tracker
-    from electra.training.record import read_record
-
-    if origin.track is not None:
-        require_tracker(origin.track)
-    read_record(out)  # rejects a folder with something else in it before anything is written there
-    if processes < 1 or recipe.training.batch_size % processes:
-        problem = f"{processes} processes cannot share a batch of {recipe.training.batch_size} rows"
-        raise ConfigError(problem, key="processes", fix="Use a number that divides `training.batch_size`")
-    if processes == 1 or is_distributed():
-        train_here(recipe, text, out, origin, display)
-    else:
-        with RunFolder(out).session(say=display.say, stop=lambda: False):
-            place = open_store(text, recipe, out, display).place
-        prepared = replace(text, corpus=(), settings=(), store=place)
-        job = {"recipe": recipe.to_sections(), "text": asdict(prepared), "origin": asdict(origin)}
-        train_in_processes({**job, "out": str(out)}, processes, out, display)
-    return Run(out)
-
-
-def train_job(job: Mapping[str, Any], display: Display) -> None:
-    """Trains as one of the processes that share what `run_training` made."""
-    text, origin = Text(**job["text"]), Origin(**job["origin"])
-    train_here(make_recipe(job["recipe"]), text, Path(job["out"]), origin, display)
 
 
 def train_here(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> None:
