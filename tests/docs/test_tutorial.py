@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ from test_snippets import FENCE, ROOT
 from electra.commands.framework.main import main
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
-from electra.foundation import jobs
-from electra.foundation.claims import Job
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 from electra.testing import small, toy_task
@@ -207,15 +205,6 @@ rows = 8
 """
 
 
-def in_turn_here(
-    todo: Iterable[Job], at_once: int, *, on_poll: Callable[[], None], **kept: Any
-) -> Iterator[Job]:
-    """Processes of their own would each import torch."""
-    for job in jobs.run_in_turn(todo, say=kept["say"], stop=kept["stop"]):
-        on_poll()
-        yield job
-
-
 def write_panel(folder: Path) -> None:
     """Part of speech and chunks, as few as do."""
     for name in ("ud-english-ewt", "chunking/conll2000"):
@@ -233,7 +222,6 @@ def test_compare_two_objectives(
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texts")
     write_panel(tmp_path / "DATA")
-    monkeypatch.setattr(jobs, "run_parallel", in_turn_here)
     [study] = blocks("compare-two-objectives.md", "toml")
     Path("objectives.toml").write_text(study + SMALLER)
     instead = {"8192": "90", "2Mtokens": "10steps", "3": "2"}

@@ -179,11 +179,6 @@ class Folder:
         """Returns a summary as pairs of name and value (None: unknown)."""
         return ()
 
-    @property
-    def leases(self) -> Path:
-        """The folder of leases: each names a piece of work and the process that is doing it."""
-        return self.path / ".leases"
-
     def locked(self) -> AbstractContextManager[None]:
         """Locks the folder, after waiting for other processes that hold it."""
         return wait_and_lock(self.path)

@@ -12,48 +12,31 @@ from electra.data.mixture import parse_corpora
 from electra.data.readers import Text
 from electra.data.settings import CorpusConfig
 from electra.data.sources import Argument, Source, find_sources
-from electra.foundation.errors import ConfigError
 
 
 class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
-    `scratch` is a folder for copies of sources that cannot be read twice; files need none. `shard` (i, n)
-    selects part i (from 0) of n contiguous parts of the sources, so that all shards, in order, make up the
-    corpus.
+    `scratch` is a folder for copies of sources that cannot be read twice; files need none.
 
-    Raises ConfigError if there are fewer sources than shards, or a mixture has unnamed corpora, and
-    CorpusError if a source does not exist.
+    Raises ConfigError if a mixture has unnamed corpora, and CorpusError if a source does not exist.
     Iterating raises CorpusError if text cannot be read.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[Argument],
-        config: CorpusConfig,
-        scratch: Path = Path(),
-        shard: tuple[int, int] = (0, 1),
-    ) -> None:
+    def __init__(self, sources: Sequence[Argument], config: CorpusConfig, scratch: Path = Path()) -> None:
         self.config = config
         self.corpora: list[int] = []  # the index of each source's corpus in a mixture; else empty
         self.search_notes: list[str] = []  # for the user, on how the sources were found
         self.faults = readers.Faults()  # faults in the last iteration
         options = config.source_options(self.search_notes.append)
-        all_sources: list[Source] = []
+        self.sources: list[Source] = []
         if config.mix_exponent is None:
-            all_sources = find_sources(sources, scratch, options)
+            self.sources = find_sources(sources, scratch, options)
         else:
             for corpus, arguments in enumerate(parse_corpora(sources).values()):
-                all_sources += find_sources(arguments, scratch, options)
-                self.corpora += [corpus] * (len(all_sources) - len(self.corpora))
-        index, count = shard
-        if len(all_sources) < count:
-            problem = f"{len(all_sources)} files cannot be divided into {count} shards"
-            raise ConfigError(problem, key="shard", fix="Use fewer shards, or more and smaller files")
-        self.sources = all_sources[
-            len(all_sources) * index // count : len(all_sources) * (index + 1) // count
-        ]
+                self.sources += find_sources(arguments, scratch, options)
+                self.corpora += [corpus] * (len(self.sources) - len(self.corpora))
 
     def __iter__(self) -> Iterator[Text]:
         config, faults = self.config, readers.Faults()

@@ -7,10 +7,9 @@ seeds       the key of every random draw
 durable     the only writer of files that must survive a crash or a power cut
 machine     cores, memory, devices, and optional libraries
 signals     requests to stop
-jobs        work in child processes
-leases      locks on the pieces of work in a shared folder
-claims      jobs, and their division among processes
-extensions  objectives, tasks, heads, engines and probes by name or path
+work        pieces of work with a record each, in this process, in others or on a Ray cluster
+jobs        how another process of this package is started
+extensions  objectives, tasks, heads and probes by name or path
 visible     text for a terminal or a log
 arrays      types of NumPy arrays
 progress    progress reports

@@ -1,4 +1,4 @@
-"""Finds objectives, tasks, heads, engines and probes by name.
+"""Finds objectives, tasks, heads and probes by name.
 
 Each is built in, comes from an installed package, or is a file of the user's:
 
@@ -182,7 +182,6 @@ class Kind:
 OBJECTIVES = Kind("objective", "electra.objectives", ("Config", "Objective"), "objective.name")
 TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
-ENGINES = Kind("engine", "electra.commands.engines", ("run",), "engine")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
 
 
@@ -200,7 +199,7 @@ def _read_entry_points(*_: tuple[str, int]) -> dict[str, tuple[EntryPoint, ...]]
     return {kind.group: tuple(points.select(group=kind.group)) for kind in KINDS}
 
 
-KINDS = (OBJECTIVES, TASKS, HEADS, ENGINES, PROBES)
+KINDS = (OBJECTIVES, TASKS, HEADS, PROBES)
 TRUSTED_VARIABLE = "ELECTRA_CODE"
 """The environment variable with the trusted files, separated as in PATH; child processes inherit it."""
 
@@ -211,7 +210,7 @@ def is_path(name: str) -> bool:
 
 
 def trust(*names: object) -> None:
-    """Allows the code in your own files to run as an objective, task, head, engine or probe.
+    """Allows the code in your own files to run as an objective, task, head or probe.
 
     Call it before you open a folder that was made with such a file: the folder records only the name of
     the code. Names that are not paths are ignored.
