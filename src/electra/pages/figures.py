@@ -11,7 +11,7 @@ import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,20 +105,6 @@ class Figure:
     y_range: Sequence[float] | None = None
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A series as arrays, NaN where nothing was measured, and how it looks."""
-
-    series: Series
-    color: str
-    dashes: Any
-    marker: str
-    label: str
-    y: Any
-    low: Any
-    high: Any
-
-
 def missing() -> str:
     """Returns a note if Matplotlib is not installed; empty if it is."""
     found = find_spec("matplotlib")
@@ -137,9 +123,8 @@ def smooth(curve: Curve) -> Curve:
 def draw(figure: Figure) -> str | None:
     """Returns the figure as SVG without its title; None if nothing was measured. Needs Matplotlib."""
     # Colours are assigned before series without values are dropped, so that the others keep theirs.
-    lines = [_line(each, i) for i, each in enumerate(figure.series)]
-    lines = [line for line in lines if any(value is not None for value in line.series.y)]
-    if all(line.series.style == "reference" for line in lines):
+    lines = [_number(each, i) for i, each in enumerate(figure.series) if {*each.y} - {None}]
+    if all(line.style == "reference" for line in lines):
         return None
     from matplotlib import style
     from matplotlib.figure import Figure as Canvas
@@ -179,41 +164,48 @@ def plain_text(label: str) -> str:
     return f" {label}" if label.startswith("_") else label
 
 
-def _line(series: Series, index: int) -> _Line:
+def _number(series: Series, index: int) -> Series:
+    """Returns the series with arrays, NaN where nothing was measured, and its own colour and short label."""
     import numpy as np
 
-    color = index if series.color is None else series.color
-    turn = color + color // len(PALETTE)  # colours repeat after six, with other dashes and markers
-    look = PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
     unknown = [None] * len(series.y)
-    values = (np.array(each or unknown, float) for each in (series.y, series.low, series.high))
-    return _Line(series, *look, plain_text(series.label), *values)
+    values: Any = [np.array(each or unknown, float) for each in (series.y, series.low, series.high)]
+    color, label = index if series.color is None else series.color, plain_text(series.label)
+    return replace(series, label=label, y=values[0], low=values[1], high=values[2], color=color)
 
 
-def _lines(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+def _look(series: Series) -> tuple[str, Any, str]:
+    """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
+    color = series.color or 0
+    turn = color + color // len(PALETTE)
+    return PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
+
+
+def _lines(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
     from numpy import isnan
 
     for line in lines:
-        x, y, label, style = line.series.x, line.y, line.label, line.series.style
+        x, y, label, style = line.x, line.y, line.label, line.style
+        color, dashes, symbol = _look(line)
         if figure.axis is not None:
-            label = f"{label}  {y[~isnan(y)][-1]:,.3g}"
+            label = f"{label}  {[value for value in y if not isnan(value)][-1]:,.3g}"
         if style == "faint":
-            axes.plot(x, y, color=line.color, alpha=0.28, linewidth=0.7)
+            axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
         elif style == "reference":
             axes.plot(x, y, label=label, **LEVEL)
         else:
             few = style == "points" or len(x) <= 2
-            marker = line.marker if few or len(x) <= MAX_MARKERS else ""
-            look: Any = {"linestyle": "none" if style == "points" else line.dashes, "linewidth": 1.6}
-            axes.plot(x, y, color=line.color, label=label, marker=marker, markersize=3.6, **look)
+            marker = symbol if few or len(x) <= MAX_MARKERS else ""
+            look: Any = {"linestyle": "none" if style == "points" else dashes, "linewidth": 1.6}
+            axes.plot(x, y, color=color, label=label, marker=marker, markersize=3.6, **look)
             if few:
-                axes.vlines(x, line.low, line.high, color=line.color, linewidth=1.0)
+                axes.vlines(x, line.low, line.high, color=color, linewidth=1.0)
             elif not isnan(line.low).all():
-                axes.fill_between(x, line.low, line.high, color=line.color, alpha=0.18, linewidth=0)
+                axes.fill_between(x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
     axes.set_ylabel("" if figure.axis else plain_text(figure.y))
     axes.xaxis.set_major_formatter(EngFormatter() if figure.axis == "tokens" else FuncFormatter(_tick))
-    whole = all(float(x).is_integer() for line in lines for x in line.series.x)
+    whole = all(float(x).is_integer() for line in lines for x in line.x)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=whole))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
@@ -226,19 +218,20 @@ def _tick(value: float, _: int) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.6g}".replace("e+", "e")
 
 
-def _categories(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+def _categories(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.ticker import MaxNLocator
 
-    names = list(dict.fromkeys(str(x) for line in lines for x in line.series.x))
+    names = list(dict.fromkeys(str(x) for line in lines for x in line.x))
     spread, count = min(0.7, 0.22 * (len(lines) - 1)), max(1, len(lines) - 1)
     for index, line in enumerate(lines):
-        if line.series.style == "reference":
+        if line.style == "reference":
             axes.axvline(line.y[0], label=line.label, **LEVEL)
             continue
-        places = [names.index(str(name)) + spread * (index / count - 0.5) for name in line.series.x]
-        axes.hlines(places, line.low, line.high, color=line.color, linewidth=1.2)
-        look: Any = {"linestyle": "none", "marker": line.marker, "markersize": 4.2}
-        axes.plot(line.y, places, color=line.color, label=line.label, **look)
+        places = [names.index(str(name)) + spread * (index / count - 0.5) for name in line.x]
+        color, _, symbol = _look(line)
+        axes.hlines(places, line.low, line.high, color=color, linewidth=1.2)
+        look: Any = {"linestyle": "none", "marker": symbol, "markersize": 4.2}
+        axes.plot(line.y, places, color=color, label=line.label, **look)
     axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -246,11 +239,11 @@ def _categories(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
     return 1.0 + 0.24 * max(1.0, 0.7 * len(lines)) * len(names)
 
 
-def _matrix(axes: Axes, lines: Sequence[_Line], figure: Figure) -> float:
+def _matrix(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from numpy import isnan
 
-    columns = [str(x) for x in lines[0].series.x]
+    columns = [str(x) for x in lines[0].x]
     # One hue whose strength shows the value, and the number on it: readable without colour.
     shades = LinearSegmentedColormap.from_list("", [to_rgba(PALETTE[0], 0.06), to_rgba(PALETTE[0], 0.56)])
     low, high = figure.y_range or (None, None)

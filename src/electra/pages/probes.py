@@ -226,7 +226,8 @@ def section(name: str, record: Record) -> Section:
         cells = [[_cell(cell) for cell in row[start:]] for row in each["rows"]]
         caption = each["title"] + (f" ({each['note'].rstrip('.')})" if each["note"] else "")
         tables.append(Table(each["columns"][start:], cells, caption, folded=len(cells) > MAX_ROWS))
-    tables.append(_settings(record))
+    settings = {key: record[key] for key in ("probe", "version", "models", "data", "options")}
+    tables.append(Table.pairs("Models, data and settings", settings))
     figures = []
     for each in record["figures"]:
         given = {key: each[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
@@ -242,15 +243,3 @@ def _cell(cell: Any) -> object:
     if isinstance(cell, bool) or cell is None or isinstance(cell, str):
         return cell if cell is None else str(cell)
     return Number(cell, ".3f" if isinstance(cell, float) else "")
-
-
-def _settings(record: Record) -> Table:
-    models = {
-        model["name"]: {key: model[key] for key in ("source", "step", "training", "networks")}
-        for model in record["models"]
-    }
-    files = {
-        key: [f"{file['folder']}/{file['file']}" for file in found] for key, found in record["data"].items()
-    }
-    about = {"probe": f"{record['probe']}, version {record['version']}", "model": models, "data": files}
-    return Table.pairs("Models, data and settings", {**about, "option": record["options"]})

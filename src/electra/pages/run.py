@@ -27,12 +27,7 @@ from electra.pages.page import Number, Page, Section, Table, publish
 DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
 MIN_GAIN, MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
 FACTS = ("auc", "gain", "average_precision", "mlm_accuracy", "generator_loss", "generator_accuracy")
-TRAINING = {
-    "loss": "The weighted sum of the losses, which the optimizer minimises.",
-    "gradient_norm": "Before clipping. Growing spikes are a warning sign.",
-    "learning_rate": "The schedule as it was applied.",
-    "tokens_per_s": "During updates. Dips mean that the machine was busy.",
-}
+TRAINING = ("loss", "gradient_norm", "learning_rate", "tokens_per_s")
 MUST_MATCH = {  # settings with which held-out metrics are comparable
     "identity.data": "their text",
     "identity.tokenizer": "their tokenizer",
@@ -171,7 +166,7 @@ def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
             level = baseline(key, values)
             name = "chance" if key == "auc" else "base rate"
             yield title(key), Number(values[key]), "" if level is None else f"{name}: {level:.3g}"
-    last = max([*run.ledger.train[-1:], *run.ledger.evals[-1:]], key=lambda point: point.step, default=None)
+    last = max([*run.ledger.train[-1:], *run.ledger.evals[-1:]], key=_step, default=None)
     named = {"Recipe": run.setting("environment.recipe"), "Objective": run.setting("objective.name")}
     yield from ((name, str(value)) for name, value in named.items() if value)
     shape, shape_note = RunFolder.describe_shape(run.recipe)
@@ -184,6 +179,10 @@ def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
         yield "Training FLOPs", Number(last.flops, ".2e")
         yield "Training time", Number(last.seconds, "time"), "in updates"
         yield "Tokens per second", Number(median(speeds) if speeds else None, "large"), "median"
+
+
+def _step(point: Point) -> int:
+    return point.step
 
 
 def _held_out(run: RunRecord) -> Section:
@@ -218,8 +217,7 @@ def _training(run: RunRecord) -> Section:
         series = [Series(key, *curve, color=0)]
         if len(curve.y) >= 40 and key != "learning_rate":
             series = [Series(key, *curve, style="faint", color=0), Series("mean", *smooth(curve), color=0)]
-        note = TRAINING.get(key, "In nats per token on which it is measured.")
-        figures.append(Figure(key, title(key.replace("losses.", "loss: ")), note, series, axis="tokens"))
+        figures.append(Figure(key, title(key.replace("losses.", "loss: ")), "", series, axis="tokens"))
     lead = "Faint: every logged step. Strong: the mean around it."
     rates = [run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation")]
     if all(rates) and rates[0] != rates[1]:
@@ -267,14 +265,13 @@ def _comparison(runs: Sequence[RunRecord]) -> Section:
     ]
     notes = [f"Caution: the runs differ in {' and '.join(differing)}: not comparable."] if differing else []
     tables = [_scores(names, [run.final for run in runs], "The last evaluation of each run")]
-    for axis, about in (("flops", "training FLOPs"), ("tokens", "tokens")):
-        evals = [[point for point in run.ledger.evals if getattr(point, axis) is not None] for run in runs]
-        if not all(evals):
-            notes.append(f"At equal {about}: unknown, because a run has no held-out evaluation.")
-            continue
-        budget = min(getattr(points[-1], axis) for points in evals)
-        last = [next((p for p in reversed(points) if getattr(p, axis) <= budget), None) for points in evals]
-        tables.append(_scores(names, last, f"At equal {about}"))
+    evals = [[point for point in run.ledger.evals if point.flops is not None] for run in runs]
+    if all(evals):
+        budget = min(points[-1].flops or 0 for points in evals)
+        last = [max((p for p in each if (p.flops or 0) <= budget), key=_step, default=None) for each in evals]
+        tables.append(_scores(names, last, "At equal training FLOPs"))
+    else:
+        notes.append("At equal training FLOPs: unknown, because a run has no held-out evaluation.")
     lead = "Fair at equal compute: each run's last evaluation within the budget that all reached."
     return Section("Comparison", lead, notes, [_curves(runs, names, key, "flops") for key in PLOTTED], tables)
 

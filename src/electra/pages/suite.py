@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,12 @@ def page(record: Record) -> Page:
             Section("Models", tables=[model_table]),
         ],
         kicker="electra evaluate",
-        warnings=[*_problems(record)],
+        warnings=[
+            f"{row['title']}, {model}: {score['status']}, {score['reason']}"
+            for row in record["rows"]
+            for model, score in row["scores"].items()
+            if score.get("reason") and score["status"] in ("failed", "done")
+        ],
         command=f"electra evaluate {' '.join(sources)} --suite {record.get('plan', {}).get('suite')} ...",
     )
 
@@ -155,14 +160,6 @@ def _notes(record: Record) -> Table | None:
     notes |= {column["title"]: f"{column['how']}. {column['source']}" for column in record["published"]}
     rows = [(title, text) for title, text in notes.items() if text]
     return Table(("", "Notes"), rows, noted=True) if rows else None
-
-
-def _problems(record: Record) -> Iterator[str]:
-    for row in record["rows"]:
-        for model, score in row["scores"].items():
-            if score.get("reason") and score["status"] in ("failed", "done"):
-                status = "failed" if score["status"] == "failed" else "undefined"
-                yield f"{row['title']}, {model}: {status}, {score['reason']}"
 
 
 def _series(rows: Sequence[Record], model: str) -> Series:
