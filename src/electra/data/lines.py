@@ -236,6 +236,8 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
             raise ConfigError(f"unknown encoding {name!r}", key=key, fix=fix) from None
         if codec == "utf-8":
             return "utf-8-sig"
+        if codec in ("utf-16", "utf-32") and not by_mark:
+            return f"{codec}-le"  # what Windows writes; Python would refuse it
         return by_mark if by_mark and codec.startswith(by_mark) else codec
     if by_mark:
         return by_mark

@@ -1,0 +1,355 @@
+"""Tables: bytes of many formats and the rows or the place of the error that they give; bombs are refused."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import random
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import ipc, parquet
+
+from electra.data import tables
+from electra.data.delimited import format_csv, format_tsv
+from electra.data.lines import Place
+from electra.data.table_files import Given, parts_of, parts_pattern, split_name
+from electra.data.tables import ReadOptions, open_table, stream_table
+from electra.foundation.errors import DataError
+
+ROWS = [
+    {"text": "one, two", "n": "1"},
+    {"text": 'said "three"\nfour', "n": "2"},
+    {"text": "tab\there é", "n": "3"},
+]
+FRAME = pandas.DataFrame(ROWS)
+CSV = FRAME.to_csv(index=False)
+ZSTD = zstandard.ZstdCompressor().compress
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": ZSTD,
+}
+
+
+def read(path: Any, **options: Any) -> list[dict[str, Any]]:
+    return [row for _, row in open_table(path, ReadOptions(**options)).rows]
+
+
+def zipped(**members: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
+def in_parquet(**columns: Any) -> bytes:
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), content)
+    return content.getvalue()
+
+
+def encoded(text: str, encoding: str = "utf-8") -> bytes:
+    return text.encode(encoding)
+
+
+COLUMNS = ("source", "label", "mark", "sentence")  # of CoLA, whose files may lack them
+HEADER = {"header": COLUMNS, "required": (("sentence",),)}
+# The name of the file, its bytes, and the rows, or the line that the error names (0: only the file).
+FILES: dict[str, tuple[str, bytes, Any]] = {
+    "utf-8 with a mark": ("a.csv", encoded("\ufeff" + CSV), ROWS),
+    "utf-16": ("a.csv", encoded(CSV, "utf-16"), ROWS),
+    "utf-16-le without a mark": ("a.csv", encoded(CSV, "utf-16-le"), ROWS),
+    "cp1252": ("a.csv", encoded("t\nein schönes Haus\n", "cp1252"), [{"t": "ein schönes Haus"}]),
+    "cp1251": ("a.tsv", encoded("t\tl\nшл\t1\n", "cp1251"), 2),
+    "nothing": ("a.tsv", b"", 0),
+    "a tsv is not quoted": (
+        "a.tsv",
+        b'a\tb\n"open\t1\nboth "x" \t0\r\n',
+        [["a", '"open', 'both "x" '], "10"],
+    ),
+    "only a line feed ends a row": (
+        "a.tsv",
+        encoded("t\tl\n1\u20282\x853\x1c\t1\n"),
+        [["t", "1\u20282\x853\x1c"]],
+    ),
+    "a note for Excel": ("a.csv", encoded("\ufeffsep=;\r\nt;n\r\none, two;1\r\n"), [["t", "one, two"]]),
+    "columns without names": ("a.csv", b"v1,,\nham,x,\n", [["column 2", "x"]]),
+    "spaces before quotes": (
+        "a.csv",
+        b't, l\n"one, two", "a"\nplain, "c"\n',
+        [["t", "one, two", "plain"], "ac"],
+    ),
+    "quotes after a space": ("a.csv", b't,l\nsays "no", a\n', [["t", 'says "no"']]),
+    "another number of cells": ("a.tsv", b"t\tl\none\t1\ntwo\n", 3),
+    "more cells": ("a.csv", b"t,l\nhello, world,1\n", 2),
+    "a quote that stays open": ("a.csv", b't,l\n"never closed,1\n', 2),
+    "two columns of a name": ("a.tsv", b"x\tx\n1\t2\n", 1),
+    "the header again": ("a.tsv", encoded("\ufefft\tl\none\t1\n\ufefft\tl\n"), 3),
+    "a stray carriage return": ("a.csv", b"t,l\none,1\ntwo,2\rthree,3\n", 3),
+    "a NUL": ("a.csv", b"t,l\nx,y\nz,b\0d\n", 3),
+    "a NUL in utf-16": ("a.tsv", encoded("t\tl\nx\ty\nz\tb\0d\n", "utf-16"), 3),
+    "a web page": ("a.csv", b"\n<!DOCTYPE html><html>404</html>", 0),
+    "a pointer of Git LFS": ("a.tsv", b"version https://git-lfs.github.com/spec/v1\n", 0),
+    "JSON in a csv": ("a.csv", b'[{"text": "a, b", "label": 1}]', 0),
+    "an unknown ending": ("a.txt", b"x", 0),
+    "a spreadsheet": ("a.xlsx", b"PK\x03\x04", 0),
+    "JSON lines": ("a.jsonl", encoded("\n\n".join(map(json.dumps, ROWS))), ROWS),
+    "not JSON": ("a.jsonl", b'{"text": "x"}\n{"text": \n', 2),
+    "not an object": ("a.jsonl", b'{"text": "x"}\n["x"]\n', 2),
+    "an escaped NUL": ("a.jsonl", b'{"a": "x"}\n{"a": ["b", "b\\u0000d"]}\n', 2),
+    "a backslash": ("a.jsonl", b'{"a": "\\\\u0000"}', [["a", "\\u0000"]]),
+    "lone surrogates": (
+        "a.jsonl",
+        b'{"a": "the \\ud800 film", "\\udfff": "\\uD834\\uDD1E"}',
+        [["a", "the ? film"], "𝄞"],
+    ),
+    "a list": ("a.json", encoded(FRAME.to_json(orient="records")), ROWS),
+    "a list in an object": ("a.json", encoded(json.dumps({"version": "1", "data": ROWS}, indent=2)), ROWS),
+    "objects on lines": ("a.json", encoded("\n".join(map(json.dumps, ROWS))), ROWS),
+    "one object": ("a.json", encoded(json.dumps(ROWS[0])), ROWS[:1]),
+    "pandas' columns": ("a.json", encoded(FRAME.to_json(orient="columns")), 0),
+    "an open list": ("a.json", b'[{"a": 1},\n{"a": 2}', 2),
+    "a comma too many": ("a.json", b'[\n{"a": 1},\n{"a": 2,}\n]', 3),
+    "a list of lists": ("a.json", b"[[1], [2]]", 1),
+    "a table in a zip": ("a.zip", zipped(**{"f/t.csv": CSV, "__MACOSX/f/._t.csv": "x", "README": "x"}), ROWS),
+    "two tables in a zip": ("a.zip", zipped(**{"a.csv": CSV, "b.csv": CSV}), 0),
+    "no zip": ("a.zip", b"PK\3\4", 0),
+    "no parquet": ("a.parquet", b"PAR1 no parquet PAR1", 0),
+    "a NUL in parquet": ("a.parquet", in_parquet(t=["b\0d"]), 1),
+    "words in parquet": (
+        "a.parquet",
+        in_parquet(t=[["a", "b"], None], n=[{"x": 1.5}] * 2),
+        [["t", ["a", "b"], None]],
+    ),
+    "damaged gzip": ("a.csv.gz", gzip.compress(encoded(CSV))[:-9], 0),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_bytes_give_rows_or_an_error_with_a_place(case: str, tmp_path: Path) -> None:
+    name, content, expected = FILES[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    if isinstance(expected, int):
+        with pytest.raises(DataError) as caught:
+            read(path)
+        places = {str(Place(str(path), expected, is_line)) for is_line in (True, False)}
+        assert caught.value.where in places and "\n" not in str(caught.value)
+        return
+    rows = read(path)
+    if isinstance(expected[0], dict):
+        assert rows == expected
+    else:  # the name and the cells of a column, and the cells of the last
+        (column, *cells), *last = expected
+        assert [row[column] for row in rows] == cells
+        assert not last or [[*row.values()][-1] for row in rows] == list(last[0])
+
+
+@pytest.mark.parametrize(("kind", "content"), [(".csv", encoded(CSV)), (".jsonl", FILES["JSON lines"][1])])
+def test_data_in_memory_is_read_like_a_file(kind: str, content: bytes) -> None:
+    assert read(Given("standard input", content, kind)) == read(Given("the texts", rows=ROWS)) == ROWS
+    numbers = pandas.DataFrame({"text": ["a"], "n": [1.5], "w": [["x"]]}).to_dict("records")
+    [(place, row)] = open_table(Given("the texts", rows=numbers)).rows
+    assert (str(place), row) == ("the texts: row 1", {"text": "a", "n": 1.5, "w": ["x"]})
+    with pytest.raises(DataError) as caught:
+        read(Given("standard input", b"a,b\n1\n", ".csv"))
+    assert caught.value.where == "standard input:2"
+
+
+def test_a_header_is_recognised_by_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("gj04\t1\t\tOur friends.\n")
+    assert [row["sentence"] for row in read(tmp_path / "a.tsv", **HEADER)] == ["Our friends."]
+    (tmp_path / "b.tsv").write_text("index\tsentence\n0\tBill whistled.\n")
+    assert read(tmp_path / "b.tsv", **HEADER) == [{"index": "0", "sentence": "Bill whistled."}]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.parametrize("quoting", [0, 1])
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_tables_of_pandas_are_read(
+    separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    FRAME.to_csv(path, sep=separator, quoting=quoting, index=False, lineterminator=ends)
+    assert read(path) == ROWS
+    if separator in ",\t" and ends == "\n":  # as MySQL and Spark escape quotes
+        FRAME.to_csv(path, sep=separator, quoting=1, index=False, escapechar="\\", doublequote=False)
+        assert read(path) == ROWS and open_table(path).notes
+
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6), separator=st.sampled_from(",;"))
+def test_any_text_survives_a_quoted_csv(rows: list[tuple[str, str]], separator: str, tmp_path: Path) -> None:
+    content = io.StringIO(newline="")
+    csv.writer(content, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *rows])
+    (tmp_path / "a.csv").write_bytes(content.getvalue().encode())
+    try:
+        read_back = [tuple(row.values()) for row in read(tmp_path / "a.csv")]
+    except DataError as error:  # rows equal to the header
+        assert ("text", "label") in rows and error.where
+    else:
+        assert read_back == rows
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=120),
+    name=st.sampled_from(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet"]),
+)
+def test_any_bytes_give_rows_or_one_line(content: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    try:
+        read(tmp_path / name)
+    except DataError as error:
+        assert "\n" not in str(error) and error.where.startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_compressed_members_are_one_table_and_damage_is_an_error(ending: str, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"text": f"number {i} {i * 7919 % 101}", "label": i}).encode() + b"\n" for i in range(500)
+    ]
+    compress, path = COMPRESSIONS[ending], tmp_path / f"train.jsonl{ending}"
+    packed = compress(b"".join(lines[:200])) + compress(b"".join(lines[200:]))
+    path.write_bytes(packed)
+    assert [row["label"] for row in read(path)] == list(range(500))
+    for content in (packed[: len(packed) // 2], packed[:-3], packed + b"garbage"):
+        path.write_bytes(content)
+        with pytest.raises(DataError):
+            read(path)
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "string_view", "dictionary"])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "parquet.gz"])
+def test_columnar_files_are_read(kind: str, ending: str, tmp_path: Path) -> None:
+    texts = ["one", None, "été"]
+    column = pyarrow.array(texts)
+    column = column.dictionary_encode() if kind == "dictionary" else column.cast(getattr(pyarrow, kind)())
+    table = pyarrow.table({"text": column, "n": [1, 2, 3], "of": [{"x": 1.5}] * 3})
+    path, content = tmp_path / f"a.{ending}", io.BytesIO()
+    if "parquet" in ending:
+        parquet.write_table(table, content)
+    else:
+        write = ipc.new_stream if ending == "arrow" else ipc.new_file
+        with write(content, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(table)
+    path.write_bytes(gzip.compress(content.getvalue()) if ending.endswith("gz") else content.getvalue())
+    assert read(path) == [{"text": t, "n": n, "of": {"x": 1.5}} for n, t in enumerate(texts, 1)]
+
+
+def test_a_saved_dataset_is_read_with_the_names_of_its_classes(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    label = datasets.ClassLabel(names=["bad", "good"])
+    features = datasets.Features(text=datasets.Value("string"), label=label, tags=datasets.Sequence(label))
+    given = {"text": ["a", "b", "c"], "label": [0, 1, -1], "tags": [[0], [1, 0], []]}
+    saved = datasets.Dataset.from_dict(given, features=features)
+    saved.save_to_disk(tmp_path / "saved", num_shards=2)
+    saved.to_parquet(tmp_path / "a.parquet")
+    expected = [("a", "bad", ["bad"]), ("b", "good", ["good", "bad"]), ("c", None, [])]
+    for path in (tmp_path / "saved", tmp_path / "a.parquet"):
+        assert [tuple(row.values()) for row in read(path)] == expected
+    datasets.DatasetDict(train=saved, test=saved).save_to_disk(tmp_path / "both")
+    assert len(read(tmp_path / "both" / "train")) == 3
+    for folder in ("both", "."):
+        with pytest.raises(DataError):
+            read(tmp_path / folder)
+
+
+def test_all_parts_of_a_file_are_read_together(tmp_path: Path) -> None:
+    for number in range(2):
+        FRAME.to_parquet(tmp_path / f"train-{number:05}-of-00002.parquet")
+    whole = parts_pattern(tmp_path / "train-00000-of-00002.parquet")
+    assert read(whole) == ROWS * 2 and len(parts_of(whole)) == 2
+    assert split_name(whole) == split_name(tmp_path / "train.parquet") == ("train", ".parquet")
+    (tmp_path / "train-00001-of-00002.parquet").unlink()
+    with pytest.raises(DataError):
+        read(whole)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "large_string", "list", "struct"])
+def test_repeated_parquet_values_take_little_memory(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of 1 MiB in each of 500 rows: refused when the rows that were read are over the bound."""
+    monkeypatch.setattr(tables, "EXPANSION_BYTES", 4 << 20)
+    value, path, pool = "b" * (1 << 20), tmp_path / "a.parquet", pyarrow.default_memory_pool()
+    once = pyarrow.DictionaryArray.from_arrays([0] * 500, pyarrow.array([value]))
+    if kind == "large_string":
+        once = pyarrow.array([value] * 40).cast(pyarrow.large_string())
+    elif kind == "list":
+        once = pyarrow.ListArray.from_arrays(pyarrow.array([0, 500]), once)  # in one row
+    elif kind == "struct":
+        once = pyarrow.StructArray.from_arrays([once], ["inner"])
+    parquet.write_table(pyarrow.table({"text": once}), path, compression="zstd")
+    del once
+    used, before = 0, pool.bytes_allocated()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError):
+            for _ in stream_table(path, ReadOptions(ratio=2)).rows:
+                used = max(used, pool.bytes_allocated() - before)
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20 and used < 12 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["bomb.tsv.gz", "bomb.zip"])
+def test_decompression_bombs_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "EXPANSION_BYTES", 1 << 20)
+    for rows, is_bomb in ((1 << 22, True), (1000, False)):
+        content = "a\tb\n" * rows if is_bomb else "a\tb\n" + "1\t2\n" * rows
+        packed = zipped(**{"a.tsv": content}) if name.endswith("zip") else gzip.compress(content.encode())
+        (tmp_path / name).write_bytes(packed)
+        if is_bomb:
+            with pytest.raises(DataError):
+                open_table(tmp_path / name)
+        else:
+            assert len(read(tmp_path / name)) == 1000
+
+
+def test_a_damaged_parquet_file_is_a_one_line_error(tmp_path: Path) -> None:
+    path, draw = tmp_path / "rows.parquet", random.Random(1)
+    whole = in_parquet(text=[f"a fine film, the {number}th, très bon" for number in range(400)])
+    refused = 0
+    for _ in range(40):
+        content = bytearray(whole)
+        for _ in range(60):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        path.write_bytes(content)
+        try:
+            read(path)
+        except DataError as error:
+            refused += 1
+            assert "\n" not in str(error) and str(path) in str(error)
+    assert refused > 20
+
+
+def test_written_tables_are_read_back_and_hold_no_formulas(tmp_path: Path) -> None:
+    cells = ["=1+1", "+x", "-LRB-", "@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
+    [row] = csv.reader(io.StringIO(format_csv([cells]).decode()))
+    assert row == ["'=1+1", "'+x", "'-LRB-", "'@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
+    cells = ["one\rtwo", "one\ntwo", 'a "b", c', "one\u2028two", ""]
+    (tmp_path / "a.csv").write_bytes(format_csv([["text"], *([cell] for cell in cells)]))
+    assert [row["text"] for row in read(tmp_path / "a.csv")] == cells
+    assert format_tsv([("id", "label"), ("a\tb\nc", "x")]) == b"id\tlabel\na b c\tx\n"

@@ -1,0 +1,316 @@
+"""Labelled files: tagged sentences in many layouts, pairs, n-best lists; splits by name and by hash."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
+from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs, read_scored_pairs
+from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
+from electra.finetuning.tasks import load_task
+from electra.foundation.errors import DataError
+
+WORDS = [("Ada", "met", "New", "York"), ("I", "don't", "\u00e9t\u00e9", '"')]
+TAGS = [("B-PER", "O", "B-LOC", "I-LOC"), ("O", "O", "O", "O")]
+EXPECTED = list(zip(WORDS, TAGS, strict=True))
+PAIRS = [list(zip(words, tags, strict=True)) for words, tags in EXPECTED]
+
+
+def split_of(path: Path, content: str, task: str = "ner", labelled: bool = True, **changes: Any) -> Split:
+    path.write_bytes(content.encode())
+    return replace(load_task(task), **changes).read(path, labelled)
+
+
+def sentences(split: Split) -> list[tuple[Any, Any]]:
+    return [(example.texts, example.gold) for example in split.examples]
+
+
+def lines(rows: Any, separator: str = "\t") -> str:
+    return "".join(separator.join(row) + "\n" for row in rows) + "\n"
+
+
+def columns(form: Any, separator: str = "\t") -> str:
+    """Returns a file whose rows are `form(number, word, tag)`, the number from 1 in each sentence."""
+    rows = ([form(str(n), w, t) for n, (w, t) in enumerate(pairs, 1)] for pairs in PAIRS)
+    return "".join(lines(each, separator) for each in rows)
+
+
+PLAIN = columns(lambda n, w, t: [w, t])
+COUNTED = columns(lambda n, w, t: [n, w, t, "O"])
+NUMBERED = "".join(f"{n}\t{w}\t{t}\n" for n, pairs in enumerate(PAIRS) for w, t in pairs)
+NAMED = [{"sentence_id": n, "word": w, "ner": t} for n, pairs in enumerate(PAIRS) for w, t in pairs]
+PRINTED = [(str(list(words)), json.dumps(tags)) for words, tags in EXPECTED]
+CONLLU = "{0}\t{1}\t_\tX\t_\t_\t0\tdep\t_\tSpaceAfter=No{3}name={2}"
+MISC = {sign: columns(lambda n, w, t, sign=sign: [CONLLU.format(n, w, t, sign)]) for sign in "| ;"}
+LAYOUTS = {  # name of the file, content
+    "words and tags": ("a.conll", PLAIN),
+    "columns that count": ("a.tsv", COUNTED),
+    "comments of other widths": ("a.tsv", f"#\thttp://x\t[2009]\n{COUNTED}"),
+    "comments as wide as the rows": (
+        "a.conll",
+        "# id 1 domain=x\n" + columns(lambda n, w, t: [w, "_", "_", t], " "),
+    ),
+    "empty last columns": ("a.tsv", columns(lambda n, w, t: [w, t, "", ""])),
+    "tabs after some": ("a.tsv", PLAIN.replace("met\tO\n", "met\tO\t\t\n")),
+    "a space after a tag": ("a.tsv", PLAIN.replace("met\tO", "met\tO ")),
+    "names of columns": ("a.tsv", "token\tlabel\n" + PLAIN),
+    "names, the words not first": ("a.tsv", "no\tToken\tNER_tag\tinner\n" + COUNTED),
+    "a document mark": ("a.conll", PLAIN.strip().replace("\n\n", "\n-DOCSTART-\tO\n")),
+    "numbered sentences": ("a.tsv", NUMBERED),
+    "tags before words": ("a.bio", columns(lambda n, w, t: [t, w])),
+    "a column of scores": ("a.tsv", columns(lambda n, w, t: [w, t, "0.5"])),
+    "an empty column": ("a.tsv", columns(lambda n, w, t: [w, t, "_"])),
+    "semicolons": ("a.conll", columns(lambda n, w, t: [w, t], ";")),
+    "spaces and tabs": ("a.txt", PLAIN.replace("Ada\t", "Ada  ").replace("met\t", "met ")),
+    "carriage returns": ("a.conll", PLAIN.replace("\n", "\r")),
+    "CoNLL-U by its columns": ("a.tsv", MISC["|"]),
+    "CoNLL-U, names": ("a.conllu", "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t])),
+    "keys in MISC": ("a.conllu", MISC["|"]),
+    "spaces in MISC": ("a.conllu", MISC[" "]),
+    "semicolons in MISC": ("a.conllu", MISC[";"]),
+    "lists": ("a.jsonl", "".join(json.dumps({"tokens": w, "ner_tags": t}) + "\n" for w, t in EXPECTED)),
+    "printed lists in a tsv": ("a.tsv", "tokens\tner_tags\n" + "".join(f"{w}\t{t}\n" for w, t in PRINTED)),
+    "a word in each row": ("a.jsonl", "".join(json.dumps(row) + "\n" for row in NAMED)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_sentences(layout: str, tmp_path: Path) -> None:
+    name, content = LAYOUTS[layout]
+    label = ("name",) if "name=" in content else ("ner", *load_task("ner").label)
+    assert sentences(split_of(tmp_path / name, content, label=label)) == EXPECTED
+
+
+@pytest.mark.parametrize("printed", [json.dumps, str, "numpy"])
+def test_lists_in_csv_cells_are_read(printed: Any, tmp_path: Path) -> None:
+    import numpy
+    import pandas
+
+    show = (lambda items: str(numpy.array(items))) if printed == "numpy" else printed
+    rows = [{"tokens": show(list(words)), "ner_tags": show(list(tags))} for words, tags in EXPECTED]
+    pandas.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False, sep=";")
+    assert sentences(load_task("ner").read(tmp_path / "a.csv")) == EXPECTED
+    content = "words,labels\n" + f'"{" ".join(WORDS[0])}","{",".join(TAGS[0])}"\n'
+    assert sentences(split_of(tmp_path / "b.csv", content)) == EXPECTED[:1]
+
+
+REFUSED = {
+    "only numbers": ("a.tsv", lines([["1"], ["2"]])),
+    "tags that are all different": ("a.tsv", lines([[f"w{i}", f"l{i}"] for i in range(30)])),
+    "tags that are all missing": ("a.tsv", lines([["Ada", "_"], ["met", "_"]])),
+    "several columns of tags": ("a.tsv", lines([["the", "DT", "the"], ["films", "NN", "film"]] * 20)),
+    "no empty line": ("a.tsv", lines([["Ada", "O"]] * 300)),
+    "no empty line, two full stops": ("a.tsv", lines([["Ada", "O"], [".", "O"]] * 2)),
+    "a missing tag": ("a.tsv", lines([["Ada", "B-PER"], ["met", "_"]])),
+    "an empty tag": ("a.tsv", "Ada\tB-PER\nmet\t\n"),
+    "lines of another width": ("a.conll", lines([["Ada", "O"], ["met", "O", "x", "y"], ["Bob", "O"]])),
+    "a missing word in a list": ("a.jsonl", '{"tokens": ["Ada", null], "tags": ["O", "O"]}\n'),
+    "a missing tag in a list": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O", null]}\n'),
+    "spans": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": [[0, 1, "PER"]]}\n'),
+    "other numbers of words and tags": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O"]}\n'),
+    "words without sentences": ("a.csv", "word,tag\nAda,O\nmet,O\n"),
+    "a shortened list": ("a.csv", "tokens,tags\n['a' 'b' ... 'z'],['O' 'O' ... 'O']\n"),
+    "no edit": ("a.m2", "S a b\nA 0 9|||R|||x|||REQUIRED|||-NONE-|||0\n"),
+    "an unknown ending": ("a.pdf", "x"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_missing_or_unclear_words_and_tags_are_refused(case: str, tmp_path: Path) -> None:
+    name, content = REFUSED[case]
+    with pytest.raises(DataError) as caught:
+        split_of(tmp_path / name, content)
+    assert caught.value.where.startswith(str(tmp_path / name)) and "\n" not in str(caught.value)
+
+
+def test_numeric_tags_have_names_or_are_reported(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = ["O", "B-PER", "B-LOC", "I-LOC"]
+    features = datasets.Features(
+        tokens=datasets.Sequence(datasets.Value("string")),
+        ner_tags=datasets.Sequence(datasets.ClassLabel(names=names)),
+    )
+    rows = {"tokens": list(map(list, WORDS)), "ner_tags": [[*map(names.index, tags)] for tags in TAGS]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
+    assert sentences(load_task("ner").read(tmp_path / "a.parquet")) == EXPECTED
+    split = split_of(tmp_path / "a.jsonl", json.dumps({"tokens": ["a", "b"], "ner_tags": [1, 0]}))
+    assert split.examples[0].gold == ("1", "0") and split.notes
+    with pytest.raises(DataError):
+        load_task("ner").fit(split.examples)
+
+
+def test_a_word_may_be_a_mark(tmp_path: Path) -> None:
+    ((words, tags),) = sentences(split_of(tmp_path / "a.txt", 'Ada,B-PER\n,,O\n",",O\n""",O\n\n'))
+    assert tags == ("B-PER", "O", "O", "O") and words[:3] == ("Ada", ",", ",")
+    content = lines([["#", "#"], ["-", "-"], ["two", "CD"]]) + lines([["one", "CD"], ["#", "#"]])
+    assert [s[0] for s in sentences(split_of(tmp_path / "a.tsv", content, "pos"))] == [
+        ("#", "-", "two"),
+        ("one", "#"),
+    ]
+
+
+@pytest.mark.parametrize("empty", ["", "nan", "None"])
+def test_a_sentence_number_may_be_written_once(empty: str, tmp_path: Path) -> None:
+    rows = [(n if i == 0 else empty, *pair) for n, pairs in enumerate(PAIRS) for i, pair in enumerate(pairs)]
+    names = ("Sentence #", "Word", "Tag")
+    content = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    assert sentences(split_of(tmp_path / "a.jsonl", content)) == EXPECTED
+
+
+def test_unusual_files_get_notes(tmp_path: Path) -> None:
+    assert split_of(tmp_path / "a.tsv", PLAIN).notes == ()
+    (tmp_path / "b.tsv").write_text(PLAIN, encoding="utf-16")
+    scattered = [{"sentence_id": n % 2, "word": f"w{n}", "tag": "O"} for n in range(6)]
+    unusual = [
+        split_of(tmp_path / "a.tsv", COUNTED),
+        load_task("ner").read(tmp_path / "b.tsv"),
+        split_of(tmp_path / "a.tsv", "Ada\tB-PER\nBob\tb-per\nran\tO\n"),
+        split_of(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in scattered)),
+        split_of(tmp_path / "b.jsonl", '{"tokens": [], "tags": []}\n{"tokens": ["Ada"], "tags": ["O"]}\n'),
+        split_of(tmp_path / "c.tsv", "Ada\tB-PER\nmet\t_\n\nBob\tB-PER\n", skip_unlabelled=True),
+        split_of(tmp_path / "d.tsv", "en:Bob\tB-PER\nen:ran\tO\n"),
+    ]
+    assert all(len(split.notes) == 1 for split in unusual)
+    assert sentences(unusual[-2]) == [(("Bob",), ("B-PER",))]
+    assert sentences(unusual[-1]) == [(("Bob", "ran"), ("B-PER", "O"))]
+
+
+SCHEMES = {
+    "B_PER": lambda tag: tag.replace("-", "_"),
+    "b-per": str.lower,
+    "PER-B": lambda tag: "-".join(reversed(tag.split("-"))),
+    "BILOU": lambda tag: {"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:],
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_tag_spellings_give_the_same_entities(scheme: str) -> None:
+    """seqeval reads BIOES; the same sequences, spelled otherwise, have its entities."""
+    from electra.finetuning.metrics.entities import complete_tags, entities
+
+    labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    draw, tags = random.Random(0), ["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y"]
+    spelled = SCHEMES[scheme]
+    for _ in range(500):
+        row = [draw.choice(tags) for _ in range(draw.randint(1, 9))]
+        found = [(kind.upper(), first, last) for first, last, kind in entities([spelled(tag) for tag in row])]
+        assert found == labeling.get_entities(row)
+    some = [spelled(tag) for tag in ("O", "B-X", "I-X", "B-Y")]
+    assert set(complete_tags(some)) == {*some, spelled("I-Y")}
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+HYPS = [{"text": "a b", "am": -1, "lm": -2.5}, {"text": "a", "am": -3, "lm": -1}]
+
+
+def pair(good: str, bad: str) -> dict[str, str]:
+    return {"sentence_good": good, "sentence_bad": bad, "linguistics_term": "order"}
+
+
+def test_pairs_and_hypotheses_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.tsv", "index\tscore\tsentence1\tsentence2", '0\t2.5\ta "b\tc', "1\t0\td\te")
+    assert read_scored_pairs(path) == [('a "b', "c", 2.5), ("d", "e", 0.0)]
+    rows = [pair("a b", "b a"), pair("c", "c"), pair("d e", "e d"), pair("f g", "g f")]
+    found = read_minimal_pairs(write(tmp_path / "p.jsonl", *rows), limit=2)
+    assert (found.name, found.phenomenon, found.benchmark) == ("p", "order", tmp_path.name)
+    assert (found.good, found.bad, found.num_equal) == (("a b", "d e"), ("b a", "e d"), 1)
+    path = write(tmp_path / "n.jsonl", {"ref": "a b", "hyps": HYPS})
+    assert read_utterances(path) == [Utterance("a b", ("a b", "a"), {"am": (-1.0, -3.0), "lm": (-2.5, -1.0)})]
+    assert read_utterances(path, hypotheses=1)[0].hypotheses == ("a b",)
+
+
+PAIR_HEADER = "sentence1\tsentence2\tscore"
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "rows", "line"),
+    [
+        *(
+            (read_scored_pairs, "a.tsv", [PAIR_HEADER, "a\tb\t1", f"c\td\t{n}"], 3)
+            for n in ("nan", "inf", "", "x")
+        ),
+        (read_scored_pairs, "a.tsv", ["a\tb", "1\t2"], 0),
+        (read_scored_pairs, "a.tsv", [PAIR_HEADER, "a\tb\t1"], 0),
+        (read_minimal_pairs, "p.jsonl", [pair("a", " ")], 1),
+        (read_minimal_pairs, "p.jsonl", [pair("a", "a")], 0),
+        (read_utterances, "n.jsonl", [{"hyps": HYPS}], 1),
+        (read_utterances, "n.jsonl", [{"ref": "a", "hyps": []}], 1),
+        (read_utterances, "n.jsonl", [{"ref": "a", "hyps": [HYPS[0], {"text": "b", "am": 1}]}], 1),
+        (read_utterances, "n.jsonl", [{"ref": "a", "hyps": [{"text": "b", "am": True}]}], 1),
+        (read_utterances, "n.jsonl", [{"ref": " ", "hyps": HYPS}], 0),
+    ],
+)
+def test_bad_pairs_and_hypotheses_are_refused(
+    read: Any, name: str, rows: Any, line: int, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError) as caught:
+        read(write(tmp_path / name, *rows))
+    assert caught.value.where == f"{tmp_path / name}{f':{line}' * bool(line)}"
+
+
+def test_columns_are_selected_by_number(tmp_path: Path) -> None:
+    words = [
+        "1-2\tItr" + "\t_" * 8,
+        "1\tIt\tit\tPRON\t_\t_\t2\t_\t_\t_",
+        "2\trains\train\tVERB\t_\t_\t0\t_\t_\t_",
+    ]
+    conllu = write(tmp_path / "t.conllu", "# text = It rains", *words)
+    assert read_universal_dependencies(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
+    chunks = write(tmp_path / "train.txt", "He PRP B-NP", "left VBD B-VP", "", "So RB O")
+    assert [(len(one), one.columns) for one in read_columns(chunks, (2,))] == [
+        (2, (("B-NP", "B-VP"),)),
+        (1, (("O",),)),
+    ]
+    for path, column in ((chunks, 3), (write(tmp_path / "empty.txt", ""), 0)):
+        with pytest.raises(DataError):
+            read_columns(path, (column,))
+
+
+def test_split_files_are_found_by_name(tmp_path: Path) -> None:
+    names = (
+        "train-10k.jsonl.gz",
+        "dev_matched.tsv",
+        "dev_mismatched.tsv",
+        "mine.test.csv",
+        "train.txt",
+        "notes.md",
+    )
+    for name in names:
+        write(tmp_path / name)
+    assert find_split(tmp_path, "train") == tmp_path / "train-10k.jsonl.gz"
+    assert find_split(tmp_path, "dev", ("dev_matched",)) == tmp_path / "dev_matched.tsv"
+    assert find_split(tmp_path, "test") == tmp_path / "mine.test.csv"
+    with pytest.raises(DataError):
+        find_split(tmp_path, "dev")
+    assert find_split(tmp_path, "train") != write(tmp_path / "train.csv") == find_split(tmp_path, "train")
+    write(tmp_path / "glue" / "val.jsonl")
+    assert find_split(tmp_path / "glue", "test") is None
+    assert find_split(tmp_path / "glue", "dev") == tmp_path / "glue" / "val.jsonl"
+
+
+def test_choices_by_hash_do_not_depend_on_the_order() -> None:
+    examples = [Example("0", "f:1", (f"text {i % 150}",), i % 2) for i in range(300)]
+    train, dev = split_by_hash(examples, lambda example: example.texts, Path("f"))
+    assert not {e.texts for e in train} & {e.texts for e in dev}, "equal texts stay together"
+    assert 30 <= len(dev) <= 34 and len(train) + len(dev) == 300
+    backwards = split_by_hash(examples[::-1], lambda example: example.texts, Path("f"))[1]
+    assert {e.texts for e in backwards} == {e.texts for e in dev}
+    with pytest.raises(DataError):
+        split_by_hash(examples[:1], lambda example: example.texts, Path("f"))
+    chosen = limit_by_hash(examples[:100], 10)
+    assert {*chosen} == {*limit_by_hash(examples[99::-1], 10)} < {*limit_by_hash(examples[:100], 20)}
+    hashes = [text_hash(example.texts) for example in examples[:100]]
+    assert [text_hash(e.texts) for e in chosen] == [value for value in hashes if value in sorted(hashes)[:10]]
