@@ -13,7 +13,7 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, Pooling
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_SIZE, EncoderConfig
 
 CLASSES: dict[str, dict[Kind, str]] = {
@@ -55,11 +55,51 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # The key for the lowest P(replaced) at which a word is marked, and its default. Training sets it to the
 # threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
+MAX_LAYERS = 1_000
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
     "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa model (version 2 or 3) with"
     " config.json, model.safetensors and tokenizer.json"
 )
+# field of EncoderConfig -> key of config.json
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+}
+_PAPER = {
+    **_SIZES,
+    "num_token_types": "type_vocab_size",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "norm_eps": "layer_norm_eps",
+}
+_KEYS = {
+    "electra": _PAPER,
+    "modern": {
+        **_SIZES,
+        "dropout": "mlp_dropout",
+        "attention_dropout": "attention_dropout",
+        "norm_eps": "norm_eps",
+    },
+    "deberta": _PAPER,
+}
+# the values that our encoders have, of settings that transformers leaves open
+_FIXED: dict[str, dict[str, Any]] = {
+    "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
+    "modern": {
+        "hidden_activation": "gelu",
+        "norm_bias": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "classifier_bias": False,
+        "classifier_activation": "gelu",
+    },
+    "deberta": {"hidden_act": "gelu", "pooler_hidden_act": "gelu"},
+}
 _DECODER = "enhanced_mask_decoder"  # key for a DeBERTa generator; transformers ignores it
 
 
@@ -90,7 +130,8 @@ def write_config(
         dtype: number format of the stored weights.
         special_ids: the ids of [CLS] and [SEP], under the keys "cls" and "sep"; used by modern encoders only.
     """
-    if kind == "discriminator" and config.architecture == "modern":
+    architecture = config.architecture
+    if kind == "discriminator" and architecture == "modern":
         labels = (ORIGINAL, REPLACED)
     label_keys: dict[str, Any] = {}
     if kind == "classifier":
@@ -100,37 +141,25 @@ def write_config(
             "id2label": {str(i): label for i, label in enumerate(labels)},
             "label2id": {label: i for i, label in enumerate(labels)},
         }
-    common = {
-        "architectures": [CLASSES[config.architecture][kind]],
+    written = {"electra": _electra_keys, "modern": _modern_keys, "deberta": _deberta_keys}[architecture]
+    return {
+        "model_type": next(name for name, ours in MODEL_TYPES.items() if ours == architecture),
+        "architectures": [CLASSES[architecture][kind]],
         "dtype": dtype,
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "max_position_embeddings": config.max_positions,
+        **{key: getattr(config, field) for field, key in _KEYS[architecture].items()},
         "initializer_range": 0.02,
         "pad_token_id": config.pad_id,
         "tie_word_embeddings": True,
+        **_FIXED[architecture],
         **label_keys,
+        **written(config, special_ids),
     }
-    if config.architecture == "modern":
-        return common | _modern_keys(config, special_ids)
-    architecture_keys = _deberta_keys if config.architecture == "deberta" else _electra_keys
-    return common | architecture_keys(config)
 
 
-def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
+def _electra_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
     return {
-        "model_type": "electra",
         "embedding_size": config.embedding_size,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
         "classifier_dropout": None,
-        "type_vocab_size": config.num_token_types,
-        "layer_norm_eps": config.norm_eps,
-        "position_embedding_type": "absolute",
         "summary_type": "first",
         "summary_use_proj": True,
         "summary_activation": "gelu",
@@ -139,33 +168,22 @@ def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
 
 
 def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
-    full_rope = {"rope_type": "default", "rope_theta": config.rope_theta}
-    window_rope = (
-        {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full_rope
-    )
+    has_windows = config.global_every > 1
+    rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+    window_rope = rope | {"rope_theta": config.window_theta} if has_windows else rope
     return {
-        "model_type": "modernbert",
-        "hidden_activation": "gelu",
-        "norm_eps": config.norm_eps,
-        "norm_bias": False,
-        "attention_bias": False,
-        "attention_dropout": config.attention_dropout,
         "embedding_dropout": config.dropout,
-        "mlp_bias": False,
-        "mlp_dropout": config.dropout,
         "layer_types": _layer_types(config.num_layers, config.global_every),
-        "rope_parameters": {"full_attention": full_rope, "sliding_attention": window_rope},
-        **({"local_attention": 2 * config.window} if config.global_every > 1 else {}),
+        "rope_parameters": {FULL: rope, SLIDING: window_rope},
+        **({"local_attention": 2 * config.window} if has_windows else {}),
         # the same settings as spelled by transformers 4
         "global_attn_every_n_layers": config.global_every,
-        "global_rope_theta": full_rope["rope_theta"],
+        "global_rope_theta": rope["rope_theta"],
         "local_rope_theta": window_rope["rope_theta"],
         "decoder_bias": True,
         # for fine-tuning in transformers: pre-training trains the state at [CLS] little or not at all
         "classifier_pooling": "mean",
         "classifier_dropout": config.dropout,
-        "classifier_bias": False,
-        "classifier_activation": "gelu",
         "cls_token_id": special_ids["cls"],
         "bos_token_id": special_ids["cls"],
         "sep_token_id": special_ids["sep"],
@@ -173,7 +191,7 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
     }
 
 
-def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
+def _deberta_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
     terms = {"p2c": config.position_to_content, "c2p": config.content_to_position}
     convolution = {
         "conv_kernel_size": config.convolution,
@@ -181,13 +199,7 @@ def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
         "conv_groups": 1,
     }
     return {
-        "model_type": "deberta-v2",
         "embedding_size": config.embedding_size,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "type_vocab_size": config.num_token_types,
-        "layer_norm_eps": config.norm_eps,
         "relative_attention": True,
         "position_buckets": config.position_buckets or -1,
         "max_relative_positions": config.position_span,
@@ -198,14 +210,13 @@ def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
         **(convolution if config.convolution else {}),
         **({_DECODER: True} if config.mask_decoder else {}),
         "pooler_dropout": config.dropout,
-        "pooler_hidden_act": "gelu",
         "pooler_hidden_size": config.hidden_size,
         "legacy": True,  # with this, a masked language model's head may be narrower than the token table
     }
 
 
 def read_config(folder: Path) -> FolderConfig:
-    """Reads a model folder's config.json.
+    """Reads a model folder's config.json; transformers completes one that leaves out what we need.
 
     Raises:
         ModelError: the file is missing or damaged, or describes a model that is not supported.
@@ -225,11 +236,19 @@ def read_config(folder: Path) -> FolderConfig:
             problem = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
         raise ModelError(problem, where=path, fix=SUPPORTED_FOLDERS)
     try:
-        _refuse_decoder(values)
-        encoder = _READERS[architecture](values)
+        for name in ("is_decoder", "add_cross_attention"):  # its tensors are those of an encoder
+            if values.get(name):
+                raise UnsupportedConfig(f"{name} is {json.dumps(values[name])}; only encoders are supported")
         labels = _labels(values)
-        position_offset = first_position(values) if architecture == "electra" else 0
         kind = _kind(values, architecture, labels)
+        try:
+            encoder = _encoder(values, architecture)
+        except KeyError:
+            encoder = _encoder(_completed(values, folder), architecture)
+        position_offset = first_position(values) if architecture == "electra" else 0
+        threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
+        if isinstance(threshold, bool) or not 0 <= threshold <= 1:
+            raise UnsupportedConfig(f"{THRESHOLD} must be a probability from 0 to 1, not {threshold!r}")
     except KeyError as missing:
         raise ModelError(
             f"{missing.args[0]} is missing", where=path, fix="Copy the complete file again"
@@ -244,16 +263,17 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(str(problem), where=path, fix=SUPPORTED_FOLDERS) from None
     # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
     mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    # DeBERTa's non-legacy head always uses the token table as its output layer.
-    is_tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
-    pooling: Pooling = "mean" if mean_pooled else "cls"
-    threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise ModelError(f"must be a probability from 0 to 1, not {threshold!r}", where=path, key=THRESHOLD)
-    output = str(values.get(OUTPUT, LOG_ODDS))
-    has_decoder_bias = architecture != "modern" or bool(values.get("decoder_bias", True))
     return FolderConfig(
-        encoder, kind, labels, is_tied, pooling, position_offset, output, threshold, has_decoder_bias
+        encoder,
+        kind,
+        labels,
+        # DeBERTa's non-legacy head always uses the token table as its output layer.
+        is_tied=bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False,
+        pooling="mean" if mean_pooled else "cls",
+        position_offset=position_offset,
+        output=str(values.get(OUTPUT, LOG_ODDS)),
+        threshold=threshold,
+        decoder_bias=architecture != "modern" or bool(values.get("decoder_bias", True)),
     )
 
 
@@ -261,39 +281,38 @@ class UnsupportedConfig(Exception):
     """A setting that no encoder here supports."""
 
 
-def _refuse_decoder(values: Mapping[str, Any]) -> None:
-    """Raises UnsupportedConfig for a decoder, whose tokens do not attend to those after them, or to others.
+def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the settings, with the defaults of transformers for missing ones."""
+    from transformers import AutoConfig
 
-    The decoder of transformers has the tensors of an encoder, so the weights do not tell.
-    """
-    for name in ("is_decoder", "add_cross_attention"):
-        if values.get(name):
-            raise UnsupportedConfig(f"{name} is {json.dumps(values[name])}; only encoders are supported")
+    if isinstance(layers := values.get("num_hidden_layers"), int) and layers > MAX_LAYERS:
+        raise UnsupportedConfig(f"num_hidden_layers is {layers}")  # which transformers would list one by one
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as problem:  # it raises whatever a wrong value causes
+        reason = reason_of(problem)
+        raise UnsupportedConfig(f"transformers cannot read it ({reason})") from None
+    return {**config.to_dict(), **values}
 
 
-def _electra_config(values: dict[str, Any]) -> EncoderConfig:
-    """Returns the encoder's shape; missing keys have the defaults of ElectraConfig or BertConfig."""
-    _require(values, "hidden_act", "gelu")
-    _require(values, "position_embedding_type", "absolute")
-    is_electra = values["model_type"] == "electra"
-    hidden = _integer(values, "hidden_size", 256 if is_electra else None)
-    return validate(
-        EncoderConfig(
-            architecture="electra",
-            vocab_size=_integer(values, "vocab_size"),
-            embedding_size=_integer(values, "embedding_size", 128) if is_electra else hidden,
-            hidden_size=hidden,
-            num_layers=_integer(values, "num_hidden_layers", 12),
-            num_heads=_integer(values, "num_attention_heads", 4 if is_electra else 12),
-            intermediate_size=_integer(values, "intermediate_size", 1024 if is_electra else 3072),
-            max_positions=_integer(values, "max_position_embeddings", 512) - first_position(values),
-            dropout=float(values.get("hidden_dropout_prob", 0.1)),
-            attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
-            norm_eps=float(values.get("layer_norm_eps", 1e-12)),
-            pad_id=_pad_id(values),
-            num_token_types=_integer(values, "type_vocab_size", 2),
-        )
-    )
+def _encoder(values: Mapping[str, Any], architecture: str) -> EncoderConfig:
+    """Returns the encoder's shape. Raises KeyError for a missing setting, UnsupportedConfig for others."""
+    for key, value in _FIXED[architecture].items():
+        _require(values, key, value)
+    shape: dict[str, Any] = {
+        field: float(values[key]) if "dropout" in field or field == "norm_eps" else _integer(values, key)
+        for field, key in _KEYS[architecture].items()
+    }
+    shape["embedding_size"] = shape["hidden_size"]
+    if values["model_type"] == "electra" or (architecture == "deberta" and "embedding_size" in values):
+        shape["embedding_size"] = _integer(values, "embedding_size")
+    if architecture == "electra":
+        shape["max_positions"] -= first_position(values)
+    elif architecture == "modern":
+        shape |= _windows(values, shape["num_layers"])
+    else:
+        shape |= _distances(values, shape)
+    return validate(EncoderConfig(architecture, pad_id=_pad_id(values), **shape))  # type: ignore[arg-type]
 
 
 def first_position(values: Mapping[str, Any]) -> int:
@@ -314,127 +333,61 @@ def _integer(values: Mapping[str, Any], name: str, default: int | None = None) -
     return int(value)
 
 
-def _modern_config(values: dict[str, Any]) -> EncoderConfig:
-    for name in ("hidden_activation", "classifier_activation"):
-        _require(values, name, "gelu")
-    for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
-        _require(values, name, False)
-    layers, hidden = _integer(values, "num_hidden_layers"), _integer(values, "hidden_size")
-    global_every = _global_every(values, layers)
-    window = int(values.get("local_attention") or 128) // 2 if global_every > 1 else 0
-    if window < 1 and global_every > 1:
-        raise UnsupportedConfig("local_attention must be at least 2 tokens")
-    rope = values.get("rope_parameters") or {}
-    full_rope, window_rope = (rope.get(kind) or {} for kind in (FULL, SLIDING))
-    for parameters in (full_rope, window_rope):
-        if parameters.get("rope_type", "default") != "default":
-            problem = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
-            raise UnsupportedConfig(problem)
-    full_theta = float(full_rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
-    window_theta = (
-        float(window_rope.get("rope_theta") or values.get("local_rope_theta") or 0) if global_every > 1 else 0
-    )
-    return validate(
-        EncoderConfig(
-            architecture="modern",
-            vocab_size=_integer(values, "vocab_size"),
-            embedding_size=hidden,
-            hidden_size=hidden,
-            num_layers=layers,
-            num_heads=_integer(values, "num_attention_heads"),
-            intermediate_size=_integer(values, "intermediate_size"),
-            max_positions=_integer(values, "max_position_embeddings", 8192),
-            dropout=float(values.get("mlp_dropout", 0.0)),
-            attention_dropout=float(values.get("attention_dropout", 0.0)),
-            norm_eps=float(values.get("norm_eps", 1e-5)),
-            pad_id=_pad_id(values),
-            rope_theta=full_theta,
-            global_every=global_every,
-            window=window,
-            window_theta=window_theta or 10_000.0,
-        )
-    )
+def _windows(values: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """Returns the settings of rotary positions, and of layers that attend to a window."""
+    types, rope = list(values["layer_types"]), values["rope_parameters"]
+    every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
+    if len(types) != layers or types != _layer_types(layers, every):
+        raise UnsupportedConfig("layer_types does not alternate full and sliding attention regularly")
+    used = [rope[kind] for kind in (FULL, SLIDING)[: 1 + (every > 1)]]
+    for parameters in used:
+        if (kind := parameters.get("rope_type", "default")) != "default":
+            raise UnsupportedConfig(f"rotary positions of type {kind!r}; only 'default' is supported")
+    shape = {"rope_theta": float(used[0]["rope_theta"]), "global_every": every}
+    if every > 1:
+        window = _integer(values, "local_attention") // 2
+        if window < 1:
+            raise UnsupportedConfig("local_attention must be at least 2 tokens")
+        shape |= {"window": window, "window_theta": float(used[1]["rope_theta"])}
+    return shape
 
 
-def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
-    """Returns the encoder's shape; missing keys have the defaults of DebertaV2Config."""
-    for name in ("hidden_act", "pooler_hidden_act"):
-        _require(values, name, "gelu")
+def _distances(values: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of DeBERTa's attention to distances; most are optional in its config.json."""
     if values.get("relative_attention", False) is not True:
         raise UnsupportedConfig("relative_attention must be true: DeBERTa without it is not supported")
-    hidden, heads = _integer(values, "hidden_size", 1536), _integer(values, "num_attention_heads", 24)
+    hidden, heads, positions = shape["hidden_size"], shape["num_heads"], shape["max_positions"]
     _require(values, "pooler_hidden_size", hidden)
     _require(values, "attention_head_size", hidden // max(1, heads))
-    kernel = _integer(values, "conv_kernel_size", 0)
+    kernel, activation = _integer(values, "conv_kernel_size", 0), values.get("conv_act", "tanh")
     if kernel > 0:
         _require(values, "conv_groups", 1)
-        activation = values.get("conv_act", "tanh")
         if kernel % 2 == 0 or activation not in ("tanh", "gelu"):
             problem = f"a convolution over {kernel} tokens with the activation {activation!r}"
             raise UnsupportedConfig(f"{problem}; supported are odd numbers of tokens, tanh and gelu")
-    positions = _integer(values, "max_position_embeddings", 512)
-    span = _integer(values, "max_relative_positions", -1)
     listed = values.get("pos_att_type") or []
-    terms = [kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)]
-    if not terms or (unknown := set(terms) - {"c2p", "p2c"}):
-        value = "|".join(sorted(unknown)) if terms else json.dumps(values.get("pos_att_type"))
-        raise UnsupportedConfig(f"pos_att_type is {value}; c2p and p2c are supported")
-    norms = [kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")]
-    if unknown := set(norms) - {"none", "layer_norm"}:
-        value = "|".join(sorted(unknown))
-        raise UnsupportedConfig(f"norm_rel_ebd is {value}; none and layer_norm are supported")
-    return validate(
-        EncoderConfig(
-            architecture="deberta",
-            vocab_size=_integer(values, "vocab_size", 128_100),
-            embedding_size=_integer(values, "embedding_size", hidden),
-            hidden_size=hidden,
-            num_layers=_integer(values, "num_hidden_layers", 24),
-            num_heads=heads,
-            intermediate_size=_integer(values, "intermediate_size", 6144),
-            max_positions=positions,
-            dropout=float(values.get("hidden_dropout_prob", 0.1)),
-            attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
-            norm_eps=float(values.get("layer_norm_eps", 1e-7)),
-            pad_id=_pad_id(values),
-            num_token_types=_integer(values, "type_vocab_size", 0),
-            position_buckets=max(0, _integer(values, "position_buckets", -1)),
-            position_span=span if span > 0 else positions,
-            content_to_position="c2p" in terms,
-            position_to_content="p2c" in terms,
-            shared_position_keys=bool(values.get("share_att_key", False)),
-            norm_distances="layer_norm" in norms,
-            absolute_positions=bool(values.get("position_biased_input", True)),
-            mask_decoder=values.get(_DECODER) is True,
-            convolution=max(0, kernel),
-            convolution_activation=str(values.get("conv_act", "tanh")) if kernel > 0 else "tanh",
-        )
-    )
-
-
-_READERS = {"electra": _electra_config, "modern": _modern_config, "deberta": _deberta_config}
+    terms = {kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)}
+    norms = {kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")}
+    if not terms or terms - {"c2p", "p2c"} or norms - {"none", "layer_norm"}:
+        given = f"pos_att_type is {json.dumps(listed)} and norm_rel_ebd {'|'.join(sorted(norms))}"
+        raise UnsupportedConfig(f"{given}; supported are c2p and p2c, none and layer_norm")
+    span = _integer(values, "max_relative_positions", -1)
+    return {
+        "position_buckets": max(0, _integer(values, "position_buckets", -1)),
+        "position_span": span if span > 0 else positions,
+        "content_to_position": "c2p" in terms,
+        "position_to_content": "p2c" in terms,
+        "shared_position_keys": bool(values.get("share_att_key", False)),
+        "norm_distances": "layer_norm" in norms,
+        "absolute_positions": bool(values.get("position_biased_input", True)),
+        "mask_decoder": values.get(_DECODER) is True,
+        "convolution": max(0, kernel),
+        "convolution_activation": str(activation) if kernel > 0 else "tanh",
+    }
 
 
 def _layer_types(layers: int, every: int) -> list[str]:
     return [SLIDING if index % every else FULL for index in range(layers)]
-
-
-def _global_every(values: dict[str, Any], layers: int) -> int:
-    """Returns n if every nth layer, beginning with the first, attends to all tokens; 1 if all layers do.
-
-    Raises UnsupportedConfig if the layers have another order.
-    """
-    types = values.get("layer_types")
-    if types is None:
-        interval = int(values.get("global_attn_every_n_layers") or 3)
-        if interval < 1:
-            raise UnsupportedConfig(f"global_attn_every_n_layers is {interval}; it must be at least 1")
-        return interval if layers > 1 else 1
-    types = list(types)
-    interval = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
-    if len(types) == layers and types == _layer_types(layers, interval):
-        return interval
-    raise UnsupportedConfig("layer_types does not alternate full and sliding attention regularly")
 
 
 def validate(config: EncoderConfig) -> EncoderConfig:
@@ -479,7 +432,7 @@ def validate(config: EncoderConfig) -> EncoderConfig:
     return config
 
 
-def _require(values: dict[str, Any], name: str, supported: object) -> None:
+def _require(values: Mapping[str, Any], name: str, supported: object) -> None:
     if values.get(name, supported) != supported:
         raise UnsupportedConfig(f"{name} is {values[name]!r}; only {supported!r} is supported")
 

@@ -15,14 +15,13 @@ import torch
 
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.configs import DEFAULT_THRESHOLD
+from electra.exchange.configs import DEFAULT_THRESHOLD, MAX_LAYERS
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, ModelError
 from electra.model.heads import GeneratorHead
 from electra.model.pair import build_encoder
 
-MAX_LAYERS = 1_000
 TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # names in the three encoders
 
 

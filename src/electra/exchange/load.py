@@ -34,8 +34,7 @@ from electra.exchange.weights import (
     read_safetensors,
     read_shards,
     recorded_digest,
-    require_finite,
-    require_floating_point,
+    require_numbers,
 )
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.visible import plural
@@ -157,21 +156,20 @@ def load(
         )
     if not run_folder.holds_networks(path):
         return load_folder(path, network)
-    finished_folder = None if options else run_folder.finished_network(path, network)
-    if finished_folder is not None:
-        return load_folder(finished_folder, network)
+    finished = None if options else run_folder.finished_network(path, network)
+    if finished is not None:
+        return load_folder(finished, network)
     opened = run_folder.open_checkpoint(path, network, step, average)
-    encoder = opened.network.encoder
-    head = None if isinstance(opened.network, EncoderAlone) else opened.network.head
     for problem in opened.notes:
         warnings.warn(problem, DamagedModel, stacklevel=2)
+    module = opened.network
     steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
     averaged = steps if len(steps) > 1 else ()
     notes = (f"the mean of the checkpoints of steps {', '.join(map(str, steps))}",) if averaged else ()
     return Loaded(
-        encoder,
-        head,
-        encoder.config,
+        module.encoder,
+        None if isinstance(module, EncoderAlone) else module.head,
+        module.encoder.config,
         opened.tokenizer,
         opened.kind,
         (),
@@ -186,115 +184,6 @@ def load_language_model(path: Path) -> Loaded | None:
     """Loads the full-size masked language model of the run or pair at `path`; None if there is none."""
     folder = PairFolder(path).language_model
     return load_folder(folder.path, "generator") if folder.exists() else None
-
-
-def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
-    """Loads a folder in the format of transformers or sentence-transformers.
-
-    Args:
-        folder: the model folder.
-        network: see `load`.
-
-    Raises:
-        AbsentNetwork: the model has no such network.
-        ModelError: the model is missing, damaged or not supported.
-        TokenizerError: the tokenizer is missing or damaged.
-
-    Warns:
-        DamagedModel: other files of the model changed since it was saved.
-    """
-    text_vector = read_text_vector(folder) or TextVector()
-    folder = transformer_folder(folder)
-    folder_config = read_config(folder)
-    config = folder_config.encoder
-    text_vector.check(config.hidden_size, folder)
-    weights = read_tensors(folder)
-    if (encoder_folder := ModelFolder(folder).shares_encoder_with) is not None:
-        prefix, shared_names = (
-            weight_names.PREFIX[config.architecture],
-            ModelFolder(folder).record.get(SHARED_TENSORS),
-        )
-        shared = {
-            name: tensor
-            for name, tensor in read_tensors(encoder_folder).items()
-            if (name in shared_names if isinstance(shared_names, list) else name.startswith(prefix))
-        }
-        saved_digest = recorded_digest(ModelFolder(folder).weights, SHARED_DIGEST)
-        if saved_digest not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
-            problem = f"this belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
-            raise ModelError(problem, where=folder, fix="Copy both folders from the same model")
-        weights = shared | weights
-    require_floating_point(weights, folder)
-    require_finite(weights, folder)
-    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
-    if not folder_config.decoder_bias and folder_config.kind == "generator":
-        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
-    kind = _choose_kind(folder_config, set(tensors), network, folder)
-    tensors, config = weight_names.complete_from_weights(tensors, config, kind)
-    is_tied = _has_tied_output(folder_config, tensors)
-    if config.num_layers > len(tensors):
-        raise ModelError(
-            f"config.json describes {config.num_layers} layers, but the weights have fewer", where=folder
-        )
-    with torch.device("meta"):  # names and shapes are compared before memory is allocated
-        template = _template(build_encoder(config), _head(kind, config, is_tied))
-    state, unused_names = weight_names.from_transformers(tensors, template, config.architecture, kind, folder)
-    encoder, head = build_encoder(config), _head(kind, config, is_tied)
-    _fill(encoder, _with_prefix(state, "encoder."))
-    _fill(head, _with_prefix(state, "head."))
-    head_weights = (
-        weight_names.finetuned_head(tensors, config.architecture, kind)
-        if head is None and kind != "encoder"
-        else {}
-    )
-    used_by_head = {
-        name
-        for ours in head_weights
-        for name in weight_names.transformers_names(f"head.{ours}", config.architecture, kind)
-    }
-    unused_names = [name for name in unused_names if name not in used_by_head]
-    require_encoder_used(unused_names, config.architecture, folder)
-    labels = folder_config.labels or tuple(
-        f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ())))
-    )
-    if kind in ("classifier", "tagger") and len(labels) != (outputs := len(head_weights["output.bias"])):
-        raise ModelError(
-            f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}",
-            where=folder / CONFIG,
-            key="id2label",
-            fix="Name one label for each output",
-        )
-    notes: tuple[str, ...] = ()
-    if unused_names:
-        examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
-        notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})",)
-    pooling = folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean"
-    for name, problem in ModelFolder(folder).changed_files().items():
-        if name == HEAD and (folder / HEAD).is_file():
-            raise ModelError(problem, where=folder, fix="Download or export the model again")
-        warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
-    tokenizer = Tokenizer.load(encoder_folder or folder)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise ModelError(
-            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
-            where=folder,
-        )
-    notes += _notes_on_ids(ModelFolder(folder), tokenizer)
-    return Loaded(
-        encoder,
-        head,
-        config,
-        tokenizer,
-        kind,
-        labels,
-        folder,
-        head_weights,
-        notes,
-        pooling,
-        text_vector,
-        folder_config.output,
-        folder_config.threshold,
-    )
 
 
 def load_main(source: str | Path) -> Loaded:
@@ -316,20 +205,84 @@ def load_main(source: str | Path) -> Loaded:
     raise first_error
 
 
-def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Returns a note for each special token whose id in config.json is not the tokenizer's."""
-    keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
-    return tuple(
-        f"{CONFIG} sets {key} to {configured_id}; the tokenizer's id, {id_}, is used"
-        for role, id_ in tokenizer.specials._asdict().items()
-        for key in keys.get(role, (f"{role}_token_id",))
-        if isinstance(configured_id := folder.record.get(key), int) and configured_id != id_
+def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
+    """Loads a folder in the format of transformers or sentence-transformers.
+
+    Args:
+        folder: the model folder.
+        network: see `load`.
+
+    Raises:
+        AbsentNetwork: the model has no such network.
+        ModelError: the model is missing, damaged or not supported.
+        TokenizerError: the tokenizer is missing or damaged.
+
+    Warns:
+        DamagedModel: other files of the model changed since it was saved.
+    """
+    text_vector = read_text_vector(folder) or TextVector()
+    folder = transformer_folder(folder)
+    model, folder_config = ModelFolder(folder), read_config(folder)
+    config = folder_config.encoder
+    text_vector.check(config.hidden_size, folder)
+    weights = read_tensors(folder)
+    if (sibling := model.shares_encoder_with) is not None:
+        weights = _shared_tensors(model, sibling, config.architecture) | weights
+    require_numbers(weights, folder)
+    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
+    if not folder_config.decoder_bias and folder_config.kind == "generator":
+        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
+    kind = _choose_kind(folder_config, set(tensors), network, folder)
+    tensors, config = weight_names.complete_from_weights(tensors, config, kind)
+    encoder, head, unused_names = _networks(tensors, folder_config, config, kind, folder)
+    head_weights = {}
+    if head is None and kind != "encoder":
+        head_weights = weight_names.finetuned_head(tensors, config.architecture, kind)
+        used = {
+            name
+            for ours in head_weights
+            for name in weight_names.transformers_names(f"head.{ours}", config.architecture, kind)
+        }
+        unused_names = [name for name in unused_names if name not in used]
+    _require_encoder_used(unused_names, config.architecture, folder)
+    outputs = len(head_weights.get("output.bias", ()))
+    labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
+    if kind in ("classifier", "tagger") and len(labels) != outputs:
+        raise ModelError(
+            f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}",
+            where=folder / CONFIG,
+            key="id2label",
+            fix="Name one label for each output",
+        )
+    for name, problem in model.changed_files().items():
+        if name == HEAD and (folder / HEAD).is_file():
+            raise ModelError(problem, where=folder, fix="Download or export the model again")
+        warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
+    tokenizer = Tokenizer.load(sibling or folder)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelError(
+            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
+            where=folder,
+        )
+    notes = _notes_on_ids(model, tokenizer)
+    if unused_names:
+        examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
+        notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})", *notes)
+    return Loaded(
+        encoder,
+        head,
+        config,
+        tokenizer,
+        kind,
+        labels,
+        folder,
+        head_weights,
+        notes,
+        folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean",
+        text_vector,
+        folder_config.output,
+        folder_config.threshold,
     )
-
-
-def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
-    """Returns the digest that identifies what a network uses of its sibling: tensors and tokenizer."""
-    return f"{digest(encoder)} {tokenizer.digest}"
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -349,11 +302,63 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
 
 
-def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:
-    """Raises ModelError if a tensor of the encoder is unused: config.json and the weights do not match.
+def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
+    """Returns the digest that identifies what a network uses of its sibling: tensors and tokenizer."""
+    return f"{digest(encoder)} {tokenizer.digest}"
 
-    Unused tensors of other heads are allowed.
-    """
+
+def _shared_tensors(model: ModelFolder, sibling: Path, architecture: str) -> dict[str, Tensor]:
+    """Returns the tensors that a model reads from the folder beside it."""
+    names = model.record.get(SHARED_TENSORS)
+    shared = {
+        name: tensor
+        for name, tensor in read_tensors(sibling).items()
+        if (name in names if isinstance(names, list) else name.startswith(weight_names.PREFIX[architecture]))
+    }
+    saved_digest = recorded_digest(model.weights, SHARED_DIGEST)
+    if saved_digest not in (None, shared_digest(shared, Tokenizer.load(sibling))):
+        problem = f"this belongs to another encoder or tokenizer than those in {sibling.name}/"
+        raise ModelError(problem, where=model.path, fix="Copy both folders from the same model")
+    return shared
+
+
+def _networks(
+    tensors: Mapping[str, Tensor],
+    folder_config: FolderConfig,
+    config: EncoderConfig,
+    kind: Kind,
+    folder: Path,
+) -> tuple[Encoder, nn.Module | None, list[str]]:
+    """Returns the encoder and its pre-training head with their weights, and the names of unused tensors."""
+    # As in transformers, weights that contain both a table and an output layer override config.json.
+    table, decoder = weight_names.table_and_decoder(tensors, config.architecture)
+    is_tied = folder_config.is_tied
+    if table is not None and decoder is not None:
+        is_tied = torch.equal(table, decoder)
+
+    def build() -> nn.ModuleDict:
+        modules: dict[str, nn.Module] = {"encoder": build_encoder(config)}
+        if kind == "discriminator":
+            modules["head"] = HEADS[config.architecture](config)
+        elif kind == "generator":
+            modules["head"] = GeneratorHead(config, tied=is_tied)
+        return nn.ModuleDict(modules)
+
+    if config.num_layers > len(tensors):
+        problem = f"config.json describes {config.num_layers} layers, but the weights have fewer"
+        raise ModelError(problem, where=folder)
+    with torch.device("meta"):  # names and shapes are compared before memory is allocated
+        template = build().state_dict()
+    state, unused = weight_names.from_transformers(tensors, template, config.architecture, kind, folder)
+    modules = build().eval()
+    modules.load_state_dict(state)
+    encoder = modules["encoder"]
+    assert isinstance(encoder, Encoder)
+    return encoder, modules["head"] if "head" in modules else None, unused
+
+
+def _require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:
+    """Raises ModelError if a tensor of the encoder is unused; those of other heads may be."""
     encoder_names = [name for name in unused if name.startswith(weight_names.PREFIX[architecture])]
     if encoder_names:
         more = f" and {len(encoder_names) - 1} more" if encoder_names[1:] else ""
@@ -368,59 +373,31 @@ def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, 
     """Returns the kind of head to load: `network`, unless that is "encoder".
 
     For "encoder", it is the kind in config.json if the weights have it, or their only kind, or "encoder".
-    Raises AbsentNetwork if the weights lack `network`.
     """
-    present_kinds = weight_names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
+    architecture = folder_config.encoder.architecture
+    present = weight_names.kinds_in(tensors, architecture, folder_config.kind)
     if network == "encoder":
-        kind = folder_config.kind if folder_config.kind in present_kinds else "encoder"
-        # Old configurations do not name the class.
-        return present_kinds[0] if kind == "encoder" and len(present_kinds) == 1 else kind
-    if network in present_kinds:
+        kind = folder_config.kind if folder_config.kind in present else "encoder"
+        return present[0] if kind == "encoder" and len(present) == 1 else kind  # old ones name no class
+    if network in present:
         return network
-    actual_phrase = KIND_PHRASES.get(present_kinds[0], "") if present_kinds else "an encoder without a head"
-    class_name = CLASSES[folder_config.encoder.architecture][present_kinds[0] if present_kinds else "encoder"]
-    architectures = ModelFolder(folder).record.get("architectures")
-    class_name = (
-        str(architectures[0]) if isinstance(architectures, list) and architectures else class_name
-    )  # such as BERT's class
+    phrase = KIND_PHRASES.get(present[0], "") if present else "an encoder without a head"
+    class_name = CLASSES[architecture][present[0] if present else "encoder"]
+    named = ModelFolder(folder).record.get("architectures")  # such as BERT's class
+    class_name = str(named[0]) if isinstance(named, list) and named else class_name
     raise AbsentNetwork(
-        f"this is {actual_phrase} ({class_name}), not {KIND_PHRASES[network]}",
+        f"this is {phrase} ({class_name}), not {KIND_PHRASES[network]}",
         where=folder,
         fix=f"Pass the folder of {KIND_PHRASES[network]}",
     )
 
 
-def _has_tied_output(folder_config: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether a generator's output layer is its token table.
-
-    As in transformers, weights that contain both override config.json: the two are tied if they are equal.
-    """
-    table, decoder = weight_names.table_and_decoder(tensors, folder_config.encoder.architecture)
-    if table is None or decoder is None:
-        return folder_config.is_tied
-    return torch.equal(table, decoder)
-
-
-def _head(kind: Kind, config: EncoderConfig, tied: bool) -> nn.Module | None:
-    if kind == "discriminator":
-        return HEADS[config.architecture](config)
-    return GeneratorHead(config, tied=tied) if kind == "generator" else None
-
-
-def _template(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
-    parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
-    return {
-        f"{part}.{name}": tensor
-        for part, module in parts.items()
-        for name, tensor in module.state_dict().items()
-    }
-
-
-def _fill(module: nn.Module | None, state: Mapping[str, Tensor]) -> None:
-    if module is not None:
-        module.load_state_dict(dict(state))
-        module.eval()
-
-
-def _with_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Returns a note for each special token whose id in config.json is not the tokenizer's."""
+    keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
+    return tuple(
+        f"{CONFIG} sets {key} to {configured_id}; the tokenizer's id, {id_}, is used"
+        for role, id_ in tokenizer.specials._asdict().items()
+        for key in keys.get(role, (f"{role}_token_id",))
+        if isinstance(configured_id := folder.record.get(key), int) and configured_id != id_
+    )

@@ -258,8 +258,7 @@ class _Reader:
         """Returns the tensors called `names` in a step's weights file, in that order. Raises ModelError."""
         from electra.exchange.weights import (  # imports torch, which most callers do not need
             read_safetensors,
-            require_finite,
-            require_floating_point,
+            require_numbers,
         )
 
         file = self.folder / path / WEIGHTS
@@ -269,8 +268,7 @@ class _Reader:
                 problem, where=file.parent, fix="Save it as safetensors with sentence-transformers"
             )
         tensors = read_safetensors(file)
-        require_floating_point(tensors, file.parent)
-        require_finite(tensors, file.parent)
+        require_numbers(tensors, file.parent)
         if missing := [name for name in names if name not in tensors]:
             raise ModelError(f"the weights have no tensor {missing[0]}", where=file)
         self.files[f"{path}/{file.name}"] = file.read_bytes()

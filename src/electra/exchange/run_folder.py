@@ -20,7 +20,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
 from electra.exchange.weight_names import Kind
-from electra.exchange.weights import require_finite
+from electra.exchange.weights import require_numbers
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.model.networks import Network, Networks
@@ -193,7 +193,7 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
     except FileNotFoundError:
         fix = "Rerun the command"
         raise CheckpointError("deleted by the run in the meantime", where=checkpoint.path, fix=fix) from None
-    require_finite(tensors, checkpoint.weights)
+    require_numbers(tensors, checkpoint.weights)
     return tensors
 
 

@@ -87,59 +87,44 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    fix = "Download or export it again"
     try:
         tensors, saved_digest = dict(load_file(path)), recorded_digest(path)
     except (SafetensorError, OSError, ValueError) as problem:
-        raise ModelError(
-            f"not a valid safetensors file ({problem})", where=path, fix="Download or export it again"
-        ) from None
+        raise ModelError(f"not a valid safetensors file ({problem})", where=path, fix=fix) from None
     if saved_digest not in (None, digest(tensors)):
-        raise ModelError(
-            "damaged: the tensors differ from those that were saved (SHA-256 mismatch)",
-            where=path,
-            fix="Download or export it again",
-        )
+        message = "damaged: the tensors differ from those that were saved (SHA-256 mismatch)"
+        raise ModelError(message, where=path, fix=fix)
     return tensors
 
 
 def read_shards(index: Path) -> dict[str, Tensor]:
     """Reads all shards that `index`, a model.safetensors.index.json, lists. Raises ModelError."""
-    content = durable.read_json(index, ModelError)
+    content, fix = durable.read_json(index, ModelError), "Download the model again"
     shard_of = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(shard_of, dict) or not all(isinstance(file, str) for file in shard_of.values()):
-        raise ModelError("has no valid weight_map", where=index, fix="Download the model again")
+        raise ModelError("has no valid weight_map", where=index, fix=fix)
     tensors: dict[str, Tensor] = {}
     for file in sorted(set(shard_of.values())):
-        shard = index.parent / file
-        if Path(file).name != file or not shard.is_file():
-            raise ModelError("a shard of the weights is missing", where=shard, fix="Download the model again")
-        tensors |= read_safetensors(shard)
+        if Path(file).name != file or not (index.parent / file).is_file():
+            raise ModelError("a shard of the weights is missing", where=index.parent / file, fix=fix)
+        tensors |= read_safetensors(index.parent / file)
     if missing := sorted(shard_of.keys() - tensors.keys()):
-        raise ModelError(
-            f"tensor {missing[0]} is in none of the shards", where=index, fix="Download the model again"
-        )
+        raise ModelError(f"tensor {missing[0]} is in none of the shards", where=index, fix=fix)
     return tensors
 
 
-def require_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Raises ModelError if a tensor contains NaN or infinity, which would silently corrupt all outputs."""
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ModelError(
-                f"tensor {name} contains values that are not finite (NaN or infinity)",
-                where=folder,
-                fix="The weights are damaged or training diverged: download or export them again",
-            )
-
-
-def require_floating_point(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Raises ModelError for weights that are not floating-point numbers, such as quantised ones."""
+def require_numbers(tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Raises ModelError unless all weights are floating-point numbers and finite."""
     floating = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     for name, tensor in tensors.items():
-        if tensor.dtype not in floating and not name.endswith("position_ids"):  # a buffer in older files
-            raise ModelError(
-                f"tensor {name} has the type {str(tensor.dtype).removeprefix('torch.')}, not a floating-point"
-                " type",
-                where=folder,
-                fix="Save the model in float32, float16 or bfloat16",
-            )
+        if name.endswith("position_ids"):  # a buffer in older files
+            continue
+        if tensor.dtype not in floating:
+            problem = f"has the type {str(tensor.dtype).removeprefix('torch.')}, not a floating-point type"
+            fix = "Save the model in float32, float16 or bfloat16"
+            raise ModelError(f"tensor {name} {problem}", where=where, fix=fix)
+        if not tensor.isfinite().all():
+            problem = f"tensor {name} contains values that are not finite (NaN or infinity)"
+            fix = "The weights are damaged or training diverged: download or export them again"
+            raise ModelError(problem, where=where, fix=fix)

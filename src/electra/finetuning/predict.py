@@ -21,7 +21,7 @@ from electra.exchange.configs import read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
-from electra.exchange.weights import read_safetensors, require_finite
+from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
@@ -408,7 +408,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     separate_texts = settings.get("separate_texts", False)
     shape = HeadShape(kind, loaded.config, num_outputs, pooling, separate_texts=separate_texts)
     head = build_head(head_name, shape, seed=0)
-    require_finite(weights, file)
+    require_numbers(weights, file)
     expected_weights = head.state_dict()
     try:
         # Older heads may use other names, which `load_state_dict` maps.
