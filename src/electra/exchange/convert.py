@@ -40,6 +40,7 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
         card=card,
         dtype=dtype,
         pooling=loaded.pooling,
+        further=loaded.text_vector.files if loaded.pooling == loaded.text_vector.pooling else {},
     )
 
 

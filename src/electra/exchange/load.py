@@ -278,7 +278,7 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
         folder,
         head_weights,
         notes,
-        folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean",
+        folder_config.pooling if kind == "classifier" else text_vector.pooling,
         text_vector,
         folder_config.output,
         folder_config.threshold,
@@ -354,7 +354,7 @@ def _networks(
     modules.load_state_dict(state)
     encoder = modules["encoder"]
     assert isinstance(encoder, Encoder)
-    return encoder, modules["head"] if "head" in modules else None, unused
+    return encoder, next((modules[name] for name in modules if name == "head"), None), unused
 
 
 def _require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:

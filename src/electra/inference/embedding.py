@@ -44,22 +44,21 @@ def embed(
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
     if pooling is None and loaded.kind == "classifier":
-        recipe = TextVector((loaded.pooling,))
+        recipe = TextVector(loaded.pooling)
     vectors: list[Vectors] = []
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]
         vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe)).astype(np.float32))
         progress((start + len(chunk)) / len(texts))
-    vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size * len(recipe.modes))))[0])
+    vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size)))[0])
     return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)
 
 
 def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    # for each row: index of its text, number of tokens (with [CLS]) that count in its earlier rows, and
-    # start and end of those that count in this one
-    sources: list[tuple[int, int, int, int]] = []
+    # for each row: index of its text, and start and end of the tokens that count in this row
+    sources: list[tuple[int, int, int]] = []
     for text_index, text in enumerate(texts):
         prompted_text = recipe.prompt + text
         ids = tokenize(loaded.tokenizer, prompted_text.lower() if recipe.lowercase else prompted_text).ids
@@ -70,15 +69,13 @@ def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> npt
         for window_index, (start, stop, keep_from, keep_to) in enumerate(windows):
             is_first, is_last = window_index == 0, window_index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
-            num_before = keep_from + (not is_first)
-            end = keep_to - start + 1 + is_last
-            sources.append((text_index, num_before, keep_from - start + (not is_first), end))
+            sources.append((text_index, keep_from - start + (not is_first), keep_to - start + 1 + is_last))
 
     def pooled(batch: PaddedBatch) -> list[PooledText]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids).cpu().double().numpy()
         return [
-            PooledText(recipe.modes, hidden_TD[begin:end], num_before)
-            for hidden_TD, (_, num_before, begin, end) in zip(
+            PooledText(recipe.pooling, hidden_TD[begin:end])
+            for hidden_TD, (_, begin, end) in zip(
                 hidden_BTD, (sources[row] for row in batch.index), strict=True
             )
         ]
