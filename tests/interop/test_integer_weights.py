@@ -97,13 +97,6 @@ def test_tiny_values_are_stored_again_without_a_change() -> None:
     assert kinds == {torch.int8, torch.uint8}
 
 
-@pytest.mark.parametrize("shape", [(), (32,), (4, 31), (4, 33), (0, 32), (4, 0), (0, 0)])
-def test_a_packed_tensor_without_whole_groups_is_an_error(shape: tuple[int, ...]) -> None:
-    damaged = {"a": torch.zeros(shape, dtype=torch.uint8), "a.scale": torch.zeros(4, 1).half()}
-    with pytest.raises(ModelError, match="groups of 64"):
-        dequantize(damaged, Path("nowhere"))
-
-
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
