@@ -135,7 +135,7 @@ def draw(figure: Figure) -> str | None:
         axes = canvas.add_subplot()
         kinds = {"lines": _lines, "categories": _categories, "matrix": _matrix}
         canvas.set_size_inches(4.6, kinds[figure.kind](axes, lines, figure))
-        axes.set_xlabel(plain_text(AXIS_TITLES[figure.axis] if figure.axis else figure.x))
+        axes.set_xlabel(plain_text(AXIS_TITLES[figure.axis] if figure.axis else figure.x, 70))
         if figure.x_range:
             axes.set_xlim(*figure.x_range)
         handles, labels = axes.get_legend_handles_labels()
@@ -145,22 +145,25 @@ def draw(figure: Figure) -> str | None:
         out = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         canvas.savefig(out, format="svg", transparent=True, metadata=nothing)
-    return re.sub(r' (width|height)="[\d.]+pt"', "", out.getvalue().replace(INK, "currentColor"), count=2)
+    svg = out.getvalue().replace(INK, "currentColor")
+    return re.sub(r' (width|height)="[\d.]+pt"', "", svg[svg.index("<svg") :], count=2)
 
 
 def inline(svg: str) -> str:
     """Returns an SVG for an HTML page, without ids that figures share, in colours the page can change."""
-    svg = re.sub(r' id="[\w.]*_\d+"', "", svg[svg.index("<svg") :])
+    svg = re.sub(r' id="[\w.]*_\d+"', "", svg)
     for index, color in enumerate(PALETTE):
         svg = svg.replace(f": {color}", f": var(--series-{index}, {color})")
     return svg
 
 
-def plain_text(label: str) -> str:
+def plain_text(label: str, most: int = 36) -> str:
     """Returns a name from a file as a label: short, printable, not starting with '_', which would hide it."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    if len(label) > 36:
-        label = f"{label[:16]}...{label[-17:]}"  # names of runs often differ at their ends
+    if len(label) > most:
+        label = (
+            f"{label[: most // 2 - 2]}...{label[1 - most // 2 :]}"  # names of runs often differ at their ends
+        )
     return f" {label}" if label.startswith("_") else label
 
 

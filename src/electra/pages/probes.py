@@ -46,11 +46,13 @@ def write_page(path: Path) -> Path:
     models = dict.fromkeys(str(model["name"]) for record in records.values() for model in record["models"])
     sources = dict.fromkeys(model["source"] for record in records.values() for model in record["models"])
     verdicts = [(record["title"], text) for record in records.values() if (text := verdict(record))]
+    above = sum(", above the baseline" in text for _, text in verdicts)
+    compared = sum("the baseline" in text for _, text in verdicts)
     lead = "Brackets are 95 % intervals. Above: the whole interval is above the best baseline."
     summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), verdicts, noted=True)])
     page = Page(
         f"Analysis of {', '.join(models)}",
-        f"What the models learned, by {len(records)} probe{'s' * (len(records) > 1)}.",
+        f"Above the best baseline in {above} of {compared} comparisons; in all, {len(records)} probes.",
         [summary if verdicts else None, *(section(name, record) for name, record in records.items())],
         kicker="electra analyze",
         command=f"electra analyze {' '.join(map(str, sources))} ...",
@@ -108,10 +110,12 @@ def _baselines(record: Record, name: str) -> Iterator[tuple[str, float]]:
     )  # then the baseline's best counts, too
     if (chance := _value(record["headline"].get(f"chance: {name}"))) is not None:
         yield "chance", chance
+    shown = False
     for figure in record["figures"]:
         places = [
             dict(zip(line["y"], line["x"], strict=True)) for line in figure["series"] if value in line["y"]
         ]
+        shown = shown or bool(places)
         for line in figure["series"] if places else ():
             known = {x: y for x, y in zip(line["x"], line["y"], strict=True) if y is not None}
             here = known.get(places[0][value])
@@ -119,6 +123,9 @@ def _baselines(record: Record, name: str) -> Iterator[tuple[str, float]]:
                 yield line["label"], max(known.values()) if here is None else here
             elif known and line["label"] in BASELINES and (is_best or here is not None):
                 yield line["label"], max(known.values()) if is_best or here is None else here
+    if not shown and chance is None:  # the mean of the values in a figure has the same chance level
+        lines = [line for figure in record["figures"] for line in figure["series"]]
+        yield from ((each["label"], each["y"][0]) for each in lines if each["label"] == "chance")
     for table in record["tables"]:
         column = next((row.index(number) for row in table["rows"] if number in row), 0)
         for row in table["rows"] if column else ():

@@ -235,11 +235,12 @@ def _examples(run: RunRecord) -> Section:
         if isinstance(rows, list):
             tokens = (token(row, threshold) for row in rows if isinstance(row, Mapping))
             sentences.append(Markup('<span class="sentence">{}</span>').format(Markup(" ").join(tokens)))
-    lead = (
-        "Held-out sentences: the generator filled in masked tokens, and the discriminator scored every token."
-        f" Darker: higher P(replaced). Solid line: replaced and marked, P(replaced) reaches {threshold:.2g}."
-        " Dashed: replaced, not marked. Dotted box: original, marked. Small: the original."
-    )
+    lead = "Held-out sentences: the generator filled in masked tokens. Small: the original."
+    if run.final and "auc" in run.final.values:
+        lead += (
+            " Darker: higher P(replaced). Solid line: replaced and marked, as P(replaced) reaches"
+            f" {threshold:.2g}. Dashed: replaced, not marked. Dotted box: original, marked."
+        )
     return Section("Worked examples", lead if sentences else "The run has no worked examples yet.", sentences)
 
 

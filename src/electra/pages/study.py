@@ -115,7 +115,7 @@ class StudyPage:
             if names
         ]
         if len(clear) < len(tests):
-            others = f"{len(tests) - len(clear)} others" if clear else "any arm"
+            others = f"{len(tests) - len(clear)} of the arms" if clear else "any arm"
             ways.append(f"no measurable difference for {others}")
         return f"{self.metric(self.primary)[0]}: {'; '.join(ways)}." if ways else ""
 
@@ -140,7 +140,8 @@ class StudyPage:
         }
         notes = [*self.reached()]
         if paper["source"]:
-            notes.append(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']}")
+            source = ", ".join(filter(None, (paper["metric"], paper["source"])))
+            notes.append(f"Paper: {source}. {paper['note']}")
         if any(row["paper"] is not None for row in rows):
             columns["Paper (another scale)"] = ("paper", ".1f")
             notes.append("Of the paper's numbers compare the order and the differences, never the values.")
