@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +26,6 @@ from toy_questions import squad
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
-from electra.finetuning.heads.joint import JointHead
 from electra.finetuning.metrics.squad import squad2_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.dataset import choose_task, read_dataset
@@ -37,12 +35,11 @@ from electra.finetuning.runner.prepared import Finetuning, prepare, run_model
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
+from electra.finetuning.tasks.parts.answer_spans import END, START, QuestionAnswering
 from electra.finetuning.windows.context_windows import Context, PairTemplate, Window, best_window, cut_windows
-from electra.finetuning.windows.features import NO_TARGET, Batch, Tokens, collate
-from electra.finetuning.windows.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
-from electra.foundation.errors import ConfigError, DamagedModel, DataError, ElectraError, ModelError
-from electra.model.sizes import EncoderConfig
+from electra.finetuning.windows.features import Tokens, collate
+from electra.finetuning.windows.span_search import Prediction, Span, plain_spans
+from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.testing import toy_task
 
 
@@ -193,9 +190,6 @@ def test_lengths_that_leave_no_room_are_refused(
             chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=length)
             tuning_for(electra_folder, chosen)
         assert caught.value.key == "max_length"
-    with pytest.raises(ConfigError) as caught:
-        choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
-    assert caught.value.key == "head"
 
 
 # --- windows and characters
@@ -306,7 +300,7 @@ def test_targets_are_the_answer_cls_or_nothing(
     for number, window, bits in zip(windows.example, windows.context, windows.targets, strict=True):
         example = examples[number]
         if not example.gold:
-            assert bits[0] == START | END | IMPOSSIBLE and not bits[1:].any()
+            assert bits[0] == START | END and not bits[1:].any()
         elif bits[0]:
             assert bits[0] == START | END and not bits[1:].any()  # the answer is not wholly in this window
         else:
@@ -314,7 +308,7 @@ def test_targets_are_the_answer_cls_or_nothing(
             text = example.texts[1][window.offsets[first, 0] : window.offsets[last, 1]]
             assert text == example.gold[0].text
         seen.add(bits[0])
-    assert seen == {0, START | END, START | END | IMPOSSIBLE}
+    assert seen == {0, START | END}
 
 
 def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
@@ -336,25 +330,6 @@ def test_white_space_is_no_answer() -> None:
     """Byte-level tokenizers make tokens of double spaces: the stripped answer would be the empty one."""
     window = window_of(3, blank=[1])
     assert {start for start, *_ in plain_spans(window, np.zeros((len(window.ids), 2)), 4, 9)} == {0, 2}
-
-
-def test_beam_spans_start_at_scored_tokens_and_are_not_too_long() -> None:
-    window = window_of(6, may_start=np.array([True, True, False, True, True, True]))
-    places, ends = np.zeros(BEAM), np.zeros((BEAM, BEAM))  # [CLS], which is no part of the context
-    logits, end_logits = np.full(BEAM, -9.0), np.full((BEAM, BEAM), -9.0)
-    logits[:3], places[:3] = (
-        (-1.0, -2.0, -3.0),
-        window.first + np.array([1, 2, 4]),
-    )  # the second is judged elsewhere
-    end_logits[:3, :4] = (-0.5, -1.0, -1.5, -2.0)
-    ends[0, :4] = window.first + np.array([2, 1, 4, 0])  # two tokens, one, four, one before the beginning
-    ends[1, :4] = window.first + np.array([2, 3, 4, 5])
-    ends[2, :4] = window.first + np.array([6, 5, 4, 3])  # the first lies behind the context
-    output = np.concatenate([np.zeros(3), logits, places, end_logits.ravel(), ends.ravel()])
-    kept = [(1, 2, -1.0, -0.5), (1, 1, -1.0, -1.0), (4, 5, -3.0, -1.0), (4, 4, -3.0, -1.5)]
-    assert beam_spans(window, output, longest=3, count=9) == kept
-    assert beam_spans(window, output, longest=4, count=9) == [*kept[:2], (1, 4, -1.0, -1.5), *kept[2:]]
-    assert beam_spans(window, output, longest=3, count=2) == kept[:2]
 
 
 def test_the_null_score_is_the_lowest_of_all_windows() -> None:
@@ -442,32 +417,6 @@ def test_training_learns_and_transformers_gives_the_same_answers(
     assert predict(str(out), data / "dev-v1.json", threshold=0.0 if name == "squad2" else None).rows() == rows
 
 
-@pytest.mark.slow
-def test_the_joint_head_learns_and_is_loaded_again(
-    electra_folder: Path, squad2_folder: Path, tmp_path: Path
-) -> None:
-    from transformers import AutoModel
-
-    out, lines = tmp_path / "out", list[str]()
-    results = finetune(
-        str(electra_folder),
-        toy_task.settings(out, squad2_folder, "squad2", head="joint", epochs=5),
-        lines.append,
-    )
-    assert results["eval_best_f1"] > 0.85
-    assert any("head.safetensors" in line for line in lines)
-    assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
-    rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
-    assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
-    check_threshold(out, squad2_folder / "dev-v1.json")
-    alone = shutil.copytree(out / "model", tmp_path / "alone")
-    assert predict(str(alone), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
-    (alone / "task.json").unlink()
-    with pytest.warns(DamagedModel), pytest.raises(ModelError) as caught:
-        predict(str(alone), squad2_folder / "dev-v1.json")
-    assert "task.json" in str(caught.value)
-
-
 def check_threshold(out: Path, dev: Path) -> None:
     """What was best on dev is kept with the model, and followed."""
     results = json.loads((out / "all_results.json").read_text())
@@ -484,94 +433,8 @@ def check_threshold(out: Path, dev: Path) -> None:
     assert any(f"{kept:.4g}" in note for note in predictions.notes)
 
 
-def joint_reader() -> tuple[JointHead, Batch, torch.Tensor]:
-    """A reader of 8 dimensions, and two windows: [CLS] q [SEP] 5 tokens [SEP], and one with 2
-    tokens, padded.
-    """
-    config = EncoderConfig(
-        architecture="electra",
-        vocab_size=10,
-        embedding_size=8,
-        hidden_size=8,
-        num_layers=1,
-        num_heads=1,
-        intermediate_size=8,
-        dropout=0.0,
-    )
-    torch.manual_seed(0)
-    head = JointHead(config)
-    types = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0]])
-    document_ids = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
-    targets = torch.tensor(
-        [[0, 0, 0, 0, START, END, 0, 0, 0], [START | END | IMPOSSIBLE, 0, 0, 0, 0, 0, *[NO_TARGET] * 3]]
-    )
-    return head, Batch(np.arange(2), types, types, document_ids, targets), torch.randn(2, 9, 8)
-
-
-def test_the_joint_loss_is_the_papers() -> None:
-    """Computed again with plain loops over the possible tokens."""
-    head, batch, hidden = joint_reader()
-    loss, count = replace(task_named("squad2"), joint=True).loss(head.train()(hidden, batch), batch.targets)  # type: ignore[arg-type]
-    expected = 0.0
-    for row, (possible, start, end, impossible) in enumerate(
-        [([0, 3, 4, 5, 6, 7, 8], 4, 5, 0.0), ([0, 3, 4, 5], 0, 0, 1.0)]
-    ):
-        h = hidden[row]
-        starts = torch.stack([head.output(h[t])[0] for t in possible]).log_softmax(0)
-        ends = torch.stack(
-            [
-                head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([h[start], h[t]]))))[0]
-                for t in possible
-            ]
-        ).log_softmax(0)
-        weighted = sum(p * h[t] for p, t in zip(starts.exp(), possible, strict=True))
-        null = head.null(torch.nn.functional.gelu(head.null_dense(torch.cat([h[0], weighted]))))[0]
-        answerable = torch.nn.functional.binary_cross_entropy_with_logits(null, torch.tensor(impossible))
-        expected += (
-            -(starts[possible.index(start)] + ends[possible.index(end)]).item() / 2 + 0.5 * answerable.item()
-        )
-    assert count == 2 and loss.item() == pytest.approx(expected, abs=1e-5)
-
-
-def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
-    ids = torch.zeros(2, 4, dtype=torch.long)
-    document_ids = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
-    actual = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), document_ids, None))
-    assert actual.tolist() == [[True] * 4, [True, True, False, False]]
-    typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
-    actual = JointHead.allowed(Batch(np.arange(2), ids, typed, None, None))
-    assert actual.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
-
-
-def test_the_beam_has_the_most_probable_starts_and_their_ends() -> None:
-    head, batch, hidden = joint_reader()
-    with torch.no_grad():
-        row = head.eval()(hidden, batch)[0]
-    logits, places, end_logits, end_places = row[3:].split([BEAM, BEAM, BEAM * BEAM, BEAM * BEAM])
-    possible = [0, 3, 4, 5, 6, 7, 8]
-    assert (
-        sorted(places[:7].int().tolist()) == possible
-        and (logits[:7].diff() <= 0).all()
-        and (logits[7:] < -1000).all()
-    )
-    assert logits[:7].exp().sum().item() == pytest.approx(1.0, abs=1e-5)
-    for k in range(7):
-        ends = end_places[k * BEAM :][:7].int().tolist()
-        assert sorted(ends) == possible and end_logits[k * BEAM :][:7].exp().sum().item() == pytest.approx(
-            1.0, abs=1e-5
-        )
-    second = hidden[0, int(places[1])]
-    score = head.end(
-        torch.nn.functional.gelu(head.end_dense(torch.cat([second.expand(9, 8), hidden[0]], -1)))
-    ).squeeze(-1)
-    assert int(end_places[BEAM]) == possible[int(score[possible].argmax())]
-
-
-@pytest.mark.parametrize("head", ["transformers", "joint"])
-def test_nothing_depends_on_the_padding(
-    head: str, electra_folder: Path, squad2_folder: Path, tmp_path: Path
-) -> None:
-    chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", head=head)
+def test_nothing_depends_on_the_padding(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2")
     prepared, _ = tuning_for(electra_folder, chosen)
     (windows, examples), task = vars(prepared.splits["dev"]).values(), prepared.task
     model = build_model(prepared, 0).eval()
@@ -621,13 +484,8 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
     first, second = prediction(1.0, red=0.0, old=-float(np.log(3.0))), prediction(-4.0, old=5.0)
     (together,) = task_named("squad2").average([[first], [second]])
     assert [span.text for span in together.spans] == ["old", "red"] and together.null_odds == -1.5
-    plain, joint = task_named("squad2"), replace(task_named("squad2"), joint=True)
-    assert (plain.threshold, joint.threshold, replace(joint, no_answer_threshold=1.5).threshold) == (
-        0.0,
-        -2.75,
-        1.5,
-    )
-    said = [joint.answer(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
+    task = replace(task_named("squad2"), no_answer_threshold=-2.75)
+    said = [task.answer(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
     assert said == ["old", "old", ""]  # none above the threshold, not at it
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
 

@@ -107,13 +107,6 @@ CASES = [
     ),
     case("unknown option", {"train.tsv": TABLE}, r"--epohcs", "--epohcs", "3"),
     case(
-        "a reader's head",
-        {"train.tsv": TABLE},
-        r"--head: the head joint is for questions about texts",
-        "--head",
-        "joint",
-    ),
-    case(
         "weights of nothing",
         {"train.tsv": TABLE},
         r"--class-weights: regression has no",

@@ -14,7 +14,6 @@ pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 from electra.commands.framework.main import main
-from electra.commands.results.model import Model
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.onnx_model import FinetunedGraph
@@ -127,16 +126,3 @@ def test_a_damaged_task_is_one_line(written: tuple[Path, Path], tmp_path: Path, 
     (tmp_path / "copy" / "task.json").write_bytes(files["task.json"])
     with pytest.raises(ModelError):
         open_predictor(str(tmp_path / "copy"), backend="onnx")
-
-
-def test_the_joint_head_cannot_be_exported(tmp_path: Path) -> None:
-    from electra.finetuning.heads.joint import JointHead
-    from electra.finetuning.runner.finetuned_model import FinetunedModel
-    from electra.finetuning.runner.onnx_model import write_tuned
-    from electra.finetuning.tasks import load_task
-
-    loaded = Model(toy_task.save_encoder(tmp_path / "model")).encoder
-    model = FinetunedModel(loaded.encoder, JointHead(loaded.config))
-    with pytest.raises(ModelError):
-        write_tuned(loaded, load_task("squad"), model, None, tmp_path / "out")
-    assert not (tmp_path / "out").exists()

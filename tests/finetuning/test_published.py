@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.defaults import resolve
@@ -77,13 +76,6 @@ def test_rates_decays_and_warmup_of_the_paper() -> None:
 
 def test_thresholds_and_lengths_of_questions() -> None:
     squad = load_task("squad2")
-    plain, joint = (load_head(head).adapted(squad) for head in ("transformers", "joint"))
-    assert isinstance(plain, QuestionAnswering) and isinstance(joint, QuestionAnswering)
-    assert (plain.threshold, joint.threshold) == (0.0, -2.75)
-    assert (joint.max_length, joint.stride, joint.max_question, joint.max_answer, joint.n_best) == (
-        512,
-        128,
-        64,
-        30,
-        20,
-    )
+    assert isinstance(squad, QuestionAnswering) and squad.threshold == 0.0
+    lengths = squad.max_length, squad.stride, squad.max_question, squad.max_answer, squad.n_best
+    assert lengths == (512, 128, 64, 30, 20)

@@ -22,7 +22,6 @@ from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
-from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
@@ -371,7 +370,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         if length > positions:
             problem = f"{length:,} tokens, but the model has {positions:,} positions"
             raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
-        task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
+        task = task.configured(TaskOptions.of(settings))
         if columns := tuple(settings.get("read_columns", ())):
             task = replace(task, texts=(columns,), usual_texts=task.texts)
         return task.rebuilt(loaded.labels, config), length

@@ -174,10 +174,9 @@ class ModelOptions:
     """The head, or the path of a .py file that defines one. transformers: the standard head, that of the
     model's transformers class. frozen: the encoder is not trained, and a linear model is fitted to its states
     in seconds; often best with few labels. It encodes the texts of a pair separately and compares their
-    vectors. linear: the head of ELECTRA's published code. joint: the paper's head for SQuAD. transformers can
-    load the whole model if its head is transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen
-    or linear; otherwise it loads the encoder, and the head's weights are in a separate file. joint and, for
-    pairs, frozen cannot be exported to ONNX.
+    vectors; for pairs it cannot be exported to ONNX. linear: the head of ELECTRA's published code.
+    transformers can load the whole model if its head is transformers or, for tagging with ELECTRA and DeBERTa
+    encoders, frozen or linear; otherwise it loads the encoder, and the head's weights are in a separate file.
     """
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token

@@ -45,7 +45,7 @@ class Dataset:
 
 
 def choose_task(settings: Settings) -> Task:
-    """Returns the task with the settings' options, adapted to the head.
+    """Returns the task with the settings' options.
 
     Raises:
         ConfigError: the task or the head is unknown, or an option or the head does not apply to the task.
@@ -53,7 +53,7 @@ def choose_task(settings: Settings) -> Task:
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
     counts = {len(columns) for columns in task.texts}
     head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
-    return head.adapted(task)
+    return task
 
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from electra.finetuning.windows.context_windows import Window
 
-BEAM = 20  # the joint head considers this many starts, and this many ends of each
-
 
 @dataclass(frozen=True)
 class Span:
@@ -38,9 +36,7 @@ class Prediction:
     """The candidate answers to a question, and the evidence that it has none."""
 
     spans: tuple[Span, ...]  # with distinct texts, the best first; () if the context has no tokens
-    # The standard head's score of "no answer" minus that of the best answer, if there is one; or the joint
-    # head's log-odds of "no answer".
-    null_odds: float
+    null_odds: float  # the score of "no answer" minus that of the best answer, if there is one
 
     @property
     def best(self) -> Span:
@@ -71,29 +67,6 @@ def plain_spans(
         start, extra_tokens = divmod(int(index), longest)
         if sums[index] > -np.inf:
             yield start, start + extra_tokens, float(starts[start]), float(ends[start + extra_tokens])
-
-
-def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, count: int) -> list[Candidate]:
-    """Returns the `count` best spans of at most `longest` tokens in the joint head's beam.
-
-    A span starts at a token that the window scores. `output` is a row of the joint head's output
-    (heads/joint.py has its layout).
-    """
-    start_logits, start_positions, end_logits, end_positions = np.split(
-        output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM])
-    )
-    num_tokens = len(window.offsets)
-    candidates = []
-    for k in range(BEAM):
-        start = int(start_positions[k]) - window.first
-        if not (0 <= start < num_tokens and window.may_start[start]):
-            continue
-        ends = slice(k * BEAM, (k + 1) * BEAM)
-        for end_logit, position in zip(end_logits[ends], end_positions[ends], strict=True):
-            end = int(position) - window.first
-            if start <= end < min(num_tokens, start + longest):
-                candidates.append((start, end, float(start_logits[k]), float(end_logit)))
-    return sorted(candidates, key=lambda candidate: -candidate[2] - candidate[3])[:count]
 
 
 def span_of(context: str, window: Window, candidate: Candidate) -> Span:

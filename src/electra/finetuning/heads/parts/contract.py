@@ -3,7 +3,6 @@
     build(shape)              returns a new module, whose last layer is named `output` and whose `rescale`
                               changes the unit of the predictions
     kinds, texts              give the kinds of tasks it supports, and how many texts an example must have
-    adapted(task)             returns the task, changed if this head's outputs have an unusual meaning
     dropout, epochs, pooling  give its defaults, if they differ from the usual ones
     separates_pairs           says whether it encodes the two texts of a pair separately
     starts_from               names the network whose own head it starts from
@@ -160,10 +159,6 @@ class HeadFactory(ABC):
             raise ConfigError("tasks that train text vectors have no head", key="head", fix="Omit it")
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
             raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
-
-    def adapted(self, task: Task) -> Task:
-        """Returns the task for this head's outputs; by default the same task."""
-        return task
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
         """Whether transformers has a class with this head for tasks of this kind."""

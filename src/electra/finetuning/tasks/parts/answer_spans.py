@@ -2,15 +2,15 @@
 
 The tasks squad, squad2 and qa use this class. The standard head has a start and an end logit for each token;
 transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the logits at
-[CLS]. The joint head (`--head joint`, heads/joint.py) is that of the paper.
+[CLS]. The paper's own head, which predicts the end given the start, is not here.
 
 As in the published code, windows have 512 tokens and start 128 tokens apart, questions are truncated to 64
 tokens, answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the
 first of several gold answers. The target of windows without the answer is [CLS], even in SQuAD 1.1, and the
 score of "no answer" is the lowest over all windows. A question is left unanswered if the null odds
-(`span_search.Prediction`) exceed 0 for the standard head, or -2.75 for the joint head.
+(`span_search.Prediction`) exceed 0, or the threshold that was best on dev.
 
-Departures: with the standard head, every span of the context is considered, not only pairs of the 20 best
+Departures: every span of the context is considered, not only pairs of the 20 best
 starts and ends; answers are extracted from the context by character offsets, whereas the published code looks
 up the words of the tokens; padding is excluded from the softmax.
 """
@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
@@ -42,7 +41,6 @@ from electra.finetuning.windows.span_search import (
     NO_ANSWER,
     Prediction,
     Span,
-    beam_spans,
     ensemble,
     n_best,
     plain_spans,
@@ -53,8 +51,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.visible import plural
 
-START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE occurs only at [CLS]
-ANSWERABILITY_WEIGHT = 0.5  # the weight of the loss of the joint head's classifier, as published
+START, END = 1, 2  # bits of a token's target
 THRESHOLD_KEY = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
 
 
@@ -70,8 +67,7 @@ class QuestionAnswering(Task):
     formats: tuple[str, ...] = FORMATS
     metrics: tuple[str, ...] = METRICS[1]
     unanswerable: bool | None = None  # whether questions may have no answer; None: as in the training data
-    joint: bool = False  # whether the outputs come from the head `joint`
-    no_answer_threshold: float | None = None  # None: the published threshold
+    no_answer_threshold: float | None = None  # None: 0
     epochs: float = 2
     max_length: int = 512
     stride: int = 128
@@ -94,9 +90,7 @@ class QuestionAnswering(Task):
     @property
     def threshold(self) -> float:
         """The null odds above which a question is left unanswered."""
-        if self.no_answer_threshold is not None:
-            return self.no_answer_threshold
-        return -2.75 if self.joint else 0.0
+        return self.no_answer_threshold or 0.0
 
     @property
     @override
@@ -180,27 +174,19 @@ class QuestionAnswering(Task):
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
         """Returns the sum of the losses of the windows that have a target, and their number.
 
-        The loss of a window is the mean of the cross-entropies of start and end; with the joint head, the
-        weighted loss of the answerability classifier is added.
+        The loss of a window is the mean of the cross-entropies of start and end.
 
         Args:
-            logits: start and end logits [B, T, 2], or the losses and the logit [B, 3] of the joint head.
+            logits: start and end logits [B, T, 2].
             targets: target bits [B, T], padded with NO_TARGET.
         """
         bits = targets.clamp(min=0)
         has_target = (bits & START).any(1)
-        if self.joint:  # the head computes the losses, because it conditions the end on the gold start
-            start_loss, end_loss, impossible = logits[:, :3].float().unbind(1)
-            gold_impossible = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
-            loss = F.binary_cross_entropy_with_logits(impossible, gold_impossible, reduction="none")
-            answerability_loss = ANSWERABILITY_WEIGHT * loss
-        else:
-            padding = (targets == NO_TARGET).unsqueeze(-1)
-            starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
-            start_loss = F.cross_entropy(starts, (bits & START).argmax(1), reduction="none")
-            end_loss = F.cross_entropy(ends, (bits & END).argmax(1), reduction="none")
-            answerability_loss = torch.zeros_like(start_loss)
-        return ((start_loss + end_loss) / 2 + answerability_loss)[has_target].sum(), int(has_target.sum())
+        padding = (targets == NO_TARGET).unsqueeze(-1)
+        starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
+        start_loss = F.cross_entropy(starts, (bits & START).argmax(1), reduction="none")
+        end_loss = F.cross_entropy(ends, (bits & END).argmax(1), reduction="none")
+        return ((start_loss + end_loss) / 2)[has_target].sum(), int(has_target.sum())
 
     @override
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
@@ -215,21 +201,18 @@ class QuestionAnswering(Task):
     def _predict_example(
         self, context: str, windows: Sequence[tuple[Window, npt.NDArray[np.float32]]]
     ) -> Prediction:
-        search = beam_spans if self.joint else plain_spans
         spans: list[Span] = []
         null_scores: list[float] = []
         for window, logits in windows:
             output = logits.astype(np.float64)
-            null_scores.append(float(output[2] if self.joint else output[0].sum()))
-            candidates = search(window, output, self.max_answer, self.n_best)
+            null_scores.append(float(output[0].sum()))
+            candidates = plain_spans(window, output, self.max_answer, self.n_best)
             spans += [span_of(context, window, candidate) for candidate in candidates]
         by_text: dict[str, Span] = {}
         for span in sorted(spans, key=lambda span: -span.score):
             by_text.setdefault(span.text, span)
         best_spans, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
-        return Prediction(
-            best_spans, null_score if self.joint or not best_spans else null_score - best_spans[0].score
-        )
+        return Prediction(best_spans, null_score - (best_spans[0].score if best_spans else 0.0))
 
     @override
     def shown_gold(self, example: Example) -> list[str]:
@@ -326,7 +309,7 @@ def target_of(window: Window, example: Example, span: tuple[int, int] | None) ->
     """
     bits = np.zeros(len(window.ids), np.int64)
     if not example.gold:
-        bits[0] = START | END | IMPOSSIBLE
+        bits[0] = START | END
     elif span is not None:
         start, end = window.target(span) or (0, 0)
         bits[start] |= START
