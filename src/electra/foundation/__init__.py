@@ -8,7 +8,6 @@ durable     the only writer of files that must survive a crash or a power cut
 machine     cores, memory, devices, and optional libraries
 signals     requests to stop
 work        pieces of work with a record each, in this process, in others or on a Ray cluster
-jobs        how another process of this package is started
 extensions  objectives, tasks, heads and probes by name or path
 visible     text for a terminal or a log
 arrays      types of NumPy arrays

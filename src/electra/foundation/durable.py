@@ -207,18 +207,6 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
     _remove_leftovers_of(path)
 
 
-def recover_and_clean(path: Path) -> None:
-    """Restores or removes what killed processes left behind of one directory, and of no other."""
-    recover(path)
-    _remove_leftovers_of(path)
-
-
-def _remove_leftovers_of(path: Path) -> None:
-    """Removes what killed processes left behind of this directory; call it once the directory is complete."""
-    for leftover in _leftovers_of(path):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
 def _leftovers_of(path: Path) -> list[Path]:
     """Lists what killed processes left of a directory: first unfinished versions, then discarded ones."""
     return [
@@ -329,7 +317,7 @@ def _trash_of(path: Path) -> Path:
 
 
 def recover(path: Path) -> None:
-    """Restores a directory whose replacement was interrupted.
+    """Completes a replacement of this directory that was interrupted, and removes its leftovers.
 
     If a process was killed after it had renamed the old directory and before it renamed the new one, neither
     is at `path`. The new one is moved there if it is complete, otherwise the old one.
@@ -338,6 +326,12 @@ def recover(path: Path) -> None:
         if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
             with explain_disk_errors(path):
                 leftover.rename(path)
+    _remove_leftovers_of(path)
+
+
+def _remove_leftovers_of(path: Path) -> None:
+    for leftover in _leftovers_of(path):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def remove_leftovers(parent: Path) -> None:

@@ -351,7 +351,7 @@ def run_seed(
     """
     prepared = replace(prepared, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
     seed_folder, task = folder.seed(number), prepared.task
-    durable.recover_and_clean(seed_folder.path)
+    durable.recover(seed_folder.path)
     if seed_folder.path.exists():
         if (problem := durable.verify_directory(seed_folder.path)) is None:
             return
