@@ -17,6 +17,7 @@ from electra.commands.parts.stores import existing_tokenizer
 from electra.data.settings import TokenizerConfig
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
+from electra.foundation.machine import launch_variable
 from electra.foundation.options import optional_name
 from electra.training.recipe import Recipe, read_recipe
 
@@ -110,7 +111,7 @@ def settle(
     if in_own_recipe or f"training.{RATE}" in given:
         return recipe
     recipe = with_reduced_rate(recipe, out)
-    if not RunFolder.is_at(out):
+    if not RunFolder.is_at(out) and launch_variable("RANK", 0) == 0:
         display.say(
             f"learning rate {recipe.training.learning_rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because"
             " the networks start from trained weights (change it with --training.learning-rate)"
