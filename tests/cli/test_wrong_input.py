@@ -139,6 +139,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("detect lines.txt text", ModelError, r"lines\.txt: "),
     ("detect 'The capital of France is seven.'", ConfigError, "TEXTS"),
     ("detect {run}", ConfigError, "TEXTS"),
+    ("detect tiny-en empty.txt", DataError, r"empty\.txt: "),
     ("detect {run} gone.txt", DataError, r"gone\.txt: "),
     ("embed tiny-en gone.txt", DataError, r"gone\.txt: "),
     ("embed tiny-en texts/gone", DataError, "texts/gone: "),

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 
 from electra.commands.framework.command import OnCommandLine, Source
 from electra.foundation.machine import OnDevice
-from electra.foundation.work import Engine
 
 Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
@@ -58,7 +57,7 @@ class OnEngine:
 
     HEADING: ClassVar[str] = "Several machines"
 
-    engine: Engine = "local"
+    engine: Literal["local", "ray"] = "local"
     """Which machines do the work: local (this one), or ray (the cluster at RAY_ADDRESS, whose machines share
     OUT). Without Ray, run the same command on each machine: each does what no other is doing.
     """

@@ -31,7 +31,17 @@ FORMATS = (".npy", ".jsonl", ".parquet")
 
 
 def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
-    """Returns the texts and their rows.
+    """Returns the texts and their rows: the columns of a table, or only `text`. See `each_text_of`."""
+    path = _file(texts)
+    if path is not None and split_name(path)[1] in TABLES:
+        rows = list(open_table(path).rows)
+        return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
+    all_texts = list(each_text_of(texts, column))
+    return all_texts, [{"text": text} for text in all_texts]
+
+
+def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
+    """Yields texts one by one, so that their source may be larger than memory.
 
     `texts` is a file (a table with a column of texts, or any other file with a text in each line), "-" for
     the lines of standard input, or a text itself; in Python, also several texts.
@@ -41,26 +51,17 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
         CorpusError: standard input is not UTF-8.
     """
     path = _file(texts)
-    if path is not None and split_name(path)[1] in TABLES:
-        rows = list(open_table(path).rows)
-        return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
-    all_texts = list(each_text_of(texts, column))
-    if not all_texts and (path is not None or texts == STDIN):
-        raise DataError("no text", where="standard input" if path is None else path)
-    return all_texts, [{"text": text} for text in all_texts]
-
-
-def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
-    """Like `texts_of`, but yields the texts one by one, so that their source may be larger than memory."""
-    path = _file(texts)
-    if texts == STDIN:
-        yield from _standard_input()
-    elif path is None:
+    if path is None and texts != STDIN:
         yield from [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
-    elif split_name(path)[1] in TABLES:
+    elif path is not None and split_name(path)[1] in TABLES:
         yield from (cell_text(row, column, where) for where, row in open_table(path).rows)
     else:
-        yield from _without_last_end(line for _, line in read_lines(path))
+        is_empty = True
+        for line in _standard_input() if path is None else _without_last_end(path):
+            is_empty = False
+            yield line
+        if is_empty:
+            raise DataError("no text", where="standard input" if path is None else path)
 
 
 def _standard_input() -> Iterator[str]:
@@ -73,9 +74,9 @@ def _standard_input() -> Iterator[str]:
             raise CorpusError(problem, where=f"-:{line_number}", fix="Convert it to UTF-8") from None
 
 
-def _without_last_end(lines: Iterator[str]) -> Iterator[str]:
-    """Yields the lines, without the empty one after the last line break."""
-    for line, following in pairwise(chain(lines, [None])):
+def _without_last_end(path: Path) -> Iterator[str]:
+    """Yields the lines of a file, without the empty one after the last line break."""
+    for line, following in pairwise(chain((line for _, line in read_lines(path)), [None])):
         if line or following is not None:
             yield str(line)
 
