@@ -121,12 +121,7 @@ class Command(Generic[R_co]):
     @property
     def invocation(self) -> str:
         """The command line, or the Python function, for a record."""
-        return " ".join(self.command_line) or f"electra.{command_name(type(self))}(...)"
-
-    @property
-    def command_line(self) -> tuple[str, ...]:
-        """The words of the command line that started it; () in Python."""
-        return getattr(self, "_command_line", ())
+        return getattr(self, "_invocation", f"electra.{command_name(type(self))}(...)")
 
 
 def command_name(command: type[Command[Any]]) -> str:

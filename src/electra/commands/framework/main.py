@@ -143,7 +143,7 @@ def run_command(name: str, words: list[str]) -> int:
         words = without_code_options(words, {flag for _, flags in flagged for flag in flags})
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", display.Terminal())
-    object.__setattr__(parsed, "_command_line", (name, *words))
+    object.__setattr__(parsed, "_invocation", " ".join((name, *words)))
     if dry_run:
         parsed.preview()
         return 0
