@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -72,6 +72,7 @@ class Analyze(
     @override
     def run(self) -> Analysis:
         from electra.exchange.source import locate
+        from electra.laboratory import analysis
         from electra.laboratory.analysis.contract import named_models
         from electra.model.precision import pick_device
 
@@ -82,7 +83,8 @@ class Analyze(
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
         trust(*probes)
         all_probes = not probes or "all" in probes
-        configured = _configured(probes, as_strings(self.probe_option, "probe_option"), all_probes)
+        options = analysis.options_for(_names(probes), as_strings(self.probe_option, "probe_option"))
+        configured = {name: analysis.create(name, values) for name, values in options.items()}
         missing_root = next((root for root in roots if not root.exists()), None)
         if missing_root is not None:
             raise ConfigError("no such file or folder", where=missing_root, fix="Check `data`")
@@ -102,14 +104,8 @@ class Analyze(
             with AnalysisFolder(folder).session(say=display.say) as session:
                 for line in left_out:
                     session.say(line)
-                _run_probes(
-                    ready,
-                    models,
-                    session,
-                    display,
-                    over_training=self.over_training,
-                    skip_failures=all_probes,
-                )
+                over_training, skip = self.over_training, all_probes
+                _run(ready, models, session, display, over_training=over_training, skip_failures=skip)
         return Analysis(folder)
 
     @override
@@ -126,31 +122,21 @@ class Analyze(
 analyze = function(Analyze)
 
 
-def _configured(probes: Sequence[str], options: Sequence[str], all_probes: bool) -> dict[str, Probe]:
-    """Returns the probes by name, each with its options set."""
-    from electra.laboratory import analysis
-
-    names = PROBES.names() if all_probes else list(dict.fromkeys(probes))
-    options_of = analysis.options_for(names, options)
-    return {name: analysis.create(name, values) for name, values in options_of.items()}
+def _names(probes: Sequence[str]) -> list[str]:
+    """Returns the names of the chosen probes: all, if none is named."""
+    return PROBES.names() if not probes or "all" in probes else list(dict.fromkeys(probes))
 
 
-def _run_probes(
+def _run(
     ready: Mapping[str, tuple[Probe, Data]],
     models: Sequence[Model],
     session: Session,
     display: Display,
-    over_training: bool,
     *,
+    over_training: bool,
     skip_failures: bool,
 ) -> None:
-    """Runs the probes one after the other, then writes the page.
-
-    Raises:
-        Interrupted: a stop was requested; the page shows what is done so far.
-        ElectraError: a probe failed, and `skip_failures` is false.
-        ConfigError: no probe could run.
-    """
+    """Runs the probes one after the other, then writes the page: with what is done so far, if stopped."""
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.pages.probes import headline, read_record, write_page
 
@@ -158,14 +144,13 @@ def _run_probes(
     for name, (probe, data) in ready.items():
         if session.stopping():
             if session.folder.exists():
-                write_page(folder)  # with what is done so far
+                write_page(folder)
             session.interrupt()
         began = time.monotonic()
         report = lambda stage, share, name=name: display.progress(f"{name}: {stage}", share)  # noqa: E731
+        how = {"progress": report, "over_training": over_training}
         try:
-            result = run_probe(
-                name, probe, models, data, folder, progress=report, over_training=over_training
-            )
+            result = run_probe(name, probe, models, data, folder, **how)  # type: ignore[arg-type]
         except ElectraError as problem:
             if not skip_failures:
                 raise
@@ -200,19 +185,17 @@ def _runnable(
     """
     from electra.laboratory.analysis.contract.record import usable_models
 
-    ready: dict[str, tuple[Probe, Data]] = {}
-    left_out = []
+    ready, left_out = dict[str, tuple[Any, Any]](), []
     for name, probe in probes.items():
         try:
             data = probe.find(roots)
             if models:
                 usable_models(probe, models)
+            ready[name] = probe, data
         except ElectraError as problem:
             if not all_probes:
                 raise
             left_out.append(f"{name}: left out, {problem}")
-        else:
-            ready[name] = probe, data
     return ready, left_out
 
 
@@ -220,15 +203,8 @@ def _options(probes: Sequence[str]) -> Iterator[str]:
     """Yields, for each probe, a line with the question that it answers, then a line for each option."""
     from electra.laboratory import analysis
 
-    all_probes = not probes or "all" in probes
-    for name in PROBES.names() if all_probes else dict.fromkeys(probes):
+    for name in _names(probes):
         yield f"{name}: {analysis.module_of(name).Probe.question}"
-        for option, default, text in analysis.describe_options(name):
-            yield f"  {option}={_as_typed(default)}  {text}"
-
-
-def _as_typed(value: object) -> str:
-    """Returns the value of an option as a user types it."""
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        for option, value, text in analysis.describe_options(name):
+            typed = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            yield f"  {option}={typed.lower() if isinstance(value, bool) else typed}  {text}"

@@ -97,28 +97,22 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
 
 def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
     """Writes STS-B and n-best lists of the toy sentences, some with the wrong word."""
-    sentences = [
-        " ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES
-    ] * 3
+    sentences = [" ".join(cell.split("/")[0] for cell in s.split()) for s in small.SENTENCES] * 3
 
     def corrupted(text: str) -> str:
         words = text.split()
         words[int(draw.integers(len(words)))] = WRONG
         return " ".join(words)
 
+    def hypothesis(text: str) -> dict[str, Any]:
+        return {"text": text, "acoustic": float(draw.normal()), "lm": float(draw.normal())}
+
     pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in sentences[:5] for other in sentences[:8]]
     (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
-    nbest_lists = [
-        [
-            {"text": text, "acoustic": float(draw.normal()), "lm": float(draw.normal())}
-            for text in (corrupted(reference), reference)
-        ]
-        for reference in sentences
+    lines = [
+        json.dumps({"ref": text, "hyps": [hypothesis(corrupted(text)), hypothesis(text)]})
+        for text in sentences
     ]
-    lines = (
-        json.dumps({"ref": reference, "hyps": hyps})
-        for reference, hyps in zip(sentences, nbest_lists, strict=True)
-    )
     (folder / "nbest/toy.jsonl").write_text("\n".join(lines))
 
 
@@ -189,11 +183,8 @@ class ProbeContract(Contract):
     def test_a_perfect_scorer_gets_the_maximum(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
         findings = run_probe(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
-        best_values = {
-            key: best
-            for key, (_, best) in scales.items()
-            if key in findings.headline and not any(word in key for word in NOT_COMPARED)
-        }
+        compared = [key for key in scales if not any(word in key for word in NOT_COMPARED)]
+        best_values = {key: scales[key][1] for key in compared if key in findings.headline}
         assert best_values
         for key, best in best_values.items():
             assert findings.headline[key].value == pytest.approx(best, abs=1e-9), key

@@ -18,24 +18,8 @@ from electra.testing import toy
 if TYPE_CHECKING:
     from electra.laboratory.analysis.contract import Estimate, Findings, Model
 
-PIECES = [
-    "the",
-    "a",
-    "chef",
-    "cook",
-    "##ed",
-    "##s",
-    "un",
-    "##happy",
-    "meal",
-    "cat",
-    "like",
-    "ate",
-    "that",
-    ".",
-    "old",
-    "new",
-]
+_PIECES = "the a chef cook ##ed ##s un ##happy meal cat like ate that . old new"
+PIECES = _PIECES.split()
 
 # word/part of speech/head; "like" and "that" are ambiguous
 SENTENCES = (
@@ -52,9 +36,8 @@ SENTENCES = (
 
 def tokenizer(folder: Path, *extra: str) -> Tokenizer:
     """Writes and loads a WordPiece vocabulary of the special tokens, the `extra` pieces and `PIECES`."""
-    (folder / "vocab.txt").write_text(
-        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n"
-    )
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
     return Tokenizer.load(folder / "vocab.txt")
 
 
@@ -142,15 +125,10 @@ def render(findings: Findings) -> RenderedFindings:
 
     as_json = findings.to_json()
     page = probes.arrange(as_json)
-    tables = [
-        RenderedTable(
-            table["title"],
-            table["note"],
-            tuple(table["columns"]),
-            [tuple(map(cell, row)) for row in table["rows"]],
-        )
-        for table in page["tables"]
-    ]
+    tables = []
+    for table in page["tables"]:
+        rows = [tuple(map(cell, row)) for row in table["rows"]]
+        tables.append(RenderedTable(table["title"], table["note"], tuple(table["columns"]), rows))
     return RenderedFindings(findings.headline, tables, page["figures"], findings.notes, as_json)
 
 

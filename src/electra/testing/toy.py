@@ -69,42 +69,22 @@ def recipe(**sections: Any) -> Recipe:
 
     Settings that the objective requires are set.
     """
+    training = {"length": 16, "batch_size": 8, "steps": 6, "learning_rate": 1e-3, "log_every": 1}
     base: dict[str, Any] = {
         "model": {"size": "tiny", "dropout": 0.1},
-        "training": {
-            "length": 16,
-            "batch_size": 8,
-            "steps": 6,
-            "learning_rate": 1e-3,
-            "log_every": 1,
-            "precision": "fp32",
-            "threads": 1,
-        },
+        "training": training | {"precision": "fp32", "threads": 1},
         "evaluation": {"rows": 8},
     }
-    required_settings = (
-        objective(sections["objective"]["name"]).required_settings
-        if "name" in sections.get("objective", {})
-        else {}
-    )
-    return make_recipe(merge(merge(base, {"model": dict(required_settings)}), sections))
+    name = sections.get("objective", {}).get("name")
+    required = {} if name is None else dict(objective(name).required_settings)
+    return make_recipe(merge(merge(base, {"model": required}), sections))
 
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
     """Returns a small encoder's shape, with changes."""
-    shape: dict[str, Any] = {
-        "embedding_size": 16 if architecture == "electra" else 32,
-        "hidden_size": 32,
-        "num_layers": 2,
-        "num_heads": 2,
-    }
-    shape |= {
-        "intermediate_size": 64,
-        "max_positions": 64,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "vocab_size": VOCABULARY,
-    }
+    shape: dict[str, Any] = {"embedding_size": 16 if architecture == "electra" else 32, "hidden_size": 32}
+    shape |= {"num_layers": 2, "num_heads": 2, "intermediate_size": 64, "max_positions": 64}
+    shape |= {"dropout": 0.0, "attention_dropout": 0.0, "vocab_size": VOCABULARY}
     return EncoderConfig(architecture=architecture, **(shape | changes))  # type: ignore[arg-type]
 
 

@@ -18,7 +18,6 @@ from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import halves
-from electra.laboratory.analysis.measures.word_errors import word_errors
 from electra.laboratory.analysis.probes import reranking
 from electra.laboratory.analysis.scoring import across_models
 from electra.testing import small
@@ -34,16 +33,16 @@ def test_word_errors_are_jiwers(reference: list[str], hypotheses: list[list[str]
     for hypothesis in hypotheses:
         measures = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
         expected.append(measures.substitutions + measures.deletions + measures.insertions)
-    assert word_errors(reference, hypotheses).tolist() == expected
+    assert nbest.word_errors(reference, hypotheses).tolist() == expected
 
 
 def test_word_errors_of_the_empty() -> None:
-    assert word_errors([], [["a", "b"], []]).tolist() == [2, 0]
-    assert word_errors(["a", "b", "c"], [[], ["c"]]).tolist() == [3, 2]
-    assert word_errors(["a"], []).tolist() == []
+    assert nbest.word_errors([], [["a", "b"], []]).tolist() == [2, 0]
+    assert nbest.word_errors(["a", "b", "c"], [[], ["c"]]).tolist() == [3, 2]
+    assert nbest.word_errors(["a"], []).tolist() == []
 
 
-def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.NBestLists, nbest.Array]:
+def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.NBestLists, np.ndarray]:
     """Lists of 2 to 6 hypotheses with 0 to 4 errors, and an acoustic score that knows a little of them."""
     random = np.random.default_rng(seed)
     sizes = random.integers(2, 7, count)

@@ -20,8 +20,8 @@ from electra.foundation.progress import no_share
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Findings, Model, ProbeDataError
 from electra.laboratory.analysis.measures import linear
+from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.measures.cka import Features, cka
-from electra.laboratory.analysis.measures.half_samples import half_samples
 from electra.laboratory.analysis.probes import matching
 from electra.laboratory.analysis.representations import attention_heads, by_depth
 from electra.laboratory.analysis.representations.encoders import (

@@ -49,9 +49,9 @@ class RateModel:
 
         If all drawn events are equal, every group gets their value, even an empty one.
         """
-        has_weight = weights > 0
-        if self.event[has_weight].min(initial=1.0) == self.event[has_weight].max(initial=0.0):  # no variance
-            return np.full(self.num_groups, self.event[has_weight].mean() if has_weight.any() else np.nan)
+        drawn = self.event[weights > 0]
+        if not self._varies(weights):
+            return np.full(self.num_groups, drawn.mean() if len(drawn) else np.nan)
         coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
         from_covariates = self.covariates @ coefficients[self.num_groups :]
         has_items = np.bincount(self.group, weights, self.num_groups) > 0
@@ -66,18 +66,17 @@ class RateModel:
         It is the deviance that the groups explain in addition to the covariates, divided by what they explain
         alone; NaN if there is no deviance, or the groups explain none.
         """
-        has_weight = weights > 0
-        if self.event[has_weight].min(initial=1.0) == self.event[has_weight].max(initial=0.0):
+        if not self._varies(weights):
             return float("nan")
         ones, dummies = np.ones((len(self.event), 1)), self._dummies()
-        without_and_with_groups = [
-            np.concatenate([features, self.covariates], axis=1) for features in (ones, dummies)
-        ]
+        with_ones, with_dummies = (np.concatenate([x, self.covariates], axis=1) for x in (ones, dummies))
         explained = self._deviance(ones, weights) - self._deviance(dummies, weights)
-        still_explained = self._deviance(without_and_with_groups[0], weights) - self._deviance(
-            without_and_with_groups[1], weights
-        )
+        still_explained = self._deviance(with_ones, weights) - self._deviance(with_dummies, weights)
         return still_explained / explained if explained > 0 else float("nan")
+
+    def _varies(self, weights: Floats) -> bool:
+        drawn = self.event[weights > 0]
+        return bool(drawn.min(initial=1.0) != drawn.max(initial=0.0))
 
     def _dummies(self) -> Floats:
         return np.eye(self.num_groups)[self.group]

@@ -10,7 +10,6 @@ the words-by-words kernel matrices. Shapes: n words, D and E features.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -51,8 +50,3 @@ def cka(x: Features, y: Features) -> float:
     """Returns CKA: 1 if equal, about 0 (possibly negative) if unrelated, NaN if one is constant."""
     product = x.self_hsic * y.self_hsic
     return x.hsic(y) / math.sqrt(product) if product > 0 else math.nan
-
-
-def cka_matrix(xs: Sequence[Features], ys: Sequence[Features]) -> Floats:
-    """Returns the CKA of each of `xs` with each of `ys`: [len(xs), len(ys)]."""
-    return np.array([[cka(x, y) for y in ys] for x in xs])

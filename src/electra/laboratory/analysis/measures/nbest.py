@@ -13,18 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.measures.bootstrap import halves
-from electra.laboratory.analysis.measures.word_errors import word_errors
 
 # Grids. Bonuses are in units of the acoustic scores' spread within lists; weights apply to sentence scores
 # rescaled to that spread.
 WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
 BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
+
+
+class Weights(NamedTuple):
+    """The weight of the sentence score, and the bonus for each word of the hypothesis."""
+
+    score: float
+    word_bonus: float
 
 
 @dataclass(frozen=True)
@@ -67,25 +74,31 @@ def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
     )
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The weights of a combination."""
+def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> Ints:
+    """Returns the edit distance in words (Levenshtein 1966) from the reference to each hypothesis: [N].
 
-    score: float
-    """Weight of the sentence score."""
-    word_bonus: float
-    """Bonus for each word of the hypothesis."""
+    All hypotheses are compared at once, with one row of the table for each reference word. Within a row,
+    insertions run from left to right: cell[j] = min over k <= j of cell[k] + (j - k), which is a running
+    minimum once j is subtracted.
+    """
+    lengths = np.array([len(hypothesis) for hypothesis in hypotheses], np.int64)
+    index = {word: i for i, word in enumerate(dict.fromkeys(reference))}
+    word_index = np.full((len(hypotheses), int(lengths.max(initial=0))), -1)
+    for row, hypothesis in enumerate(hypotheses):
+        word_index[row, : len(hypothesis)] = [index.get(word, -1) for word in hypothesis]
+    columns = np.arange(word_index.shape[1] + 1)
+    costs = np.tile(columns, (len(hypotheses), 1))
+    for word in reference:
+        best = costs + 1  # delete the reference's word
+        best[:, 1:] = np.minimum(best[:, 1:], costs[:, :-1] + (word_index != index[word]))  # or substitute it
+        costs = np.minimum.accumulate(best - columns, axis=1) + columns
+    return costs[np.arange(len(hypotheses)), lengths].astype(np.int64)
 
 
 def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """Estimates, by least squares, the weights with which the recogniser combined its scores.
+    """Returns, by least squares, the weight with which the recogniser combined each score into its `total`.
 
-    Args:
-        scores: Values [hypotheses] by name, the total included.
-        total: The name of the total.
-
-    Returns:
-        The weight of each other score, by name.
+    `scores` holds values [hypotheses] by name, the total included.
     """
     names = [name for name in scores if name != total]
     weights = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
@@ -109,38 +122,35 @@ def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools)
 
     If `score` is None, only the bonus is tuned.
     """
-    half_lists = NBestLists(
-        lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
-    )
-    acoustic_spread = spread_within_lists(acoustic[half], half_lists.present)
-    score_spread = spread_within_lists(score[half], half_lists.present) if score is not None else 0.0
+    present = lists.present[half]
+    half_lists = NBestLists(lists.errors[half], lists.words[half], lists.reference_words[half], present)
+    acoustic_spread = spread_within_lists(acoustic[half], present)
+    score_spread = spread_within_lists(score[half], present) if score is not None else 0.0
     weights = [weight * acoustic_spread / score_spread for weight in WEIGHTS] if score_spread > 0 else [0.0]
-    bonuses = [bonus * acoustic_spread for bonus in BONUSES]
-    grid = [(weight, bonus) for weight in weights for bonus in bonuses]
-    errors = [
-        float(half_lists.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum())
-        for point in grid
-    ]
-    order = sorted(range(len(grid)), key=lambda i: (round(errors[i], 6), grid[i][0], abs(grid[i][1])))
-    return Weights(*grid[order[0]])
+    grid = [Weights(weight, bonus * acoustic_spread) for weight in weights for bonus in BONUSES]
+
+    def rank(point: Weights) -> tuple[float, float, float]:
+        errors = float(half_lists.chosen_errors(_totals(acoustic, score, lists, point)[half]).sum())
+        return round(errors, 6), point.score, abs(point.word_bonus)
+
+    return min(grid, key=rank)
 
 
 def cross_validated_errors(
     lists: NBestLists, acoustic: Floats, score: Floats | None
-) -> tuple[Floats, tuple[Weights, Weights]]:
+) -> tuple[Floats, tuple[Weights, ...]]:
     """Chooses hypotheses in each half of the utterances, with weights tuned on the other half.
 
     Returns:
         The errors [U] of the chosen hypotheses, and the weights tuned on the first and on the second half.
     """
     first_half = halves(np.arange(len(lists.errors)))
+    both = first_half, ~first_half
+    weights = tuple(tune(lists, acoustic, score, half) for half in both)
     errors = np.zeros(len(first_half))
-    weights_by_half = []
-    for half in (first_half, ~first_half):
-        weights = tune(lists, acoustic, score, half)
-        errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
-        weights_by_half.append(weights)
-    return errors, (weights_by_half[0], weights_by_half[1])
+    for half, tuned in zip(both, weights, strict=True):
+        errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, tuned))[~half]
+    return errors, weights
 
 
 def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: Weights) -> Floats:

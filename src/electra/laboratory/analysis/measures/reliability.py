@@ -69,32 +69,28 @@ def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
 
 def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
     """Returns the Brier score and its parts, as defined above; NaN if all weights are 0."""
-    total_weight = w.sum()
-    if total_weight <= 0:
-        return dict.fromkeys(
-            ("Brier", "reliability", "resolution", "uncertainty", "within bins"), float("nan")
-        )
+    total = w.sum()
+    if total <= 0:
+        parts = ("Brier", "reliability", "resolution", "uncertainty", "within bins")
+        return dict.fromkeys(parts, float("nan"))
     weight, mean_p, mean_y = bins.sums(p, y, w)
-    base_rate = float((w * y).sum() / total_weight)
-    index = bins.indices(p)
+    base_rate, index = float((w * y).sum() / total), bins.indices(p)
     inner_p, inner_y = p - mean_p[index], y - mean_y[index]
     return {
-        "Brier": float((w * (p - y) ** 2).sum() / total_weight),
-        "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total_weight),
-        "resolution": float((weight * (mean_y - base_rate) ** 2).sum() / total_weight),
+        "Brier": float((w * (p - y) ** 2).sum() / total),
+        "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total),
+        "resolution": float((weight * (mean_y - base_rate) ** 2).sum() / total),
         "uncertainty": base_rate * (1 - base_rate),
-        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total_weight),
+        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total),
     }
 
 
 def log_loss(p: Floats, y: Floats, w: Floats) -> float:
     """Returns the mean negative log-likelihood in nats; NaN if all weights are 0."""
-    clipped_p = np.clip(p, TINY, 1 - TINY)
-    return (
-        float(-(w * (y * np.log(clipped_p) + (1 - y) * np.log1p(-clipped_p))).sum() / w.sum())
-        if w.sum() > 0
-        else float("nan")
-    )
+    if w.sum() <= 0:
+        return float("nan")
+    clipped = np.clip(p, TINY, 1 - TINY)
+    return float(-(w * (y * np.log(clipped) + (1 - y) * np.log1p(-clipped))).sum() / w.sum())
 
 
 def sigmoid(z: Floats) -> Floats:

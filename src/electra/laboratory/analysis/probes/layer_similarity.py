@@ -13,20 +13,10 @@ from electra.finetuning.labelled.tagged_sentences import read_universal_dependen
 from electra.foundation.arrays import Ints
 from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Data,
-    Estimate,
-    Figure,
-    Findings,
-    Input,
-    Model,
-    Progress,
-    Table,
-)
-from electra.laboratory.analysis.contract.findings import Selection
+from electra.laboratory.analysis.contract import Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.contract.models import OBJECTIVE, SEED, UNKNOWN, difference
-from electra.laboratory.analysis.measures.cka import Features, cka, cka_matrix
-from electra.laboratory.analysis.measures.half_samples import half_samples
+from electra.laboratory.analysis.measures.bootstrap import half_samples
+from electra.laboratory.analysis.measures.cka import Features, cka
 from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoders import (
     NamedEncoder,
@@ -82,19 +72,18 @@ class Probe(contract.Probe):
         words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
         findings, names = Findings(), [encoder.name for encoder in encoders]
         pairs = pairs_by_difference(encoders)
+        about = "Bands are 95 % intervals."
         if len(names) > 1:
-            note = f"Debiased CKA of {names[0]} and each other encoder. Bands are 95 % intervals."
+            shown = {"note": f"Debiased CKA of {names[0]} and each other encoder. {about}", "unit": "CKA"}
             keep = {"measure": SAME_DEPTH}
-            findings.figures.append(Figure("same-depth", SAME_DEPTH, "depth", "encoder", keep, note, "CKA"))
+            findings.figure("same-depth", SAME_DEPTH, "depth", "encoder", keep, **shown)
         if all(pairs.values()):
             across = self._across(words, pairs)
             note = f"Debiased CKA, means over pairs. {_pairs_note(pairs, names)}"
             by_depth.add_measure(findings, TITLE, across, note=note)
-            across_selection: Selection = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
-            about = "Debiased CKA, means over pairs. Bands are 95 % intervals."
-            findings.figures.append(
-                Figure("across", TITLE, "depth", "encoder", across_selection, about, "CKA")
-            )
+            shown = {"note": f"Debiased CKA, means over pairs. {about}", "unit": "CKA"}
+            both = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
+            findings.figure("across", TITLE, "depth", "encoder", both, **shown)
             findings.headline.update({f"CKA {name}, last depth": row[-1] for name, row in across.items()})
         for index, name in enumerate(names):
             progress(f"{names[0]} and {name}", 0.3 + 0.7 * index / len(names))
@@ -122,16 +111,14 @@ class Probe(contract.Probe):
         self, findings: Findings, words: Words, names: Sequence[str], other: int
     ) -> tuple[list[Estimate], Estimate]:
         """Adds a table of CKA by depth; returns the estimates at common depths and at both last depths."""
-        first_vectors, other_vectors = words.vectors[0], words.vectors[other]
-        common = min(len(first_vectors), len(other_vectors))
+        first, second = words.vectors[0], words.vectors[other]
+        common = min(len(first), len(second))
         depths = [(depth, depth) for depth in range(common)]
-        if len(first_vectors) != len(other_vectors):
-            depths.append((len(first_vectors) - 1, len(other_vectors) - 1))
+        if len(first) != len(second):
+            depths.append((len(first) - 1, len(second) - 1))
 
         def measure(items: Ints) -> list[float]:
-            return [
-                cka(Features(first_vectors[a][items]), Features(other_vectors[b][items])) for a, b in depths
-            ]
+            return [cka(Features(first[a][items]), Features(second[b][items])) for a, b in depths]
 
         estimates = half_samples(measure, words.sentence, resamples=self.config.resamples)
         title = f"CKA of {names[0]} and {names[other]}"
@@ -142,7 +129,7 @@ class Probe(contract.Probe):
             "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is the input to the first"
             " layer."
         )
-        findings.tables.append(Table(title, ("depth",), keep={"between": title}, note=note))
+        findings.table(title, "depth", note=note, between=title)
         return estimates[:common], estimates[-1]
 
     def _across(self, words: Words, pairs: Pairs) -> by_depth.ByDepth:
@@ -193,13 +180,12 @@ def _label(first: NamedEncoder, other: NamedEncoder) -> str:
 
 def _add_matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
     """Adds a matrix: the CKA of each depth of the first encoder with each depth of the other."""
-    first_features, other_features = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
+    first, second = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
     title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths compared with each other"
     axis = f"depth of {names[other]}"
-    for (row, column), value in np.ndenumerate(cka_matrix(first_features, other_features)):
-        findings.add(float(value), matrix=title, row=f"depth {row}", **{axis: str(column)})
-    note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
-    keep = {"matrix": title}
-    findings.figures.append(
-        Figure(f"cka-{other}", title, axis, "row", keep, note, axis, "matrix", y_range=(0.0, 1.0))
-    )
+    for row, x in enumerate(first):
+        for column, y in enumerate(second):
+            findings.add(float(cka(x, y)), matrix=title, row=f"depth {row}", **{axis: str(column)})
+    note, keep = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}.", {"matrix": title}
+    shown = {"note": note, "unit": axis, "kind": "matrix"}
+    findings.figure(f"cka-{other}", title, axis, "row", keep, y_range=(0.0, 1.0), **shown)

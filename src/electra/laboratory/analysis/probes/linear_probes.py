@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Progress, Table
+from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import linear
 from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoders import (
@@ -142,7 +142,7 @@ class Probe(contract.Probe):
         title = f"{task.title}: without an encoder"
         for name, estimate in baselines.items():
             findings.add(estimate, measure=UNIT, property=title, baseline=name)
-        findings.tables.append(Table(title, ("baseline",), keep={"property": title}))
+        findings.table(title, "baseline", property=title)
         if len(correct) > 1:
             differences = by_depth.ratios(by_depth.differences_to_first(correct), *resampling)
             title, note = f"{task.title}: how far ahead {first_name} is", "Paired over the same words."

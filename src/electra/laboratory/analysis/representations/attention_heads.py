@@ -12,7 +12,7 @@ import torch
 
 from electra.foundation.arrays import Floats
 from electra.foundation.progress import Share
-from electra.laboratory.analysis.contract import Findings, Table
+from electra.laboratory.analysis.contract import Findings
 from electra.model import hidden
 from electra.model.encoder import Encoder
 from electra.model.passes import padded_batches
@@ -53,4 +53,4 @@ def add_heads(findings: Findings, columns: Mapping[str, Floats]) -> None:
             exists = layer < len(values) and head < len(values[0])
             at = {"measure": name, HEAD: f"{layer + 1}.{head + 1}"}
             findings.add(float(values[layer, head]) if exists else None, **at)
-    findings.tables.append(Table("Each head", (HEAD,)))
+    findings.table("Each head", HEAD)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.foundation.arrays import Floats
-from electra.laboratory.analysis.contract import Estimate, Figure, Findings, Table
+from electra.laboratory.analysis.contract import Estimate, Findings
 from electra.laboratory.analysis.measures.bootstrap import estimates
 
 Points = Mapping[str, Sequence[Floats]]
@@ -91,10 +91,8 @@ def add_measure(
     for name, row in rows.items():
         for depth, estimate in enumerate(row, int(axis == "layer")):
             findings.add(estimate, measure=title, encoder=name, **{axis: depth})
-    keep = {"measure": title}
-    findings.tables.append(Table(title, (axis,), "encoder", keep, note))
+    findings.table(title, axis, across="encoder", note=note, measure=title)
     if figure:
         text = f"{about or note} Bands are 95 % intervals.".strip()
-        findings.figures.append(
-            Figure(figure, title, axis, "encoder", keep, text, unit, references=references or {})
-        )
+        shown = {"note": text, "unit": unit, "references": references or {}}
+        findings.figure(figure, title, axis, "encoder", {"measure": title}, **shown)
