@@ -23,16 +23,8 @@ from electra.model.hidden import hidden_states
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 
-LEXICON = {
-    "the": "DET",
-    "a": "DET",
-    "cat": "NOUN",
-    "dog": "NOUN",
-    "house": "NOUN",
-    "sees": "VERB",
-    "likes": "VERB",
-    "greenish": "ADJ",
-}
+_TAGGED = "the/DET a/DET cat/NOUN dog/NOUN house/NOUN sees/VERB likes/VERB greenish/ADJ"
+LEXICON = dict(cell.split("/") for cell in _TAGGED.split())
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +33,9 @@ def tokenizer() -> Tokenizer:
 
 
 def encoder_for(tokenizer: Tokenizer, architecture: str) -> Encoder:
-    shape = {
-        "embedding_size": 32,
-        "hidden_size": 32,
-        "num_layers": 2,
-        "num_heads": 2,
-        "intermediate_size": 64,
-        "max_positions": 64,
-    }
-    config = EncoderConfig(architecture=architecture, vocab_size=tokenizer.vocab_size, **shape)  # type: ignore[arg-type]
+    shape = {"embedding_size": 32, "hidden_size": 32, "num_layers": 2, "num_heads": 2}
+    shape |= {"intermediate_size": 64, "max_positions": 64, "vocab_size": tokenizer.vocab_size}
+    config = EncoderConfig(architecture=architecture, **shape)  # type: ignore[arg-type]
     network = build_pair(config, seed=3, initialisation="fan_in").main
     assert network is not None
     return network.encoder

@@ -178,11 +178,7 @@ def _no_probe(out: Path) -> ConfigError:
 def _runnable(
     probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], all_probes: bool
 ) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
-    """Returns the probes that have the data and networks they need, and a line on each that is left out.
-
-    If `models` is empty, only the data are checked. Raises the first problem unless `all_probes`. Called
-    before the folder is locked or written to.
-    """
+    """Returns the probes that have the data and networks they need, and a line on each that is left out."""
     from electra.laboratory.analysis.contract.record import usable_models
 
     ready, left_out = dict[str, tuple[Any, Any]](), []

@@ -15,11 +15,11 @@ import pytest
 from scipy.stats import binomtest
 
 from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
-from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ModelError
+from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
 from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
-from electra.laboratory.analysis.scoring import across_models
+from electra.laboratory.analysis.scoring import scorers
 from electra.laboratory.analysis.scoring.scorers import SCORERS
 from electra.testing import small
 
@@ -87,9 +87,9 @@ def ask(
         progress(1.0)
         return {name: np.array([score(text) for text in texts]) for name in names}
 
-    monkeypatch.setattr(across_models, "sentence_scores", scores)
+    monkeypatch.setattr(scorers, "sentence_scores", scores)
     monkeypatch.setattr(
-        across_models,
+        scorers,
         "scorers_for",
         lambda kind: [name for name, scorer in SCORERS.items() if scorer.network == kind],
     )
@@ -129,18 +129,6 @@ def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pyt
     )
     opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
     assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
-
-
-def test_permuted_labels_give_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flip = np.random.default_rng(1).random(2000) < 0.5
-    pairs = [
-        (BAD.format(i), GOOD.format(i)) if flip[i] else (GOOD.format(i), BAD.format(i)) for i in range(2000)
-    ]
-    write(tmp_path / "blimp", "mixed", pairs)
-    report = ask(tmp_path, monkeypatch, lambda text: float("eats" in text))
-    estimate = report.headline["blimp: original"]
-    assert estimate.value == pytest.approx(1 - flip.mean()) and abs(estimate.value - 0.5) < 0.05
-    assert estimate.low is not None and estimate.high is not None and estimate.low < 0.5 < estimate.high
 
 
 def test_phenomena_paradigms_lengths_and_limit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,16 +171,6 @@ def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch
     ]  # type: ignore[union-attr]
 
 
-def test_your_own_pairs_are_a_separate_benchmark(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(data / "my-minimal-pairs", "learners", [(BAD.format(i), GOOD.format(i)) for i in range(8)])
-    report = ask(data, monkeypatch, lambda text: float("eats" in text))
-    assert {name: estimate.value for name, estimate in report.headline.items() if "original" in name} == {
-        "blimp: original": 1.0,
-        "babylm-supplement: original": 1.0,
-        "my-minimal-pairs: original": 0.0,
-    }
-
-
 def test_each_model_is_scored_with_its_own_networks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", twin="generator")
     scorers = {"toy": "discriminator", "twin": "generator"}
@@ -212,25 +190,6 @@ def test_rows_are_read_unchanged_and_equal_sentences_left_out(tmp_path: Path) ->
     paradigm = read_minimal_pairs(write(tmp_path, "p", pairs, linguistics_term="order"), limit=2)
     assert (paradigm.good, paradigm.bad) == (("a b", "c d"), ("b a", "d c"))
     assert (paradigm.name, paradigm.phenomenon, paradigm.num_equal) == ("p", "order", 1)
-
-
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [
-        ('{"sentence_good": "a"}', "bad.jsonl:1"),
-        (
-            '{"sentence_good": "a", "sentence_bad": "b"}\n\n{"sentence_good": 1, "sentence_bad": "b"}',
-            "bad.jsonl:3",
-        ),
-        ('{"sentence_good": "a", "sentence_bad": "a"}', "bad.jsonl"),
-        ("nonsense", "bad.jsonl:1"),
-    ],
-)
-def test_a_file_without_pairs_is_named(tmp_path: Path, content: str, where: str) -> None:
-    (tmp_path / "bad.jsonl").write_text(content + "\n")
-    with pytest.raises(DataError) as caught:
-        read_minimal_pairs(tmp_path / "bad.jsonl")
-    assert caught.value.where.endswith(where)
 
 
 def test_missing_data_networks_and_scorers_are_refused(
@@ -273,26 +232,6 @@ def test_the_interval_of_a_mean_covers() -> None:
         assert estimate.low is not None and estimate.high is not None
         held += estimate.low <= truth.mean() <= estimate.high
     assert 930 <= held <= 975
-
-
-def test_real_files(shared_data: Callable[[str], Path]) -> None:
-    paradigm = read_minimal_pairs(shared_data("blimp/passive_1.jsonl.gz"))
-    assert (
-        len(paradigm.good) + paradigm.num_equal == 1000
-        and paradigm.phenomenon == "argument_structure"
-        and paradigm.benchmark == "blimp"
-    )
-    supplement = read_minimal_pairs(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
-    assert len(supplement.good) == 64 and "\n" in supplement.good[0]
-
-
-def test_a_file_named_itself_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name may fit several inputs of the probe."""
-    write(tmp_path, "agreement", [(GOOD.format(i), BAD.format(i)) for i in range(9)])
-    [file] = [path for path in tmp_path.rglob("*.jsonl*") if path.is_file()]
-    report = ask(file, monkeypatch, len, "discriminator")
-    [table] = [table for table in report.tables if table.title == "By paradigm"]
-    assert [row[0] for row in table.rows] == ["agreement"]
 
 
 def test_files_with_the_same_name_get_distinct_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from electra.laboratory.analysis.contract import Model
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.probes import reranking
-from electra.laboratory.analysis.scoring import across_models
+from electra.laboratory.analysis.scoring import scorers
 from electra.testing import small
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
@@ -188,7 +188,7 @@ def test_a_perfect_score_reaches_the_oracle_and_a_constant_one_gains_nothing(
         right = np.array([float(text in truth) for text in texts])
         return {name: right if name == "original" else np.zeros(len(texts)) for name in scorers}
 
-    monkeypatch.setattr(across_models, "sentence_scores", scores)
+    monkeypatch.setattr(scorers, "sentence_scores", scores)
     report = ask([small.model(tmp_path)], lists, scorers=["original", "odds"])
     assert row(report, "one: original")[1].value == row(report, reranking.ORACLE)[1].value == 0.0
     assert row(report, "one: original")[3].value == 0.0

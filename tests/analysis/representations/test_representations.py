@@ -14,8 +14,7 @@ import torch
 
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
-from electra.finetuning.labelled.tagged_sentences import read_columns, read_universal_dependencies
-from electra.foundation.errors import DataError
+from electra.finetuning.labelled.tagged_sentences import read_universal_dependencies
 from electra.foundation.progress import no_share
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Findings, Model, ProbeDataError
@@ -23,7 +22,7 @@ from electra.laboratory.analysis.measures import linear
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.measures.cka import Features, cka
 from electra.laboratory.analysis.probes import matching
-from electra.laboratory.analysis.representations import attention_heads, by_depth
+from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoders import (
     NamedEncoder,
     common_words,
@@ -254,61 +253,33 @@ def test_probes_run_on_one_model_and_on_two(tmp_path: Path, data: Path, name: st
         assert both.headline[label] == estimate or name in ("layer_similarity",)
 
 
-def test_a_model_is_identical_to_itself(tmp_path: Path, data: Path) -> None:
-    one = small.model(tmp_path, "one")
-    twin = small.model(tmp_path, "twin")
-    report = ask("layer_similarity", [one, twin], data)
-    assert report.headline["CKA with twin, last depth"].value == pytest.approx(1)
-
-
 def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> None:
     def trained(name: str, objective: str, seed: int, network: int) -> Model:
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.toml").write_text(
-            f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n'
-        )
+        record = f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n'
+        (tmp_path / name / "run.toml").write_text(record)
         return replace(small.model(tmp_path, name, seed=network), source=str(tmp_path / name))
 
     rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
     probe = analysis.create("layer_similarity", {"resamples": 20})
+
+    def between(a: Model, b: Model) -> float:
+        headline = probe.run([a, b], probe.find([data]), quiet).headline
+        assert not any("across" in name for name in headline)
+        return headline[f"CKA with {b.name}, last depth"].value or 0.0
+
+    seeds, objectives = between(rtd, other), (between(rtd, mlm) + between(mlm, other)) / 2
     report = small.render(probe.run([rtd, mlm, other], probe.find([data]), quiet))
-    pairs = {
-        frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet)
-        .headline[f"CKA with {b.name}, last depth"]
-        .value
-        for a, b in ((rtd, other), (rtd, mlm), (mlm, other))
-    }
-    seeds, objectives = (
-        pairs[frozenset(("rtd", "other"))],
-        (pairs[frozenset(("rtd", "mlm"))] + pairs[frozenset(("mlm", "other"))]) / 2,
-    )
-    last = {
-        name: report.headline[f"CKA {name}, last depth"]
-        for name in ("across seeds", "across objectives", "difference")
-    }
-    assert [estimate.value for estimate in last.values()] == pytest.approx(
-        [seeds, objectives, seeds - objectives]
-    )
-    assert (
-        last["difference"].low is not None
-        and last["difference"].low < seeds - objectives < last["difference"].high
-    )  # type: ignore[operator]
-    table = report.tables[0]
-    assert "Seeds: rtd and other. Objectives: rtd and mlm; mlm and other." in table.note and list(
-        table.rows[-1][1:]
-    ) == list(last.values())
+    kinds = ("across seeds", "across objectives", "difference")
+    last = [report.headline[f"CKA {name}, last depth"] for name in kinds]
+    assert [each.value for each in last] == pytest.approx([seeds, objectives, seeds - objectives])
+    assert last[2].low is not None and last[2].high is not None
+    assert last[2].low < seeds - objectives < last[2].high
+    assert list(report.tables[0].rows[-1][1:]) == last
     drawn = {figure["name"]: [series["label"] for series in figure["series"]] for figure in report.figures}
     assert drawn["across"] == ["across seeds", "across objectives"]
-    assert set(drawn["same-depth"]) == {
-        "mlm (a different objective)",
-        "other (a different seed)",
-        "untrained",
-    }
-    without = small.render(probe.run([rtd, mlm], probe.find([data]), quiet))
-    assert not any("across" in name for name in without.headline) and any(
-        "yardstick" in note for note in without.notes
-    )
-    assert not any("yardstick" in note for note in report.notes)
+    labels = {"mlm (a different objective)", "other (a different seed)", "untrained"}
+    assert set(drawn["same-depth"]) == labels
 
 
 def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: Path, data: Path) -> None:
@@ -331,11 +302,11 @@ def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path:
     loaded = small.model(tmp_path).network("encoder")
     sentences = [["the", "cat"], ["the", "unhappy", "cat", "ate", "that", "meal"]]
     rows = rows_of_words(loaded.tokenizer, sentences, 16)
-    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, no_share):
+    for i, _, weights_HTT in matching.head_weights(loaded.encoder, rows, no_share):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
     findings = Findings()
-    attention_heads.add_heads(findings, {"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
+    matching.add_heads(findings, {"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
     (table,) = small.render(findings).tables
     assert table.columns == ("layer.head", "wide", "deep")
     assert table.rows == [("1.1", 1, 3), ("1.2", 2, None), ("2.1", None, 4), ("2.2", None, None)]
@@ -404,32 +375,6 @@ def test_a_word_that_one_model_lacks_is_left_out_for_all(
     )
     assert words.index.tolist() == [i for i in range(40) if i not in (3, 5)]
     assert [states.shape for states in words.vectors] == [(3, 38, 4)] * 2
-
-
-def test_invalid_data_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "dev.tsv"
-    path.write_text("a\tb\tc\n")
-    with pytest.raises(DataError):
-        read_scored_pairs(path)
-    path.write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
-    with pytest.raises(DataError) as caught:
-        read_scored_pairs(path)
-    assert caught.value.where.endswith("dev.tsv:2")
-    empty = tmp_path / "empty.conllu"
-    empty.write_text("# nothing\n\n")
-    with pytest.raises(DataError):
-        read_universal_dependencies(empty)
-    short = tmp_path / "short.conllu"
-    short.write_text("1\tword\n\n")
-    with pytest.raises(DataError) as caught:
-        read_universal_dependencies(short)
-    assert caught.value.where.endswith("short.conllu:1")
-    columns = tmp_path / "chunks.txt"
-    columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")
-    assert [(s.words, s.columns) for s in read_columns(columns, (2,))] == [
-        (("the", "cat"), (("B-NP", "I-NP"),)),
-        (("ate",), (("B-VP",),)),
-    ]
 
 
 @pytest.mark.parametrize("name", ["layer_similarity", "linear_probes"])

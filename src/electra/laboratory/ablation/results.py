@@ -198,10 +198,7 @@ def flops_to_baseline(
 
 
 def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
-    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds.
-
-    A point that some run lacks is left out.
-    """
+    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds."""
     rows = [row for run in done for row in _evaluations(run) if row["step"]]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:

@@ -137,11 +137,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
 
 
 def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
-    """Returns the keys of a recipe's sections as dotted names, such as training.seed.
-
-    Raises:
-        ConfigError: A section is not a table, or a key belongs to an option of the command.
-    """
+    """Returns the keys of a recipe's sections as dotted names, such as training.seed."""
     keys = []
     for name, section in sections.items():
         if not isinstance(section, Mapping):

@@ -84,11 +84,7 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """Returns the first reading of `text` that fits the option: TOML, plain text, or a comma-separated list.
-
-    Raises:
-        ConfigError: No reading fits; the error is that of the first.
-    """
+    """Returns the first reading of `text` that fits: TOML, plain text, or a comma-separated list."""
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
     except ValueError:

@@ -250,11 +250,7 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
 def _average(
     state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """Returns each model's mean over tasks of its median over seeds, for the tasks that every model has done.
-
-    Published numbers and baselines are averaged over the same tasks if they have a number for each. If no
-    task is missing, a published average takes precedence.
-    """
+    """Returns each model's mean over tasks of its median over seeds, for tasks that every model has done."""
     # Reversed, so that a task's first row wins, which has its primary metric.
     primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
     models = [model.name for model in state.models if model.init != NO_NETWORK]

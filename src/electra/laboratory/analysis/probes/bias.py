@@ -296,10 +296,7 @@ def _adjusted(
     *,
     config: Config,
 ) -> dict[str, Estimate]:
-    """Returns each part of speech's adjusted rate of one kind of error; empty if it cannot happen.
-
-    At "" is the share of the part-of-speech effect that uncertainty does not explain.
-    """
+    """Returns each part of speech's adjusted rate of one kind of error; empty if it cannot happen."""
     mask, is_error = case
     if not mask.any():
         return {}

@@ -7,11 +7,12 @@ to look for, but a model could find it by its context, so the same is measured w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from typing_extensions import override
 
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
@@ -19,13 +20,18 @@ from electra.foundation.arrays import Bools, Floats
 from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
-from electra.laboratory.analysis.representations import attention_heads, by_depth
+from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoders import NamedEncoder, encoders_of
 from electra.laboratory.analysis.texts.sampling import sample
 from electra.model import hidden
+from electra.model.encoder import Encoder
+from electra.model.passes import padded_batches
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
+
+
+HEAD = "layer.head"  # the axis of the table of all heads
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Probe(contract.Probe):
                 findings, condition.title, estimates, note=note, references=references, **labels
             )
             findings.headline[condition.headline] = by_depth.best(estimates[first_name])
-        attention_heads.add_heads(findings, shares)
+        add_heads(findings, shares)
         findings.notes += [
             f"{num_tokens} tokens of {len(pairs)} pairs also occur in the other sentence.",
             "The strongest head is chosen on the pairs it is measured on, which biases it slightly upwards.",
@@ -150,7 +156,7 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     masked_rows = [mask_token(rows[i], t, mask) for i, t in shared_tokens]
     visible = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
     masked = np.zeros_like(visible)
-    for row, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *masked_rows], progress):
+    for row, layer, weights_HTT in head_weights(loaded.encoder, [*rows, *masked_rows], progress):
         if row < len(rows):
             visible[row, layer] = (weights_HTT * match_masks[row]).sum((1, 2))
         else:
@@ -184,3 +190,39 @@ def equal_tokens(row: hidden.Row) -> Bools:
     ordinary = row.words != hidden.NO_WORD
     other_sentence = (row.words[:, None] != row.words) & ordinary[:, None] & ordinary
     return np.asarray(other_sentence & (row.ids[:, None] == row.ids))
+
+
+def head_weights(
+    encoder: Encoder, rows: Sequence[hidden.Row], progress: Share
+) -> Iterator[tuple[int, int, Floats]]:
+    """Yields (row index, layer index from 0, weights [H, T, T]) for all rows and layers.
+
+    Rows are read in batches of similar length, so they are not in order. T is the row's own length, without
+    padding.
+    """
+    num_done = 0
+    for batch in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
+        with torch.inference_mode():  # not around the yield, which would put the caller in this mode
+            layers = hidden.attention_weights(encoder, batch.input_ids, batch.document_ids)
+        for layer, weights_BHTT in enumerate(layers):
+            for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):
+                yield int(row), layer, weights_BHTT[b, :, :length, :length].cpu().double().numpy()
+        num_done += len(batch.index)
+        progress(num_done / len(rows))
+
+
+def add_heads(findings: Findings, columns: Mapping[str, Floats]) -> None:
+    """Adds a table with a row for each head.
+
+    Args:
+        findings: Receives the numbers and the table.
+        columns: Values [L, H] by column heading, one column per encoder and condition. Cells are empty where
+            an encoder lacks that layer or head.
+    """
+    sizes = zip(*(values.shape for values in columns.values()), strict=True)
+    for layer, head in np.ndindex(*map(max, sizes)):
+        for name, values in columns.items():
+            exists = layer < len(values) and head < len(values[0])
+            at = {"measure": name, HEAD: f"{layer + 1}.{head + 1}"}
+            findings.add(float(values[layer, head]) if exists else None, **at)
+    findings.table("Each head", HEAD)

@@ -23,8 +23,7 @@ from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
-from electra.laboratory.analysis.scoring.across_models import scores_of
-from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
+from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer, scores_of
 
 SHORTER = "shorter"  # a baseline that prefers the sentence with fewer tokens
 LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence compared with the bad one, in tokens

@@ -23,7 +23,7 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
-from electra.laboratory.analysis.scoring.across_models import scores_of
+from electra.laboratory.analysis.scoring.scorers import scores_of
 from electra.laboratory.analysis.texts.sampling import sample
 
 WER, GAIN, ALONE = "word error rate, %", "gain over the recogniser", "the score alone"
@@ -130,11 +130,7 @@ class Probe(contract.Probe):
     def _acoustic(
         self, columns: Mapping[str, Floats], lists: nbest.NBestLists
     ) -> tuple[Floats, dict[str, float]]:
-        """Returns the recogniser's score [U, N] without its language model, and its weight for each score.
-
-        The weights are those in the recogniser's own total, that of its language model included. If the lists
-        have no total, they are 1.
-        """
+        """Returns the recogniser's score [U, N] without its language model, and its weight for each score."""
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
             problem = "the hypotheses have no scores of a recogniser"

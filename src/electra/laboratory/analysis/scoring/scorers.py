@@ -34,7 +34,7 @@ import numpy as np
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, ModelError, nearest
-from electra.foundation.progress import Share
+from electra.foundation.progress import Progress, Share, part_progress
 from electra.inference.detection import overlapping_windows, tokenize
 from electra.laboratory.analysis.scoring.token_rows import in_parts
 
@@ -43,12 +43,14 @@ if TYPE_CHECKING:
 
     from electra.data.tokenizer_folder import Specials
     from electra.exchange.load import Loaded
+    from electra.laboratory.analysis.contract import Model
     from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
 Reduction = Literal["sum", "mean", "min"]
 
+NETWORK_KINDS: tuple[Network, ...] = ("discriminator", "generator")
 NETWORKS: dict[Reading, Network] = {
     "original": "discriminator",
     "odds": "discriminator",
@@ -308,3 +310,58 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> 
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
     log_p: Floats = torch.cat(parts).cpu().double().numpy()
     return log_p
+
+
+def scores_of(
+    models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
+) -> dict[tuple[str, str], Floats]:
+    """Returns, by (model name, scorer name), a score for each text. Equal texts are scored once.
+
+    Args:
+        models: The models.
+        scorers: Names of scorers; empty for all that a model's networks allow.
+        texts: The sentences.
+        progress: Receives the current activity and the fraction done.
+
+    Raises:
+        ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
+        ModelError: A model has neither a discriminator nor a generator.
+    """
+    distinct = list(dict.fromkeys(texts))
+    index = {text: i for i, text in enumerate(distinct)}
+    index_of_text = np.array([index[text] for text in texts], np.int64)
+    jobs = [
+        (model, network, names)
+        for model in models
+        for network, names in _scorers_by_network(model, scorers).items()
+    ]
+    scores: dict[tuple[str, str], Floats] = {}
+    for i, (model, network, names) in enumerate(jobs):
+        share_done = part_progress(progress, f"{model.name}, {network}", i, len(jobs))
+        for name, values in sentence_scores(model.network(network), distinct, names, share_done).items():
+            scores[model.name, name] = values[index_of_text]
+    return scores
+
+
+def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
+    """Returns the scorers to use with each network of the model, at least one in total."""
+    scorers_of = {
+        network: scorers_for(loaded)
+        for network in NETWORK_KINDS
+        if (loaded := model.optional(network)) is not None
+    }
+    if not scorers_of:
+        model.network("discriminator")  # raises, saying what the model is instead
+    requested_names = [find_scorer(name).name for name in scorers]
+    by_network = {
+        network: [name for name in requested_names or names if name in names]
+        for network, names in scorers_of.items()
+    }
+    if not any(by_network.values()):
+        problem = f"{model.name} has only {' and '.join(scorers_of)}, which none of these scorers uses"
+        raise ConfigError(
+            problem,
+            where="scorers",
+            fix=f"Choose among {', '.join(name for names in scorers_of.values() for name in names)}",
+        )
+    return {network: names for network, names in by_network.items() if names}
