@@ -206,27 +206,14 @@ def test_gains_are_measured_against_the_recognisers_own_weights_and_bonus(tmp_pa
     for number in range(12):
         hyps = []
         for text, decoder, ctc in (("A", -1.0, 0.0), ("A B", -1.2, 0.0), ("C D E", -5.0, 30.0)):
-            scores = {"decoder": decoder, "ctc": ctc + random.normal(), "lm": random.normal()}
-            hyps.append(
-                {
-                    "text": text,
-                    **scores,
-                    "score": scores["decoder"] + 0.01 * scores["ctc"] + 0.5 * scores["lm"],
-                }
-            )
+            parts = {"decoder": decoder, "ctc": ctc + random.normal(), "lm": random.normal()}
+            total = parts["decoder"] + 0.01 * parts["ctc"] + 0.5 * parts["lm"]
+            hyps.append({"text": text, **parts, "score": total})
         lines.append(json.dumps({"id": str(number), "ref": "A B", "hyps": hyps}))
     (tmp_path / "nbest.jsonl").write_text("\n".join(lines))
     report = ask([small.model(tmp_path)], tmp_path, scorers=["original"])
-    rates = {
-        name: row(report, name)[1].value
-        for name in (reranking.FIRST, reranking.ACOUSTIC, reranking.BONUS, reranking.ORACLE)
-    }
-    assert rates == {
-        reranking.FIRST: 50.0,
-        reranking.ACOUSTIC: 50.0,
-        reranking.BONUS: 0.0,
-        reranking.ORACLE: 0.0,
-    }
+    names = (reranking.FIRST, reranking.ACOUSTIC, reranking.BONUS, reranking.ORACLE)
+    assert [row(report, name)[1].value for name in names] == [50.0, 50.0, 0.0, 0.0]
     assert row(report, reranking.ACOUSTIC)[2].value == -50.0
     first = ask([small.model(tmp_path)], tmp_path, scorers=["original"], hypotheses=1)
     assert row(first, reranking.ORACLE)[1].value == 50.0

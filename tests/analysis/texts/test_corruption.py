@@ -163,15 +163,8 @@ def test_broken_agreement() -> None:
     words, wrong = corruption.break_agreement(["These", "cats", "sleep"], 1)
     assert (words[0], wrong.tolist()) == ("This", [True, False, False])
     assert not corruption.break_agreement(["cats", "sleep"], 1)[1].any()
-    assert (
-        len(
-            {
-                tuple(corruption.break_agreement(["he", "is", "what", "he", "was"], key)[0])
-                for key in range(20)
-            }
-        )
-        == 2
-    )
+    text = ["he", "is", "what", "he", "was"]
+    assert len({tuple(corruption.break_agreement(text, key)[0]) for key in range(20)}) == 2
 
 
 def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
