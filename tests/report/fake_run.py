@@ -1,35 +1,18 @@
-"""A run folder like a real one, made from a formula: what its page is tested on, and looked at with.
-
-python tests/report/fake_run.py FOLDER      writes FOLDER/rtd and FOLDER/mlm
-"""
+"""A run folder like a real one, made from a formula: what its page is tested on, and looked at with."""
 
 from __future__ import annotations
 
 import json
 import math
-import random
-import sys
 from pathlib import Path
 from typing import Any
 
 RUN_TOML = """\
-[model]
-size = "tiny"
-encoder = "modern"
-[objective]
-name = "{objective}"
-mask_fraction = 0.4
-discriminator_weight = 50.0
-[training]
-length = 128
-batch_size = 32
-steps = {steps}
-epsilon = 1e-06
-[evaluation]
-mask_fraction = 0.15
-[identity]
-data = "5f0c1f6ad2a1"
-tokenizer = "b1946ac92492"
+model = {{ size = "tiny", encoder = "modern" }}
+objective = {{ name = "{objective}", mask_fraction = 0.4 }}
+training = {{ length = 128, batch_size = 32, steps = {steps}, epsilon = 1e-06 }}
+evaluation = {{ mask_fraction = 0.15 }}
+identity = {{ data = "5f0c1f6ad2a1", tokenizer = "b1946ac92492" }}
 [environment]
 recipe = "budget-tiny"
 torch = "2.13.0+cpu"
@@ -37,7 +20,6 @@ command = "pretrain --recipe budget-tiny --corpus enwiki --out runs/first-light"
 """
 AUDIT: dict[str, Any] = {
     "documents_train": 41873,
-    "heldout_by": "hash",
     "padding": {"128": 0.0121, "512": 0.0433},
     "sources": [{"name": "enwiki-2015-000.jsonl.zst", "size": 24117248}],
 }
@@ -51,29 +33,25 @@ SENTENCE = [  # original, masked, generated, P(replaced)
 ]
 
 
-def make_run(
-    folder: Path, *, objective: str = "rtd", steps: int = 3600, eval_every: int = 200, leaves: int = 900
-) -> Path:
-    """A finished run that leaves the plateau after `leaves` steps; an `mlm` run has no discriminator."""
+def make_run(folder: Path, *, objective: str = "rtd", steps: int = 3600, eval_every: int = 200) -> Path:
+    """A finished run; an `mlm` run has no discriminator."""
     folder.mkdir(parents=True, exist_ok=True)
-    noise, seconds = random.Random(7), 0.0
     rows: list[dict[str, Any]] = [event(0, "started")]
-    for step in range(steps + 1):
-        at = {"step": step, "tokens": step * 4096, "flops": step * 4.1e11, "seconds": round(seconds, 2)}
-        if step % 10 == 0 and step:
-            speed = 9800 + noise.gauss(0, 180)
-            seconds += 10 * 4096 / speed
-            measured = {"learning_rate": 1e-3 * min(step / 150, 1 - step / steps), "tokens_per_s": speed}
-            generator, _, rate, gain = _losses(step, leaves, 0.4)
-            losses = {"mlm": generator + noise.gauss(0, 0.07)}
-            if objective == "rtd":
-                losses["rtd"] = _entropy(rate) - gain + noise.gauss(0, 0.008)
-            total = losses["mlm"] + 50 * losses.get("rtd", 0.0)
-            rows.append({"kind": "train", **at, **measured, "loss": total, "losses": losses})
-        if step % eval_every == 0:
-            rows.append({"kind": "eval", **at, "metrics": _evaluation(step, leaves, objective)})
-    rows.append(event(steps, "finished"))
-    write_metrics(folder, rows)
+    for step in range(0, steps + 1, 10):
+        learned, wave = 1 / (1 + math.exp((900 - step) / 260)), math.sin(step)
+        at = {"step": step, "tokens": step * 4096, "flops": step * 4.1e11, "seconds": step * 0.42}
+        losses = {"mlm": 8 - 3 * learned + wave / 9} | (
+            {"rtd": 0.6 - learned / 9} if objective == "rtd" else {}
+        )
+        more = {"learning_rate": 1e-3 * (1 - step / steps), "tokens_per_s": 9800 + 90 * wave}
+        rows += [{"kind": "train", **at, **more, "loss": sum(losses.values()), "losses": losses}] * (step > 0)
+        metrics = {"generator_loss": 8 - 3 * learned, "generator_accuracy": 0.3 * learned}
+        if objective == "rtd":
+            metrics |= {"base_rate": 0.15 - learned / 20, "base_rate_entropy": 0.41 - learned / 9}
+            metrics |= {"average_precision": 0.16 + 0.4 * learned, "auc": 0.5 + 0.35 * learned}
+            metrics |= {"discriminator_loss": 0.4 - learned / 6, "gain": 0.01 + learned / 18}
+        rows += [{"kind": "eval", **at, "metrics": metrics}] * (step % eval_every == 0)
+    write_metrics(folder, [*rows, event(steps, "finished")])
     (folder / "run.toml").write_text(RUN_TOML.format(objective=objective, steps=steps))
     (folder / "audit.json").write_text(json.dumps(AUDIT))
     tokens = [
@@ -91,36 +69,3 @@ def write_metrics(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 def event(step: int, name: str, message: str = "a line") -> dict[str, Any]:
     return {"kind": "event", "step": step, "event": name, "message": message}
-
-
-def _losses(step: float, leaves: int, masked: float) -> tuple[float, float, float, float]:
-    """Generator loss and accuracy, base rate, gain: a plateau, then learning."""
-    learned = 1 / (1 + math.exp(-(step - leaves) / 260))
-    late = max(0.0, math.log((step + 50) / (leaves + 50)))
-    accuracy = 0.06 + 0.16 * learned + 0.06 * late
-    generator = 6.6 + 2.6 * math.exp(-step / 60) - 1.2 * learned - 0.55 * late
-    return generator, accuracy, masked * (1 - accuracy), 0.035 * learned + 0.062 * max(0.0, late - 0.15)
-
-
-def _entropy(rate: float) -> float:
-    return -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
-
-
-def _evaluation(step: int, leaves: int, objective: str) -> dict[str, float | None]:
-    generator, accuracy, rate, gain = _losses(step, leaves, 0.15)
-    metrics: dict[str, float | None] = {"generator_loss": generator, "generator_accuracy": accuracy}
-    if objective == "mlm":
-        return metrics
-    return metrics | {
-        "discriminator_loss": _entropy(rate) - gain,
-        "average_precision": rate + 3.4 * gain,
-        "auc": min(0.97, 0.5 + math.sqrt(max(gain, 0.0))),
-        "base_rate": rate,
-        "base_rate_entropy": _entropy(rate),
-        "gain": gain,
-    }
-
-
-if __name__ == "__main__":
-    make_run(Path(sys.argv[1]) / "rtd")
-    make_run(Path(sys.argv[1]) / "mlm", objective="mlm", steps=4300)

@@ -19,7 +19,7 @@ from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages import pages
 from electra.pages.metrics import METRICS
-from electra.pages.run import page, read_run, verdict, write_page
+from electra.pages.run import read_run, verdict, write_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 VOID = {"meta", "link", "br"}
@@ -55,7 +55,7 @@ class Html(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("runs") / "first-light", steps=600, eval_every=100, leaves=200)
+    return make_run(tmp_path_factory.mktemp("runs") / "first-light", steps=600, eval_every=100)
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +110,10 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
         losses = {"../escaped": 1.0, evil: 2.0, "_hidden": 3.0}
         file.write(json.dumps({"kind": "train", "step": 201, "tokens": 1, "losses": losses}) + "\n")
         file.write(json.dumps({"kind": "eval", "step": 201, "metrics": {evil: 1.0, "gain": None}}) + "\n")
-    other = make_run(tmp_path / "_other <b>", steps=200, eval_every=50)
-    found = Html(write_page(run, compare=[other]))
+    found = Html(write_page(run))
     assert not [tag for tag, _ in found.tags if tag in ("script", "img")]
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on")]
-    assert (
-        evil in found.text and "{{ 7*7 }}" in found.text and "$x$" in found.html and "<b>_" not in found.html
-    )
+    assert evil in found.text and "{{ 7*7 }}" in found.text
     assert {path.name for path in tmp_path.rglob("*.html")} == {"report.html"}
 
 
@@ -162,21 +159,6 @@ def test_without_matplotlib_the_page_says_so(
     found = Html(tmp_path / "page.html")
     assert "matplotlib" in found.text and "matplotlib" in capsys.readouterr().err
     assert not [tag for tag, _ in found.tags if tag == "svg"] and "Held-out metrics" in found.text
-
-
-def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path, no_figures: None) -> None:
-    longer = make_run(tmp_path / "first-light", steps=900, eval_every=100, leaves=300)
-    out = tmp_path / "page.html"
-    found = Html(write_page(run, out, [longer, run]))
-    points = {point.step: point.values["auc"] for point in read_run(longer).ledger.evals}
-    assert {points[600], points[900]} <= set(found.numbers) and points[700] not in found.numbers
-    assert f"{tmp_path.name}/first-light" in found.text and "not comparable" not in found.text
-    figures = page(read_run(run), [read_run(longer)]).sections[0].figures  # type: ignore[union-attr]
-    assert [len(figure.series) for figure in figures if figure][:2] == [2, 2]
-    (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n")
-    write_metrics(longer, [{"kind": "eval", "step": 5, "metrics": {"auc": 0.5}}])
-    text = Html(write_page(run, out, [longer])).text
-    assert "differ in the held-out mask rate" in text and "At equal training FLOPs: unknown" in text
 
 
 @pytest.mark.parametrize(
@@ -246,7 +228,7 @@ def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         [tmp_path],
         [run, "--out", tmp_path],
     ]
-    for words in (*cases, [run, "--compare", tmp_path / "absent"]):
+    for words in cases:
         assert main(["report", *map(str, words)]) == 2
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and lines[0].startswith(f"error: {tmp_path}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Command, Source, Sources, function
+from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
-from electra.foundation.options import as_names, checked_path
+from electra.foundation.options import checked_path
 from electra.foundation.signals import StopRequest
 
 
@@ -20,7 +20,7 @@ class Report(
     group="Measure",
     examples=(
         "electra report runs/mine --follow",
-        "electra report runs/mine --compare runs/other runs/third --out compared.html",
+        "electra report runs/mine --out mine.html",
     ),
 ):
     """Write the report of a run, study, fine-tuning, evaluation or analysis as a single HTML file."""
@@ -30,8 +30,6 @@ class Report(
     _: KW_ONLY
     out: Source | None = None
     """For a run: the file to write (default: report.html in the run folder)."""
-    compare: Sources = ()
-    """For a run: other run folders to compare it with at equal tokens and FLOPs."""
     follow: bool = False
     """For a run that is training on this machine: keep rewriting the page, which reloads itself in a browser.
     """
@@ -40,13 +38,12 @@ class Report(
     def run(self) -> Path:
         from electra.pages import pages
 
-        others = [checked_path(other, "compare") for other in as_names(self.compare, "compare")]
         path = checked_path(self.folder, "folder")
         page = None if self.out is None else checked_path(self.out, "out")
         if not self.follow:
-            return pages.write_page(path, page, others)
+            return pages.write_page(path, page)
         with display_for(self.progress) as display, StopRequest() as stop:
-            return pages.follow(path, page, others, stop, display.say)
+            return pages.follow(path, page, stop, display.say)
 
     @override
     def main(self) -> int:

@@ -160,10 +160,8 @@ def inline(svg: str) -> str:
 def plain_text(label: str, most: int = 36) -> str:
     """Returns a name from a file as a label: short, printable, not starting with '_', which would hide it."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    if len(label) > most:
-        label = (
-            f"{label[: most // 2 - 2]}...{label[1 - most // 2 :]}"  # names of runs often differ at their ends
-        )
+    if len(label) > most:  # names of runs often differ at their ends
+        label = f"{label[: most // 2 - 2]}...{label[1 - most // 2 :]}"
     return f" {label}" if label.startswith("_") else label
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from electra.artifacts import (
@@ -36,24 +36,23 @@ REDRAW_SECONDS = 20  # minimum seconds between two pages of a followed run
 POLL_SECONDS = 0.5  # seconds between two checks of its metrics
 
 
-def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
+def write_page(folder: Path, out: Path | None = None) -> Path:
     """Writes the page of a folder from its records and returns the page's path.
 
     Args:
         folder: any folder that a command wrote.
         out: for a run, the file to write.
-        compare: for a run, the runs to compare it with.
 
     Raises:
         RunFolderError: the records are inconsistent, or electra did not write the folder.
-        ConfigError: `out` or `compare` was passed for a folder that is not a run.
+        ConfigError: `out` was passed for a folder that is not a run.
 
     Warns:
         DamagedModel: a record was changed after the work in the folder was done.
     """
     folder = Path(folder)
     try:
-        page = _draw(folder, out, compare)
+        page = _draw(folder, out)
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # records are not validated
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"
@@ -63,7 +62,7 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     return page
 
 
-def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, say: Say = quiet) -> Path:
+def follow(folder: Path, out: Path | None, stop: Stop, say: Say = quiet) -> Path:
     """Rewrites the page of a run while it trains on this machine, until `stop`; returns the page's path.
 
     A browser that shows the page reloads it until the run ends. Raises ConfigError if `folder` is not a run,
@@ -76,23 +75,22 @@ def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, 
     while durable.is_locked(folder) and not stop():
         size = metrics.stat().st_size if metrics.is_file() else 0
         if size != drawn_size and time.monotonic() - drawn_at > REDRAW_SECONDS:
-            page = run.write_page(folder, out, compare, REDRAW_SECONDS)
+            page = run.write_page(folder, out, REDRAW_SECONDS)
             if drawn_size < 0:
                 say(f"{page}: rewritten until the run ends")
             drawn_at, drawn_size = time.monotonic(), size
         time.sleep(POLL_SECONDS)
-    return write_page(folder, out, compare)
+    return write_page(folder, out)
 
 
-def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:
+def _draw(folder: Path, out: Path | None) -> Path:
     kind = kind_of(folder)
     if kind is None or kind is RunFolder:
         if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
             open_folder(folder)  # raises, naming what is there instead
-        return run.write_page(folder, out, compare)  # works for an incomplete run, too
-    if out is not None or compare:
-        key = "out" if out is not None else "compare"
-        raise ConfigError(f"applies only to runs, not {with_article(kind.KIND)}", key=key, fix="Omit it")
+        return run.write_page(folder, out)  # works for an incomplete run, too
+    if out is not None:
+        raise ConfigError(f"applies only to runs, not {with_article(kind.KIND)}", key="out", fix="Omit it")
     if kind not in PAGES:
         problem = f"{with_article(kind.KIND)} has no page"
         raise RunFolderError(problem, where=folder, fix="Pass a run or the folder of a result")

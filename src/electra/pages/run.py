@@ -16,8 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from electra.artifacts.folder import distinct_names
-from electra.artifacts.ledger import Axis, Ledger, Point, finite_or_none
+from electra.artifacts.ledger import Ledger, Point, finite_or_none
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series, smooth
@@ -28,11 +27,6 @@ DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run
 MIN_GAIN, MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
 FACTS = ("auc", "gain", "average_precision", "mlm_accuracy", "generator_loss", "generator_accuracy")
 TRAINING = ("loss", "gradient_norm", "learning_rate", "tokens_per_s")
-MUST_MATCH = {  # settings with which held-out metrics are comparable
-    "identity.data": "their text",
-    "identity.tokenizer": "their tokenizer",
-    "evaluation.mask_fraction": "the held-out mask rate",
-}
 
 
 @dataclass(frozen=True)
@@ -95,32 +89,23 @@ def _read(path: Path, kind: type, notes: list[str]) -> Any:
     return kind()
 
 
-def write_page(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
-    """Writes the page of a run (RUN/report.html, or `out`), compared with other runs; returns its path.
+def write_page(run: Path, out: Path | None = None, reload: int = 0) -> Path:
+    """Writes the page of a run (RUN/report.html, or `out`) and returns its path.
 
-    A browser reloads the page every `reload` seconds (0: never). Raises RunFolderError if `run` or one of
-    `compare` is not a run folder.
+    A browser reloads the page every `reload` seconds (0: never). Raises RunFolderError if it is not a run.
     """
-    others = dict.fromkeys(other for other in compare if other.resolve() != run.resolve())
-    made = page(read_run(run), [read_run(other) for other in others], reload)
-    return publish(made, out or RunFolder(run).page)
+    return publish(page(read_run(run), reload), out or RunFolder(run).page)
 
 
-def page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) -> Page:
-    """Returns the page of a run, compared with others."""
+def page(run: RunRecord, reload: int = 0) -> Page:
+    """Returns the page of a run."""
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
     command = run.setting("environment.command")
     settings = [Table.pairs("Data audit", run.audit), Table.pairs("All settings", run.recipe)]
     return Page(
         run.path.resolve().name,
         verdict(run),
-        [
-            _comparison([run, *others]) if others else None,
-            _held_out(run),
-            _examples(run),
-            _training(run),
-            Section("Data and recipe", tables=settings),
-        ],
+        [_held_out(run), _examples(run), _training(run), Section("Data and recipe", tables=settings)],
         kicker=f"electra pretrain \u00b7 {run.ledger.status(RunFolder.steps_of(run.recipe))}",
         facts=list(_facts(run)),
         warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
@@ -193,20 +178,19 @@ def _held_out(run: RunRecord) -> Section:
     rows = [(title(key), Number(values[key]), Number(baseline(key, values)), meaning(key)) for key in keys]
     table = Table(("Metric", "Value", "Base rate only", "Meaning"), rows, noted=True)
     lead = "On text that is never trained on, always with the same masks. The table has the last evaluation,"
-    curves = [_curves([run], ["held out"], key, "tokens") for key in PLOTTED]
+    curves = [_curve(run, key) for key in PLOTTED]
     return Section("Held-out metrics", f"{lead} at step {run.final.step:,}.", figures=curves, tables=[table])
 
 
-def _curves(runs: Sequence[RunRecord], names: Sequence[str], key: str, axis: Axis) -> Figure:
-    """Draws a held-out metric of runs; that of a single run beside its baseline, which may move."""
-    ledger = runs[0].ledger
-    curves = [run.ledger.curve("eval", key, axis) for run in runs]
-    series = [Series(name, *curve) for name, curve in zip(names, curves, strict=True)]
-    if len(runs) == 1 and "baseline" in METRICS[key] and curves[0].x:
-        points = [point for point in ledger.evals if getattr(point, axis) is not None]
-        x, levels = ([getattr(p, axis) for p in points], [baseline(key, p.values) for p in points])
-        series.append(Series("chance" if key == "auc" else "base rate", x, levels, style="reference"))
-    return Figure(f"{key}-{axis}", title(key), meaning(key), series, axis=axis)
+def _curve(run: RunRecord, key: str) -> Figure:
+    """Draws a held-out metric beside its baseline, which may move."""
+    points = [point for point in run.ledger.evals if point.tokens is not None]
+    x = [point.tokens for point in points]
+    levels = [baseline(key, point.values) for point in points]
+    label = "chance" if key == "auc" else "base rate"
+    series = [Series("held out", x, [point.values.get(key) for point in points])]
+    series.append(Series(label, x, levels, style="reference"))
+    return Figure(key, title(key), meaning(key), series, axis="tokens")
 
 
 def _training(run: RunRecord) -> Section:
@@ -256,38 +240,3 @@ def token(row: Mapping[str, Any], threshold: float) -> Markup:
     score = "" if p is None else f"P(replaced) {p:.3f}"
     html = Markup('<span class="token {}" style="--p:{:.2f}" title="{}">{}{}</span>')
     return html.format(outcome, min(1, max(0, p or 0)), score, str(row.get("generated") or original), was)
-
-
-def _comparison(runs: Sequence[RunRecord]) -> Section:
-    """Compares the first run with the others: their held-out curves, and their metrics at equal compute."""
-    names = distinct_names([run.path.resolve().parts for run in runs])
-    differing = [
-        what for key, what in MUST_MATCH.items() if len({run.setting(key) for run in runs} - {None}) > 1
-    ]
-    notes = [f"Caution: the runs differ in {' and '.join(differing)}: not comparable."] if differing else []
-    tables = [_scores(names, [run.final for run in runs], "The last evaluation of each run")]
-    evals = [[point for point in run.ledger.evals if point.flops is not None] for run in runs]
-    if all(evals):
-        budget = min(points[-1].flops or 0 for points in evals)
-        last = [max((p for p in each if (p.flops or 0) <= budget), key=_step, default=None) for each in evals]
-        tables.append(_scores(names, last, "At equal training FLOPs"))
-    else:
-        notes.append("At equal training FLOPs: unknown, because a run has no held-out evaluation.")
-    lead = "Fair at equal compute: each run's last evaluation within the budget that all reached."
-    return Section("Comparison", lead, notes, [_curves(runs, names, key, "flops") for key in PLOTTED], tables)
-
-
-def _scores(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Table:
-    keys = [key for key in PLOTTED if any(point and key in point.values for point in points)]
-    rows = [
-        (
-            name,
-            Number(point.tokens, "large"),
-            Number(point.flops, ".2e"),
-            *(Number(point.values.get(k)) for k in keys),
-        )
-        if point
-        else (name, *[Number(None)] * (2 + len(keys)))
-        for name, point in zip(names, points, strict=True)
-    ]
-    return Table(("Run", "Tokens", "FLOPs", *map(title, keys)), rows, caption)
