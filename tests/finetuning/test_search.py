@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +67,6 @@ def test_trials_on_large_tables_are_scored_on_a_part(data: Path, monkeypatch: py
     )
 
 
-@pytest.mark.slow
-def test_the_search_does_not_use_dev(tmp_path: Path, data: Path, modern_folder: Path) -> None:
-    first = finetune(str(modern_folder), wanted(tmp_path / "one", data))["search"]
-    turned = tmp_path / "turned.tsv"
-    turned.write_text((data / "dev.tsv").read_text().replace("\t1", "\t2").replace("\t0", "\t1"))
-    turned.write_text(turned.read_text().replace("\t2", "\t0"))
-    second = finetune(str(modern_folder), wanted(tmp_path / "two", data, dev=turned))["search"]
-    assert without_times(first) == without_times(second)
-
-
 def test_a_resumed_search_is_bit_identical(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     whole = finetune(str(modern_folder), wanted(tmp_path / "whole", data))
     polls, stopped = iter(range(1, 1000)), 0
@@ -134,17 +123,6 @@ def test_the_search_continues_from_the_best_trial() -> None:
     assert next_values(trials, start, "32s", tried) is None, "nothing fits"
     assert next_values(trials, start, "3", tried) is None
     assert next_values([], start, "2", tried) == start
-
-
-def test_a_budget_too_short_to_compare_trials_is_refused(
-    tmp_path: Path, data: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TIMING_STEPS", 2)
-    settings = wanted(tmp_path / "out", data, "0.001s", epochs=50.0)
-    with pytest.raises(ConfigError) as caught:
-        finetune(str(modern_folder), settings)
-    assert caught.value.key == "search"
-    assert settings.recorded() == replace(settings, search="2").recorded(), "more time may follow"
 
 
 @pytest.mark.parametrize("value", ["", "1", "0", "x", "10", "-3", "5steps", "1e9tokens", "3 trainings"])

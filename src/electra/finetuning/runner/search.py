@@ -23,7 +23,7 @@ from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings, search_budget, settings_to_search
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError, RunFailed
+from electra.foundation.errors import DataError, RunFailed
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
@@ -31,8 +31,6 @@ from electra.foundation.visible import plural
 DEV_SHARE = 0.2  # the fraction of the training data that trials are scored on
 MAX_DEV = 2000  # the maximum number of examples that trials are scored on
 MIN_EXAMPLES = 20  # training examples that a search needs
-MIN_TRIALS = 3  # trials that must fit a time budget
-TIMING_STEPS = 20  # steps after which the duration of the first trial is estimated
 MAX_FACTOR = 16.0  # the maximum factor between a value and its default
 LAYER_DECAY_RANGE = 0.5, 1.0
 TRIALS = "trainings"  # the key of the trials in search.json; older folders have it too
@@ -60,7 +58,6 @@ def search(
         stop: called after each step; True stops the search.
 
     Raises:
-        ConfigError: the time budget is too small.
         DataError: there are too few examples, or they have no answers.
         RunFolderError: search.json is damaged.
         CheckpointError: all checkpoints of a trial are damaged.
@@ -86,15 +83,15 @@ def search(
     say(f"search, {budget}: {', '.join(names).replace('_', ' ')}, scored on {dev_note}")
     while (values := next_values(trials, start_values, budget, trial_setup)) is not None:
         checkpoints = folder.trial("-".join(f"{value:g}" for value in values.values()))
-        trial = replace(trial_setup, say=quiet)
-        if not trials:  # the others report only their results
-            trial = replace(trial_setup, say=lambda line: say(f"first trial, {line}"))
-            trial = with_budget_check(trial, budget)
+        # The first trial reports its progress, so that its duration is known; the others only their results.
+        trial = replace(trial_setup, say=quiet if trials else lambda line: say(f"first trial, {line}"))
         trials.append(train_and_score(trial.with_settings(**values), values, checkpoints))
         durable.commit_json(folder.search, record)
         if checkpoints.exists():
             durable.remove_directory(checkpoints)
-        say(f"search, trial {len(trials)}: {describe_last(trials, metric)}")
+        score = trials[-1]["score"]
+        outcome = trials[-1].get("failed", "no score") if score is None else f"{metric} {score:.4f}"
+        say(f"search, trial {len(trials)}: {describe_values(values)}: {outcome}")
     chosen = best_trial(trials)["values"]
     say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
     seconds = round(sum(trial["seconds"] for trial in trials), 3)
@@ -180,7 +177,6 @@ def train_and_score(prepared: Finetuning, values: Values, checkpoints: Path) -> 
 
     Raises:
         Interrupted: a stop was requested; the state is saved in `checkpoints`.
-        ConfigError: the time budget is too small (see `with_budget_check`).
         CheckpointError: all checkpoints are damaged.
     """
     start = time.monotonic()
@@ -196,47 +192,6 @@ def train_and_score(prepared: Finetuning, values: Values, checkpoints: Path) -> 
     return {"values": values, "steps": prepared.total_steps, "seconds": seconds, **outcome}
 
 
-def with_budget_check(trial: Finetuning, budget: str) -> Finetuning:
-    """Returns the trial; after `TIMING_STEPS`, its `stopping` raises ConfigError unless `MIN_TRIALS` fit.
-
-    A budget that is a number of trials is not checked.
-    """
-    amount, unit = search_budget(budget)
-    start, steps = time.monotonic(), 0
-
-    def stopping() -> bool:
-        nonlocal steps
-        steps += 1
-        trial_seconds = (time.monotonic() - start) / steps * trial.total_steps
-        if unit == "seconds" and steps == TIMING_STEPS and trial_seconds * MIN_TRIALS > amount:
-            problem = (
-                f"a trial takes about {duration(trial_seconds)}, too long to compare several in {budget}"
-            )
-            at_least = duration(MIN_TRIALS * 2 * trial_seconds)
-            fix = f"Raise `search` to {at_least} or more, set it to a number of trials, or set `limit_train`"
-            raise ConfigError(problem, key="search", fix=fix)
-        return trial.stopping()
-
-    return replace(trial, stopping=stopping)
-
-
-def duration(seconds: float) -> str:
-    """Formats a time in the format of `search`, rounded up: 90s, 5m, 2h."""
-    for unit, size in (("h", 3600), ("m", 60)):
-        if seconds > 1.5 * size:
-            return f"{-(-seconds // size):.0f}{unit}"
-    return f"{-(-seconds // 1):.0f}s"
-
-
 def describe_values(values: Mapping[str, float]) -> str:
     """Lists settings with their values: "learning rate 0.001, epochs 3"."""
     return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in values.items())
-
-
-def describe_last(trials: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """Returns a line on the last trial: its settings, its score, and whether it is the best so far."""
-    trial = trials[-1]
-    score = "no score" if trial["score"] is None else f"{metric} {trial['score']:.4f}"
-    best_note = ", the best so far" if len(trials) > 1 and best_trial(trials) is trial else ""
-    failure = f" ({trial['failed']})" if "failed" in trial else ""
-    return f"{describe_values(trial['values'])}: {score}{failure}{best_note}"
