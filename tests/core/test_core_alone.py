@@ -19,7 +19,6 @@ TESTS = [
     "tests/objectives/test_rtd.py",
     "tests/objectives/test_contract.py",
     "tests/training/test_optimizer.py",
-    "tests/training/test_third_network.py",
     "tests/interop/test_huggingface.py",
     "tests/finetuning/test_metrics.py",
     "tests/finetuning/test_task_contract.py",
