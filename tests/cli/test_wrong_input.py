@@ -75,7 +75,7 @@ FILES = {
     "key.toml": "[training]\nlearnin_rate = 1",
     "section.toml": "[trainin]\nseed = 1",
     "objective.toml": '[objective]\nname = "rtd"\nmask_fractio = 0.1',
-    "type.toml": '[training]\nsteps = "many"',
+    "type.toml": '[training]\nkeep = "many"',
     "share.toml": '[objective]\nmask_fraction = "x"',
     "choice.toml": '[training]\nschedule = "lineer"',
 }
@@ -108,7 +108,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("pretrain --recipe key.toml", ConfigError, r"key\.toml: training\.learnin_rate: .*'learning_rate'"),
     ("pretrain --recipe section.toml", ConfigError, r"section\.toml: trainin: .*'training'"),
     ("pretrain --recipe objective.toml", ConfigError, r"objective\.toml: .*'mask_fraction'"),
-    ("pretrain --recipe type.toml", ConfigError, r"type\.toml: training\.steps: 'many'"),
+    ("pretrain --recipe type.toml", ConfigError, r"type\.toml: training\.keep: 'many'"),
     ("pretrain --recipe share.toml", ConfigError, r"share\.toml: .*mask_fraction: 'x'"),
     ("pretrain --recipe choice.toml", ConfigError, r"choice\.toml: .*'lineer'.*'linear'"),
     ("pretrain --training.lerning-rate 1", ConfigError, r"lerning-rate.*--training\.learning-rate"),
