@@ -154,6 +154,12 @@ def test_other_encodings_are_named_or_guessed(tmp_path: Path) -> None:
     assert guess_encoding("le café était très beau\n".encode() * 9 + "déjà".encode("cp1252")) == "utf-8-sig"
     assert guess_encoding("é à ê".encode("mac_roman") + b"\x8f") == "utf-8-sig"  # cp1252 has no such byte
     assert guess_encoding("plain text, one caf\u00e9".encode()[:-1], is_complete=False) == "utf-8-sig"
+    for encoding, text in {
+        "cp1253": "η ώρα του καφέ",
+        "gbk": "我们在北京",
+        "euc_kr": "나는 집에 간다",
+    }.items():
+        assert guess_encoding(text.encode(encoding)) == "utf-8-sig"
     assert encoding_of("\ufeffword".encode("utf-16-le"), "utf-16") == "utf-16"
     for name in ("nonsense", "hex", "rot13"):
         with pytest.raises(ConfigError):

@@ -90,6 +90,7 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
         [["t", "1\u20282\x853\x1c"]],
     ),
     "a note for Excel": ("a.csv", encoded("\ufeffsep=;\r\nt;n\r\none, two;1\r\n"), [["t", "one, two"]]),
+    "semicolons in quotes": ("a.csv", b't;s\n"one; two, three";1,5\n', [["t", "one; two, three"], ["1,5"]]),
     "columns without names": ("a.csv", b"v1,,\nham,x,\n", [["column 2", "x"]]),
     "spaces before quotes": (
         "a.csv",

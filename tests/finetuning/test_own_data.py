@@ -14,7 +14,6 @@ import torch
 from test_finetune import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.commands.framework.main import main
-from electra.data.tables import ReadOptions, open_table
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
@@ -220,34 +219,6 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
             str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent
         )
     assert caught.value.key == "max_length"
-
-
-def test_parquet_and_semicolons(tmp_path: Path) -> None:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(
-        pyarrow.table({"text": ["one", "two"], "words": [["a", "b"], ["c"]], "label": [0, 1]}),
-        tmp_path / "a.parquet",
-    )
-    assert [dict(row) for _, row in open_table(tmp_path / "a.parquet").rows][1] == {
-        "text": "two",
-        "words": ["c"],
-        "label": 1,
-    }
-    joined = replace(load_task("classification"), texts=(("words",),)).read(tmp_path / "a.parquet")
-    assert [(e.texts, e.gold) for e in joined.examples] == [(("a b",), "0"), (("c",), "1")]
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError) as caught:
-        open_table(tmp_path / "b.parquet")
-    assert "b.parquet" in caught.value.where
-    (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
-    assert open_table(tmp_path / "b.csv", ReadOptions(header=("text", "score"))).columns == ("text", "score")
-    assert [
-        dict(row) for _, row in open_table(tmp_path / "b.csv", ReadOptions(header=("text", "score"))).rows
-    ] == [{"text": "a; b; c", "score": "1"}]
-    (tmp_path / "a.csv").write_text('text;score\n"one; two, three";1,5\n')
-    assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [
-        {"text": "one; two, three", "score": "1,5"}
-    ]
 
 
 def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_path: Path) -> None:
