@@ -15,6 +15,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -98,110 +99,97 @@ def open_bytes(
     """
     if compression is None:
         compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
-    return io.BufferedReader(
-        _DecompressedFile(path, compression, name or str(path), max_size, error), 1 << 20
-    )
+    budget = None if max_size is None else SizeBudget(max_size, name or str(path), error)
+    return io.BufferedReader(_Decompressed(path, compression, name or str(path), budget, error), 1 << 20)
 
 
-class _DecompressedFile(io.RawIOBase):
-    """A stream of the decompressed bytes of a file, whose errors are one-line messages."""
+class _Decompressed(io.RawIOBase):
+    """The bytes of a plain file, or of a compressed one with any number of frames.
+
+    Unlike the libraries' readers, it detects truncated files and trailing garbage, and bounds the memory.
+    """
 
     def __init__(
-        self, path: Path, compression: str, name: str, max_size: int | None, error: type[ElectraError]
+        self, path: Path, compression: str, name: str, budget: SizeBudget | None, error: type[ElectraError]
     ) -> None:
-        self._name, self._error = name, error
-        self._budget = None if max_size is None else SizeBudget(max_size, name, error)
-        self._stream: Any = None
-        self._stream = self._with_errors(lambda: _decompress(path, compression, name, error))
+        self._name, self._budget, self._error = name, budget, error
+        self._file: Any = None
+        self._frame: Any = None  # the frame being read; None between frames
+        self._ready, self._rest, self._is_first = memoryview(b""), b"", True
+        self._decompressor, self._errors = _decompressor(compression, name, error)
+        with self._explained():
+            self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = self._with_errors(lambda: self._stream.readinto(buffer))
+        with self._explained():
+            if self._decompressor is None:
+                count: int = self._file.readinto(buffer)
+            else:
+                while not self._ready and self._next_block():
+                    pass
+                count = min(len(buffer), len(self._ready))
+                buffer[:count] = self._ready[:count]
+                self._ready = self._ready[count:]
         if self._budget is not None:
             self._budget.spend(count)
         return count
 
+    def _next_block(self) -> bool:
+        """Decompresses a block; returns False at the end of the file."""
+        block, self._rest = self._rest or self._file.read(DECOMPRESSED_AT_ONCE), b""
+        if not block and self._frame is not None:
+            raise EOFError("the file ends inside a frame")
+        if self._frame is None:
+            padded, block = block, block if self._is_first else block.lstrip(b"\0")  # as after xz frames
+            if not block:
+                return bool(padded)
+            self._frame, self._is_first = self._decompressor(), False  # type: ignore[misc]
+        try:
+            self._ready = memoryview(self._frame.decompress(block))
+        except self._errors as problem:
+            raise EOFError(str(problem)) from None
+        if self._frame.eof:
+            self._rest, self._frame = self._frame.unused_data, None
+        return True
+
     def close(self) -> None:
-        if not self.closed and self._stream is not None:
-            self._stream.close()
+        if not self.closed and self._file is not None:
+            self._file.close()
         super().close()
 
-    def _with_errors(self, operation: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
-            return operation()
+            yield
         except FileNotFoundError:
             raise self._error("no such file", where=self._name) from None
         except DAMAGE as problem:
+            reason, fix = f"damaged or truncated ({problem})", "Download or compress it again"
             if "memory" in str(problem).lower():
                 reason = f"decompressing it needs too much memory ({problem})"
                 fix = f"Compress it again with a window of at most {ZSTD_WINDOW >> 20} MiB"
-            else:
-                reason, fix = f"damaged or truncated ({problem})", "Download or compress it again"
             raise self._error(reason, where=self._name, fix=fix) from None
         except OSError as problem:
-            raise self._error(
-                f"cannot be read ({problem.strerror or problem})", where=self._name
-            ) from problem
+            reason = f"cannot be read ({problem.strerror or problem})"
+            raise self._error(reason, where=self._name) from problem
 
 
-def _decompress(path: Path, compression: str, name: str, error: type[ElectraError]) -> Any:
-    if not compression:
-        return open(path, "rb", buffering=0)
+def _decompressor(
+    compression: str, name: str, error: type[ElectraError]
+) -> tuple[Callable[[], Any] | None, tuple[type[Exception], ...]]:
+    """Returns a function that makes a decompressor of one frame (None: not compressed), and its errors."""
     if compression == ".gz":
-        return _Frames(path, partial(zlib.decompressobj, 31), zlib.error)
+        return partial(zlib.decompressobj, 31), (zlib.error,)
     if compression == ".zst":
         zstandard = library("zstandard", "data", "zstd files", error, where=name)
         zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
-        return _Frames(path, zstd.decompressobj, zstandard.ZstdError)
-    decompressor: Callable[[], Any] = bz2.BZ2Decompressor
+        return zstd.decompressobj, (zstandard.ZstdError,)
     if compression == ".xz":
-        decompressor = partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY)
-    return _Frames(path, decompressor, OSError, lzma.LZMAError)
-
-
-class _Frames(io.RawIOBase):
-    """A stream of a compressed file with any number of frames.
-
-    Unlike the libraries' readers, it detects a truncated file and trailing garbage, and bounds the memory.
-    """
-
-    def __init__(self, path: Path, decompressor: Callable[[], Any], *errors: type[Exception]) -> None:
-        self._decompressor, self._errors = decompressor, errors
-        self._frame: Any = None  # the frame being read; None between frames
-        self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
-        self._ready, self._rest, self._is_first = memoryview(b""), b"", True
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            block, self._rest = self._rest or self._file.read(DECOMPRESSED_AT_ONCE), b""
-            if not block and self._frame is not None:
-                raise EOFError("the file ends inside a frame")
-            if not block:
-                return 0
-            if self._frame is None:
-                block = block if self._is_first else block.lstrip(b"\0")  # padding may follow an xz frame
-                if not block:
-                    continue
-                self._frame, self._is_first = self._decompressor(), False
-            try:
-                self._ready = memoryview(self._frame.decompress(block))
-            except self._errors as problem:
-                raise EOFError(str(problem)) from None
-            if self._frame.eof:
-                self._rest, self._frame = self._frame.unused_data, None
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+        return partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY), (lzma.LZMAError,)
+    return (bz2.BZ2Decompressor, (OSError,)) if compression else (None, ())
 
 
 def _undecoded(problem: UnicodeError) -> tuple[str, int]:
