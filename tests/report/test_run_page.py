@@ -84,6 +84,7 @@ def test_its_numbers_are_those_of_the_files(run: Path, made: Html) -> None:
     speeds = sorted(row["tokens_per_s"] for row in rows if row["kind"] == "train")
     expected = {*final["metrics"].values(), *(final[key] for key in ("step", "tokens", "flops", "seconds"))}
     assert expected <= set(made.numbers)
+    assert made.numbers.count(final["metrics"]["base_rate"]) == 2, "also as the baseline of precision"
     assert set(made.numbers) <= expected | {0.0, 0.5, (speeds[29] + speeds[30]) / 2}, (
         "nothing else is a number"
     )
