@@ -18,7 +18,6 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
@@ -413,27 +412,6 @@ def test_a_regression_says_so_in_its_configuration(
     reference = transformers_logits(tmp_path / "out/model", pairs[:5]).squeeze(-1).tolist()
     rows: list[Any] = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
     assert [float(row["score"]) for row in rows[:5]] == pytest.approx(reference, abs=1e-4)
-
-
-def test_default_learning_rates_follow_the_width(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    from electra.finetuning.settings import default_learning_rate
-
-    widths = (128, 256, 384, 768, 1024)
-    assert [default_learning_rate(width) for width in widths] == [1e-3, 3e-4, 1e-4, 1e-4, 5e-5]
-    assert [default_learning_rate(width, tagging=True) for width in widths] == [1e-3, 3e-4, 2e-4, 1e-4, 5e-5]
-    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
-    assert tuning.settings.learning_rate == 1e-3
-
-    config = replace(tuning.start.config, hidden_size=384)
-    for write, task, rate in (
-        (toy_task.write_tagging, "tagging", 2e-4),
-        (toy_task.write_classification, "classification", 1e-4),
-    ):
-        settings = toy_task.settings(tmp_path, write(tmp_path / task), task, learning_rate=None)
-        dataset = read_dataset(settings, choose_task(settings))
-        assert resolve(settings, dataset, config).learning_rate == rate
 
 
 def test_pairs_with_one_empty_text_are_noted(tmp_path: Path) -> None:

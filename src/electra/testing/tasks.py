@@ -127,18 +127,14 @@ class TaskContract(Contract):
         )
         finetune(str(model), settings)
         dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
-        (out / "again.tsv").write_bytes(predict(str(out), dev).content("tsv"))
-        assert len(read_table(out / "again.tsv")) == len(read_table(out / "seeds/seed-0/dev.tsv"))
-        predicted_rows, scored_rows = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
-        assert len(predicted_rows) == len(scored_rows) > 1 and list(predicted_rows[0]) == list(scored_rows[0])
+        predicted, scored = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
+        assert len(predicted) == len(scored) > 1 and list(predicted[0]) == scored[0]
         # For question answering, `predict` uses the best threshold on dev; the saved dev predictions do not.
-        if "null_odds" in predicted_rows[0]:
+        if "null_odds" in scored[0]:
             return
-        for row, scored_row in zip(predicted_rows, scored_rows, strict=True):
-            for cell, scored_cell in zip(row, scored_row, strict=True):
-                assert cell == scored_cell or float(cell) == pytest.approx(
-                    float(scored_cell), rel=1e-4, abs=1e-6
-                )
+        cells = [zip(*rows, strict=True) for rows in zip(predicted, scored, strict=True)]
+        for cell, other in (pair for row in cells for pair in row):
+            assert cell == other or float(cell) == pytest.approx(float(other), rel=1e-4, abs=1e-6)
 
 
 def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:

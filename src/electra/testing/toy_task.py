@@ -13,26 +13,7 @@ from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 
 GOOD, BAD = ("fine", "bright", "kind"), ("grim", "dull", "cruel")
-OTHER = (
-    "the",
-    "a",
-    "film",
-    "of",
-    "night",
-    "and",
-    "its",
-    "music",
-    "was",
-    "in",
-    "my",
-    "town",
-    "with",
-    "old",
-    "new",
-    "slow",
-    "fast",
-    "red",
-)
+OTHER = tuple(str.split("the a film of night and its music was in my town with old new slow fast red"))
 POSITIONS = 24
 
 
