@@ -19,7 +19,6 @@ from electra.foundation.config import (
     check_below_one,
     check_not_negative,
     check_positive,
-    merge,
     read_toml,
 )
 from electra.foundation.errors import ConfigError
@@ -265,13 +264,3 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:
     """Returns the recipe in a run's record. Raises ConfigError if a setting is unknown or invalid."""
     return make_recipe({name: record[name] for name in Recipe.__dataclass_fields__ if name in record})
-
-
-def with_budget(sections: Mapping[str, Any], budget: str | None, steps: bool) -> dict[str, Any]:
-    """Returns the sections with the user's budget, or without one if the user sets `steps` instead.
-
-    If the user sets neither, they are unchanged.
-    """
-    if budget is None and not steps:
-        return dict(sections)
-    return merge(sections, {"training": {"budget": budget}})
