@@ -158,26 +158,6 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     assert any("store" in problem for problem in problems(run))
 
 
-def test_fine_tuning(tmp_path: Path, export_pair: ExportPair) -> None:
-    _, folder = export_pair()
-    (folder / "discriminator").rename(tmp_path / "model")
-    (tmp_path / "finetune.json").write_text('{"task": "a"}')
-    for seed in (2, 10):
-        durable.commit_directory(
-            tmp_path / "seeds" / f"seed-{seed}", {"results.json": b"{}", "model.safetensors": b"weights"}
-        )
-    assert [finding.path.name for finding in verify(tmp_path)] == [
-        "finetune.json",
-        tmp_path.name,
-        "seed-2",
-        "seed-10",
-        "model",
-    ]
-    assert problems(tmp_path) == []
-    (tmp_path / "seeds" / "seed-10" / "results.json").write_text("{ }")
-    assert problems(tmp_path) == ["results.json has 3 bytes instead of 2"]
-
-
 def test_nothing_to_verify(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError):
         list(verify(tmp_path))

@@ -9,7 +9,6 @@ import contextlib
 import io
 import logging
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -48,17 +47,10 @@ class ExportReport:
     difference: float  # between their outputs: the maximum; for int8, a mean (see INT8_TOLERANCE)
     bytes_before: int
     bytes_after: int
-    seconds_before: float  # one forward pass of 16 rows of 64 tokens
-    seconds_after: float
 
     def __str__(self) -> str:
         size, size_before = (size / 2**20 for size in (self.bytes_after, self.bytes_before))
-        after, before = 1000 * self.seconds_after, 1000 * self.seconds_before
-        return (
-            f"difference {self.difference:.2g}; {size:.1f} MiB (PyTorch: {size_before:.1f});"
-            f" {after:.1f} ms for {ROWS} x {LENGTH} tokens (PyTorch: {before:.1f},"
-            f" {before / after:.1f} times as fast)"
-        )
+        return f"difference {self.difference:.2g}; {size:.1f} MiB (PyTorch: {size_before:.1f})"
 
 
 class Graph(nn.Module):
@@ -138,14 +130,7 @@ def commit_graph(
 ) -> ExportReport:
     """Traces and checks `graph`, then writes it with the files of the tokenizer and the pooling, and `files`.
 
-    Args:
-        loaded: the model of the graph.
-        graph: the module to trace.
-        out: the folder to write.
-        files: further files, by name.
-        probabilities: turns logits into probabilities, by which an int8 graph is compared (None: it is
-            compared by hidden states).
-        int8: quantise the graph.
+    An int8 graph is compared by `probabilities`, which makes them of logits, or by hidden states (None).
 
     Raises:
         ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
@@ -252,23 +237,11 @@ def _compare(
             difference = float((probabilities(expected[LOGITS]) - probabilities(actual[LOGITS])).abs().mean())
         else:
             difference = float(1 - torch.cosine_similarity(expected[HIDDEN], actual[HIDDEN], dim=-1).mean())
-        seconds = _timed(lambda: graph(*inputs.values())), _timed(lambda: session.run(None, arrays))
     if not difference <= (tolerance := INT8_TOLERANCE if int8 else FLOAT_TOLERANCE):
         problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
         raise ModelError(problem, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
     network_bytes = sum(tensor.nbytes for tensor in graph.state_dict().values())
-    return ExportReport(difference, network_bytes, path.stat().st_size, *seconds)
-
-
-def _timed(run: Callable[[], object]) -> float:
-    """Returns the shortest duration of several calls, in seconds, after one to warm up."""
-    run()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return ExportReport(difference, network_bytes, path.stat().st_size)
 
 
 @contextlib.contextmanager

@@ -57,12 +57,7 @@ def holds_networks(path: Path) -> bool:
 
 
 def finished_network(path: Path, network: Kind) -> Path | None:
-    """Returns the folder of a finished network; None if it must be read from a checkpoint of the run.
-
-    Raises:
-        AbsentNetwork: a pair outside a run has no such network.
-        ModelError: a fine-tuned network was requested.
-    """
+    """Returns the folder of a finished network; None if it must be read from a checkpoint of the run."""
     kinds = NETWORKS if network == "encoder" else (network,)
     pair = PairFolder(path)
     finished_kinds = [name for name in kinds if name in pair.finished_networks()]
@@ -98,21 +93,9 @@ def network_kinds(path: Path) -> list[Kind]:
 def open_checkpoint(
     run: Path, network: Kind, step: int | None = None, average: int | None = None
 ) -> OpenedNetwork:
-    """Opens a network of a checkpoint.
+    """Opens a network of the checkpoint at `step`, of the newest intact one, or of an average of several.
 
-    Args:
-        run: the run folder.
-        network: the kind of network; "encoder" accepts any.
-        step: the step of the checkpoint (None: the newest intact one).
-        average: the number of checkpoints to average, the last ones up to `step` (None: do not average).
-
-    Raises:
-        AbsentNetwork: the run has no such network.
-        ConfigError: `average` is below 1, or run.toml is damaged.
-        CheckpointError: there is no such checkpoint, or it is damaged or does not match run.toml.
-        ModelError: a weight is NaN or infinite.
-        RunFolderError: run.toml does not describe the networks, or the tokenizer is missing.
-        TokenizerError: the tokenizer is damaged.
+    `electra.exchange.load.load` says what it takes and raises; ModelError also if a weight is not finite.
     """
     folder = RunFolder(run)
     selected, notes = _select_checkpoints(folder, step, average)
@@ -164,12 +147,8 @@ def find_tokenizer(run: Path) -> Tokenizer:
 def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
     """Returns the unweighted mean of every trainable parameter over one or more checkpoints.
 
-    Sums are computed in float64 and rounded once to the dtype of the parameters. The weights of a single
-    checkpoint are returned unchanged.
-
-    Raises:
-        CheckpointError: a checkpoint was deleted in the meantime, or its tensors differ from the others'.
-        ModelError: a tensor contains NaN or infinity.
+    Sums are computed in float64 and rounded once to the dtype of the parameters. Raises CheckpointError if a
+    checkpoint was deleted in the meantime, or its tensors differ from the others'.
     """
     reference, *others = selected
     tensors = _read(reference)

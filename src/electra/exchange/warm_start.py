@@ -104,25 +104,18 @@ def load_weights_into(
 def load_start(
     source: str | Path, tokenizer: Tokenizer | None = None, layers: Sequence[int] | None = None
 ) -> Loaded:
-    """Loads the network from which a discriminator starts, with these layers and the tokenizer's vocabulary.
-
-    Raises the errors of `load_weights_into`.
-    """
+    """Loads what a discriminator starts from, with these layers and in the tokenizer's vocabulary."""
     loaded = load_main(source)
     return _fitted(loaded if layers is None else keep_layers(loaded, layers), tokenizer)
 
 
 def load_generator(source: str | Path, tokenizer: Tokenizer | None = None) -> Loaded:
-    """Loads a generator, in the tokenizer's vocabulary. Raises the errors of `load_weights_into`."""
+    """Loads a generator, in the tokenizer's vocabulary."""
     return _fitted(load(source, "generator"), tokenizer)
 
 
 def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:
-    """Returns the model in the vocabulary of `tokenizer`.
-
-    Raises:
-        ModelError: that is neither the model's own nor cut from it.
-    """
+    """Returns the model in the vocabulary of `tokenizer`, which must be its own or cut from it."""
     if tokenizer is None:
         return loaded
     fitted = in_vocabulary(loaded, tokenizer)
@@ -175,11 +168,8 @@ def _parameters(network: nn.Module | None) -> set[int]:
 
 
 def _disentangled(network: nn.Module | None) -> list[DisentangledTable]:
-    return (
-        [module for module in network.modules() if isinstance(module, DisentangledTable)]
-        if network is not None
-        else []
-    )
+    modules = network.modules() if network is not None else ()
+    return [module for module in modules if isinstance(module, DisentangledTable)]
 
 
 @torch.no_grad()
@@ -240,10 +230,7 @@ def _is_derived(key: str, encoder: nn.Module) -> bool:
 
 
 def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int], loaded: Loaded) -> None:
-    """Sets the projection that turns the shared table into `table_VD`.
-
-    An exported generator contains only the product. Raises ModelError if there is no such projection.
-    """
+    """Sets the projection that turns the shared table into `table_VD`: an export has only the product."""
     source = tokens.source.weight
     if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
         expected = [source.shape[0], tokens.projection.weight.shape[0]]

@@ -187,20 +187,10 @@ def from_transformers(
     kind: Kind,
     where: object,
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Converts a transformers checkpoint to our names and fp32.
+    """Converts a checkpoint, with names from `normalise_names`, to our names and fp32.
 
-    Args:
-        tensors: the checkpoint, with names from `normalise_names`.
-        template: our parameters, for their names and shapes.
-        architecture: the architecture of the encoder.
-        kind: the kind of the head.
-        where: the folder, for messages.
-
-    Returns:
-        Our weights, and the names of tensors that were not used.
-
-    Raises:
-        ModelError: a tensor is missing or has the wrong shape.
+    `template` has our parameters, for their names and shapes. Returns our weights, and the names of tensors
+    that were not used. Raises ModelError if a tensor is missing or has the wrong shape.
     """
     state: dict[str, Tensor] = {}
     used: set[str] = set()
