@@ -136,18 +136,3 @@ def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
     assert torch.tensor([token.p_replaced for token in actual.tokens[-10:]]) == pytest.approx(
         expected, abs=1e-6
     )
-
-
-def test_json_rows(loaded: Loaded) -> None:
-    [actual] = detect(loaded, ["the caf\u00e9"])
-    p = actual.words[1].p_replaced
-    value = replace(actual, threshold=p).to_json()
-    assert value["text"] == "the caf\u00e9" and value["threshold"] == p
-    assert value["words"][1] == {
-        "word": "caf\u00e9",
-        "start": 4,
-        "end": 8,
-        "p_replaced": round(p, 6),
-        "replaced": True,
-    }
-    assert replace(actual, threshold=1.0).to_json()["words"][1]["replaced"] is False

@@ -76,17 +76,6 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score
 
 
-def test_a_missing_model_is_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
-    with pytest.raises(ModelError):
-        electra.pretrain(
-            toy_store,
-            out=tmp_path / "run",
-            budget="1steps",
-            init_discriminator=tmp_path / "none",
-            recipe="tiny",
-        )
-
-
 def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair")
     corpus = write_corpus(tmp_path / "corpus.txt")

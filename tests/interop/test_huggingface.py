@@ -111,11 +111,6 @@ def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> No
     assert torch.equal(loaded.logits(ids), network.logits(network.encoder(ids)))
 
 
-def test_weights_are_as_readable_as_the_files_beside_them(export_pair: ExportPair) -> None:
-    _, folder = export_pair()
-    assert len({path.stat().st_mode for path in (folder / "discriminator").rglob("*.*")}) == 1
-
-
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("case", ["cased", "uncased"])
 def test_tokenizer_is_read_as_it_is(

@@ -11,11 +11,9 @@ import pytest
 import torch
 import transformers
 from copies import copy_networks, make_included
-from driven import write_corpus
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.artifacts import included
 from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
 from electra.exchange.hub import public_files
@@ -82,19 +80,6 @@ def test_4_bits_are_stored_again_without_a_change() -> None:
     again = quantize(dequantize(first, Path("nowhere")), 4)
     for name in first:
         assert torch.equal(first[name], again[name]), name
-
-
-def test_tiny_values_are_stored_again_without_a_change() -> None:
-    """Where the scales come close to the smallest normal float16, for which a share of them is too small."""
-    draw, kinds = torch.Generator().manual_seed(3), set()
-    for _ in range(300):
-        largest = 7 * torch.finfo(torch.float16).tiny * (0.7 + torch.rand(1, generator=draw))
-        exact = torch.randn(1, 64, generator=draw)
-        first = quantize({"a": exact / exact.abs().max() * largest}, 4)
-        again = quantize(dequantize(first, Path("nowhere")), 4)
-        assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
-        kinds.add(first["a"].dtype)
-    assert kinds == {torch.int8, torch.uint8}
 
 
 @pytest.mark.parametrize(
@@ -217,36 +202,6 @@ def test_damaged_scales_are_a_one_line_error(
     message = capsys.readouterr().err
     assert message.startswith("error: ") and dtype in message and "Traceback" not in message
     assert DENSE in message or change in (None, without_tensor)
-
-
-def test_a_model_becomes_included_by_its_folder_alone(
-    export_pair: ExportPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = export_pair()[1]
-    monkeypatch.setattr(included, "MODELS", tmp_path / "models")
-    make_included.make(given, tmp_path / "models" / "other-en", "", "int8")
-    monkeypatch.chdir(tmp_path)
-    assert included.included_names() == ["other-en"]
-    assert main(["verify", "other-en"]) == 0
-    [detection] = electra.load("other-en").detect(["the chef cooked the meal"])
-    assert len(detection.words) == 5
-    still = {
-        "training.learning_rate": 0.0,
-        "training.length": 32,
-        "training.threads": 1,
-        "evaluation.rows": 8,
-        "training.precision": "fp32",
-        "data.unit": "line",
-    }
-    corpus = write_corpus(tmp_path / "corpus.txt")
-    run = electra.pretrain(
-        corpus, out=tmp_path / "run", recipe="continue", budget="1steps", init="other-en", overrides=still
-    )
-    copy_networks("other-en", tmp_path / "copy")
-    for network in ("discriminator", "generator"):
-        before, after = (load_file(folder / network / WEIGHTS) for folder in (tmp_path / "copy", run.path))
-        for name, tensor in before.items():
-            torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
 
 
 def test_a_folder_with_weights_twice_is_refused(export_pair: ExportPair, tmp_path: Path) -> None:

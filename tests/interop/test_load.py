@@ -106,14 +106,6 @@ def test_files_written_by_transformers_are_read(
     assert same_logits(*modern, "generator")
 
 
-def test_equal_sizes_have_no_projection(
-    published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
-) -> None:
-    model, folder = published(config=electra_config(vocab_size=uncased.vocab_size, embedding_size=24))
-    assert not any("embeddings_project" in name for name in load_file(folder / "model.safetensors"))
-    assert same_logits(model, folder, "discriminator")
-
-
 def test_old_names_and_extra_heads(published: Callable[..., tuple[Any, Path]]) -> None:
     """position_ids buffers, gamma and beta, the tied output layer, and a head nobody asked for."""
     model, folder = published(transformers.ElectraForMaskedLM)
@@ -317,22 +309,6 @@ def test_pickles_are_not_opened(
             load(folder)
         assert subprocess.run(example, check=False, capture_output=True).returncode != 0
     assert not (tmp_path / "executed").exists()
-
-
-def test_missing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "file").write_text("")
-    for source, message in (
-        ("runs/typo", "no such folder"),
-        ("/no/such/place", "no such folder"),
-        ("a b", "no such folder"),
-        ("file", "is a file"),
-    ):
-        with pytest.raises(ModelError, match=message):
-            load(source)
-    with pytest.raises(ModelError):
-        load(tmp_path / "runs", step=3)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

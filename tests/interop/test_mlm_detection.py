@@ -15,7 +15,6 @@ from copies import make_included
 import electra
 from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
-from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.convert import export
 from electra.exchange.hub import public_files
@@ -170,27 +169,3 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
         assert [word.p_replaced for word in alone.words] == pytest.approx(
             [word.p_replaced for word in among.words], abs=1e-5
         )
-
-
-def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven."]) == 0
-    text, _, summary = capsys.readouterr().out.splitlines()
-    assert (
-        "[seven 0." in text
-        and summary.startswith("1 of 7 words marked (threshold 0.")
-        and summary.endswith("by the language model)")
-    )
-
-
-def test_every_line_of_a_file_is_scored_whatever_it_contains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("new.txt").write_text("The cat sat.\nA dog.\n")
-    assert main(["detect", "tiny-en", "new.txt", "--json"]) == 0
-    actual = capsys.readouterr()
-    assert [json.loads(line)["text"] for line in actual.out.splitlines()] == ["The cat sat.", "A dog."]
-    assert not actual.err
-    for text in ("a" * 5000, "The cat\0sat.", "."):
-        assert main(["detect", "tiny-en", text]) == 0
-        assert not capsys.readouterr().err

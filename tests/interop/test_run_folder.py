@@ -25,7 +25,6 @@ from electra.exchange.load import Loaded, load
 from electra.exchange.run_folder import mean_weights
 from electra.foundation.config import write_toml
 from electra.foundation.errors import (
-    AbsentNetwork,
     CheckpointError,
     ConfigError,
     DamagedModel,
@@ -243,15 +242,6 @@ def test_an_average_in_python(make_run: MakeRun, make_pair: MakePair, uncased: T
         os.fspath(model)
 
 
-def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
-    generator = make_pair(vocab_size=uncased.vocab_size, sharing="none").auxiliary
-    assert generator is not None
-    run = make_run({10: Pair(generator)})
-    assert same(generator, load(run, "encoder"))
-    with pytest.raises(AbsentNetwork):
-        load(run)
-
-
 def test_a_run_folder_without_a_part_is_an_error(
     make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
 ) -> None:
@@ -290,11 +280,3 @@ def test_a_record_of_another_network_is_refused(  # noqa: PLR0917
     (run / "run.toml").write_text(write_toml(record))
     with pytest.raises((RunFolderError, CheckpointError), match=told):
         load(run)
-
-
-def test_an_identity_that_is_no_table_changes_nothing(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    run = make_run({1: make_pair("mini", "modern", uncased.vocab_size)})
-    (run / "run.toml").write_text('identity = "x"\n' + (run / "run.toml").read_text())
-    assert load(run).kind == "discriminator"

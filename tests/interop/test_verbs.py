@@ -48,20 +48,6 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     assert summary == "0 of 0 words marked (threshold 0.5; scored by the discriminator)"
 
 
-def test_detect_colours_in_a_terminal_unless_told_not_to(
-    export_pair: ExportPair, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = str(export_pair()[1])
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert main(["detect", folder, "the chef", "--threshold", "0"]) == 0
-    assert "\x1b[1;31m[the 0." in capsys.readouterr().out
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert main(["detect", folder, "the chef", "--threshold", "0"]) == 0
-    out = capsys.readouterr().out
-    assert "31m" not in out and "[the 0." in out
-
-
 def test_detect_reads_lines_and_writes_json(
     export_pair: ExportPair, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,18 +148,6 @@ def test_export_of_a_run_keeps_what_its_language_model_is(export_pair: ExportPai
     kept = load_language_model(tmp_path / "pair")
     assert kept is not None and kept.threshold == 0.2
     assert load(tmp_path / "pair").threshold == 0.3, "which the run measured"
-
-
-def test_export_writes_what_there_is(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
-    _, folder = export_pair()
-    assert main(["export", str(folder / "generator"), "--out", str(tmp_path / "only")]) == 0
-    assert load(tmp_path / "only", "encoder").kind == "generator"
-    assert main(["export", str(folder), "--out", str(tmp_path / "both")]) == 0
-    assert load(tmp_path / "both", "encoder").kind == "discriminator"
-    capsys.readouterr()
-    assert "this is a generator" in fails(
-        capsys, "export", folder / "generator", "--network", "discriminator", "--out", tmp_path / "new"
-    )
 
 
 def test_export_of_a_fine_tuning_says_where_its_folder_is(tmp_path: Path, capsys: Capture) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from electra.artifacts import Folder, RunFolder
 from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.exchange.verify import verify
@@ -103,35 +102,6 @@ def test_a_layer_that_the_configuration_drops_is_an_error_on_loading(export_pair
     edit_config(folder / "discriminator", "num_hidden_layers", 1)
     with pytest.raises(ModelError, match=r"electra\.encoder\.layer\.1\."):
         load(folder, "discriminator")
-
-
-def test_a_finished_folder_whose_records_were_damaged(tmp_path: Path) -> None:
-    class Fake(RunFolder):
-        def parts(self) -> Iterator[Folder]:
-            yield from ()
-
-    run = Fake(tmp_path)
-    rows = [json.dumps({"kind": "train", "step": step}) + "\n" for step in range(9)]
-    run.metrics.write_text("".join(rows))
-    run.examples.write_text("[1, 2]")
-    run.write_record({"model": {"size": "tiny"}})
-    actual = {finding.path.name: finding for finding in run.verify()}
-    assert "no digests" in actual[tmp_path.name].what and not any(one.problem for one in actual.values())
-    run.record_digests()
-    assert not [finding for finding in run.verify() if finding.problem]
-    with run.metrics.open("a") as file:
-        file.write(rows[0])  # a ledger may grow
-    assert not [finding for finding in run.verify() if finding.problem]
-    run.metrics.write_text("".join(rows).replace("3", "4"))
-    run.examples.write_text("[1, 3]")
-    message = {finding.path.name for finding in run.verify() if finding.problem}
-    assert message == {"metrics.jsonl", "examples.json"}
-    run.write_record({"model": {"size": "tiny"}})  # the work goes on: nothing to compare until it is done
-    assert not [finding for finding in run.verify() if finding.problem]
-    run.metrics.write_text("".join(rows[:4]) + '{"kind": "tr\n' + "".join(rows[4:]))
-    assert [finding.problem for finding in run.verify() if finding.problem] == [
-        "Unreadable lines of metrics.jsonl, left out: 1."
-    ]
 
 
 def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
