@@ -392,38 +392,6 @@ def test_mismatched_genres_have_their_own_row_and_limits_are_remarked(model: Pat
     ]
 
 
-def test_options_of_probes_are_recorded_and_mark_scores_as_not_comparable(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "data"
-    (data / "blimp").mkdir(parents=True)
-    pairs = [
-        {"sentence_good": f"the film was {word} .", "sentence_bad": f"film the was {word} ."}
-        for word in ("old", "new", "red")
-    ]
-    for name in range(67):
-        lines = [json.dumps({**p, "UID": f"p{name}", "linguistics_term": "order"}) + "\n" for p in pairs]
-        (data / "blimp" / f"p{name}.jsonl").write_text("".join(lines))
-    words = ["evaluate", str(model), "--suite", "babylm", "--data", str(data)]
-    words += ["--probe-option", "scorers=original", "--out"]
-
-    def row_of(out: str) -> Any:
-        (row,) = [row for row in read(tmp_path / out)["rows"] if row["split"] == "all"]
-        return row
-
-    assert main([*words, str(tmp_path / "whole")]) == 0
-    assert row_of("whole")["comparable"] and not row_of("whole")["remarks"]
-    assert main([*words, str(tmp_path / "few"), "--probe-option", "limit=2"]) == 0
-    assert not row_of("few")["comparable"] and len(row_of("few")["remarks"]) == 1
-    assert main([*words, str(tmp_path / "whole"), "--probe-option", "limit=2"]) == 2
-    capsys.readouterr()
-    (data / "blimp" / "p5.jsonl").write_text(json.dumps({**pairs[0], "UID": "p5"}) + "\n")
-    assert main([*words, str(tmp_path / "whole")]) == 2
-    assert "minimal_pairs.files.blimp/p5.jsonl" in capsys.readouterr().err
-    assert main([*words, str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
-    assert "'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
-
-
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
     def models(*words: str) -> tuple[str, ...]:
         return parse(Evaluate, [*words, "--out", "o"])[0].models

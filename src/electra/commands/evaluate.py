@@ -12,7 +12,6 @@ from typing_extensions import override
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.command import (
     Command,
-    RepeatedNames,
     RepeatedSources,
     Sections,
     Source,
@@ -26,7 +25,7 @@ from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import as_names, as_strings, checked_path
+from electra.foundation.options import as_names, checked_path
 from electra.foundation.signals import StopRequest
 
 FINETUNE = "finetune"
@@ -87,9 +86,6 @@ class Evaluate(
     """
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, CHOSEN_BY_SUITE)] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
-    probe_option: RepeatedNames = ()
-    """Set an option of the suite's probes: key=value, such as limit=100 for minimal pairs; may be repeated.
-    """
 
     @override
     def run(self) -> Evaluation:
@@ -107,8 +103,7 @@ class Evaluate(
             raise ConfigError("no data were passed", key="data", fix=fix)
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        probes = as_strings(self.probe_option, "probe_option")
-        options = Options(self.seeds, self.device, self.jobs, self.engine, settings, probes)
+        options = Options(self.seeds, self.device, self.jobs, self.engine, settings)
         check_at_least(options, {"seeds": 1, "jobs": 1})
         entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
         with display_for(self.progress) as display, StopRequest() as stop:

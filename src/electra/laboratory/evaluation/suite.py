@@ -1,4 +1,4 @@
-"""Suites: fine-tuning tasks, probes and averages over tasks, from a TOML file (built in or your own).
+"""Suites: fine-tuning tasks and averages over tasks, from a TOML file (built in or your own).
 
     title = "GLUE"
 
@@ -7,9 +7,6 @@
     folders = ["sst-2", "SST-2"]       # its data folder anywhere below --data; case, - and _ do not matter
     full = [67349, 872]                # numbers of training and evaluation examples behind published scores
     settings = { epochs = 3 }          # of `electra finetune`
-
-    [[probe]]
-    name = "minimal_pairs"
 
     [[average]]
     title = "GLUE average"
@@ -30,7 +27,7 @@ from typing import Any, Literal
 
 from electra.foundation.config import build, find_named, read_toml
 from electra.foundation.errors import ConfigError, nearest
-from electra.foundation.extensions import PROBES, resolve_beside
+from electra.foundation.extensions import resolve_beside
 
 SUITES = Path(__file__).parent / "suites"
 PUBLISHED = Path(__file__).with_name("published.toml")
@@ -81,18 +78,6 @@ class TaskEntry:
 
 
 @dataclass(frozen=True)
-class ProbeEntry:
-    """A probe of a suite: a [[probe]] section."""
-
-    name: str
-    """Name of a built-in probe, or the path of your own probe's file, whose stem becomes the name."""
-    path: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
-    full: dict[str, int] = field(default_factory=dict)
-    """Benchmark (the name of its folder) -> number of files behind published numbers."""
-
-
-@dataclass(frozen=True)
 class Average:
     """An average over tasks of a suite: an [[average]] section."""
 
@@ -110,7 +95,6 @@ class Suite:
     title: str
     about: str = ""
     task: tuple[TaskEntry, ...] = ()
-    probe: tuple[ProbeEntry, ...] = ()
     average: tuple[Average, ...] = ()
 
 
@@ -130,24 +114,20 @@ def read_suite(path: Path) -> Suite:
         ConfigError: The file is invalid; the message names the file and the key.
     """
     suite = build(Suite, read_toml(path), where=path.name)
-    probes = tuple(
-        replace(entry, name=PROBES.canonical_name(entry.name), path=resolve_beside(entry.name, path))
-        for entry in suite.probe
-    )
     tasks = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in tasks]
-    for name, count in [*Counter(names).items(), *Counter(entry.name for entry in probes).items()]:
+    for name, count in Counter(names).items():
         if count > 1:
-            problem = f"{count} tasks or probes are named {name!r}"
+            problem = f"{count} tasks are named {name!r}"
             raise ConfigError(problem, where=path, fix="Give each its own name")
-    if not tasks and not probes:
-        raise ConfigError("a suite needs a task or a probe", where=path, fix="Add a [[task]] section")
+    if not tasks:
+        raise ConfigError("a suite needs a task", where=path, fix="Add a [[task]] section")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
                 problem = f"the average {average.title!r} includes {name!r}, which is not among the tasks"
                 raise ConfigError(problem, where=path, fix=nearest(name, names))
-    return replace(suite, task=tasks, probe=probes)
+    return replace(suite, task=tasks)
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:

@@ -16,7 +16,7 @@ from electra.finetuning.metrics.scores import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.laboratory.evaluation.suite import Average, Column, ProbeEntry, Suite, TaskEntry, columns_for
+from electra.laboratory.evaluation.suite import Average, Column, Suite, TaskEntry, columns_for
 
 FORMAT = 1
 METRIC_NAMES = {
@@ -74,8 +74,7 @@ class EvaluationState:
 def make_record(state: EvaluationState) -> dict[str, Any]:
     """Returns the contents of evaluation.json, from what is done so far."""
     suite = state.suite
-    rows = [row for entry in suite.probe for row in _probe_rows(state, entry)]
-    rows += [row for entry in suite.task for row in _task_rows(state, entry)]
+    rows = [row for entry in suite.task for row in _task_rows(state, entry)]
     columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
     column_keys = ("title", "source", "how", "other_examples")
     return {
@@ -163,7 +162,7 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
 
 
 def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, Any]:
-    if task not in state.plan["tasks"] and task not in state.plan["probes"]:
+    if task not in state.plan["tasks"]:
         return {"status": "no data"}
     if (task, model.name) in state.failures:
         return {"status": "failed", "reason": state.failures[task, model.name]}
@@ -173,7 +172,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
 
 
 def has_baseline(suite: Suite, name: str) -> bool:
-    """Whether the baselines support the task of this name: not probes, and not span extraction."""
+    """Whether the baselines support the task of this name: not span extraction."""
     return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
 
 
@@ -196,50 +195,6 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
     if scored < MIN_SHARE_OF_PUBLISHED * full[1]:
         remarks.append(f"scored on {scored:,} of {full[1]:,} examples")
     return remarks
-
-
-def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any]]:
-    """Returns a row for each headline number of any model; one row without scores if there are none."""
-    paths = {model.name: state.folder.probes(model.folder).probe(entry.name) for model in state.models}
-    records = {
-        name: durable.read_json(path, RunFolderError)
-        for name, path in paths.items()
-        if path.exists() and entry.name in state.plan["probes"]
-    }
-    keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
-    row = {"group": "", "split": "all", "published": {}, "comparable": False, "remarks": []}
-    if not keys:
-        scores = {model.name: _absent(state, entry.name, model) for model in state.models}
-        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores}]
-    rows = []
-    benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
-    for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
-        task, _, metric = key.rpartition(": ")
-        first_record = next(record for record in records.values() if key in record["headline"])
-        files = sum(file["folder"] == task for paths in first_record["data"].values() for file in paths)
-        remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
-        if limit := entry.options.get("limit"):
-            remarks.append(f"the first {limit} pairs of each file, by option")
-        scores = {model.name: _estimate(state, entry.name, records, model, key) for model in state.models}
-        values = {"published": _published(task, metric, False), "scores": scores, "remarks": remarks}
-        comparable = task in entry.full and not remarks
-        named = {"task": task or entry.name, "metric": metric, "title": key, "comparable": comparable}
-        rows.append(row | named | values)
-    return rows
-
-
-def _estimate(
-    state: EvaluationState, probe: str, records: Mapping[str, Any], model: ModelEntry, key: str
-) -> dict[str, Any]:
-    if model.init == "pretrained" and model.name not in records:
-        return _absent(state, probe, model)
-    estimate = records[model.name]["headline"].get(key) if model.name in records else None
-    if estimate is None:
-        is_pretrained = model.init == "pretrained"
-        reason = "the probe has no such number" if is_pretrained else "probes run on pre-trained models only"
-        return {"status": "not run", "reason": reason}
-    interval, value = {end: estimate[end] for end in ("low", "high")}, estimate["value"]
-    return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], **interval}
 
 
 def _published(task: str, metric: str, first: bool) -> dict[str, float]:

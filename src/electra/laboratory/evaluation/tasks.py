@@ -1,11 +1,10 @@
-"""Runs a suite: every task and probe with every model, except those that are already done.
+"""Runs a suite: every task with every model, except those that are already done.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
           tasks/MODEL/TASK/  the folder of a fine-tuning, which can resume
-          probes/MODEL/      the records of probes
 
-Each task, and each probe, with one model is a piece of work (`electra.foundation.work`), which is done when
+Each task with one model is a piece of work (`electra.foundation.work`), which is done when
 its folder holds the results. So an evaluation may be killed at any time and resumes with the same command,
 and several processes may work in one folder. Models and tasks may be added later. A change to anything that
 determines a number already measured (weights, settings, files) is refused, and the message names it.
@@ -33,17 +32,15 @@ from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, DiskError, ElectraError, RunFolderError
-from electra.foundation.extensions import PROBES, TASKS, is_path
+from electra.foundation.extensions import TASKS, is_path
 from electra.foundation.machine import Device
 from electra.foundation.options import as_path
-from electra.foundation.progress import Say, no_progress
+from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Engine, Piece, run_pieces
-from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Model, ProbeDataError, named_models
-from electra.laboratory.analysis.contract.record import run_probe
+from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.evaluation.data import TaskFiles, find_data
-from electra.laboratory.evaluation.suite import ProbeEntry, Suite, TaskEntry
+from electra.laboratory.evaluation.suite import Suite, TaskEntry
 from electra.laboratory.evaluation.table import (
     BASELINE_KINDS,
     NO_NETWORK,
@@ -53,7 +50,6 @@ from electra.laboratory.evaluation.table import (
     has_baseline,
     make_record,
 )
-from electra.model.precision import pick_device
 
 
 @dataclass(frozen=True)
@@ -67,8 +63,6 @@ class Options:
     engine: Engine = "local"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every fine-tuning; they override the suite's."""
-    probe_options: Sequence[str] = ()
-    """key=value options, set in each probe that has the option; they override the suite's."""
 
 
 @dataclass(frozen=True)
@@ -82,30 +76,20 @@ class ReadyTask:
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ReadyProbe:
-    """A probe whose data have been found."""
-
-    entry: ProbeEntry
-    data: Mapping[str, Sequence[Path]]
-    """The files of each input."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Piece):
-    """A task, or a probe, with one model."""
+    """A task with one model."""
 
     key: tuple[str, str]
-    """The name of the task or probe, and that of the model."""
-    seeds: int | None = None
-    """How many seeds of a task are needed; None for a probe."""
+    """The name of the task, and that of the model."""
+    seeds: int
 
     @override
     def is_finished(self) -> bool:
         path = self.folder / self.record
-        if self.seeds is None or not path.exists():
-            return path.exists()
-        return set(range(self.seeds)) <= set(durable.read_json(path, RunFolderError)["seeds"])
+        return path.exists() and set(range(self.seeds)) <= set(
+            durable.read_json(path, RunFolderError)["seeds"]
+        )
 
 
 def model_entries(
@@ -158,24 +142,23 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any]:
-    """Runs all tasks and probes that are not done yet.
+    """Runs all tasks that are not done yet.
 
     Returns:
         The contents of evaluation.json.
 
     Raises:
         ConfigError: An option is invalid.
-        DataError: There are no data for any task or probe.
+        DataError: There are no data for any task.
         DiskError: A file cannot be written.
         Interrupted: A stop was requested before the end.
     """
-    suite = with_probe_options(suite, options.probe_options)
-    tasks, probes = find_tasks(suite, options, roots), find_probes(suite, roots)
-    if not tasks and not probes:
-        names = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
+    tasks = find_tasks(suite, options, roots)
+    if not tasks:
+        names = ", ".join(entry.name for entry in suite.task)
         fix = "Pass the folder that holds a folder of data for each task"
         raise DataError(f"no data for any task ({names})", where=", ".join(map(str, roots)), fix=fix)
-    plan, folder = make_plan(suite.title, models, tasks, probes), EvaluationFolder(out)
+    plan, folder = make_plan(suite.title, models, tasks), EvaluationFolder(out)
     with folder.session(say=say, stop=stop, shared=True) as session:
         if session.resumed:
             session.begin({"plan": plan})
@@ -196,7 +179,7 @@ def evaluate(
             with session.exclusive():
                 write(state)
 
-        pieces = pieces_of(suite, models, tasks, probes, folder=folder, options=options)
+        pieces = pieces_of(suite, models, tasks, folder, options)
         how = {"workers": options.jobs, "engine": options.engine, "say": session.say, "stop": stop}
         run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
         with session.exclusive():
@@ -209,34 +192,25 @@ def pieces_of(
     suite: Suite,
     models: Sequence[ModelEntry],
     tasks: Sequence[ReadyTask],
-    probes: Sequence[ReadyProbe],
-    *,
     folder: EvaluationFolder,
     options: Options,
 ) -> list[Scoring]:
-    """Returns a piece of work for each task and probe with each model that it applies to."""
+    """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
-    all_work: list[ReadyTask | ReadyProbe] = [*probes, *tasks]
     is_here = options.jobs == 1 and options.engine == "local"
-    for work in all_work:
+    for ready in tasks:
         for model in models:
-            name, title = work.entry.name, f"{work.entry.name}, {model.name}"
-            prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
-            if isinstance(work, ReadyProbe):
-                if model.init == "pretrained":  # probes measure what pre-training taught
-                    analysed = folder.probes(model.folder)
-                    arguments: tuple[Any, ...] = work, model, analysed.path, options.device
-                    place = analysed.path, analysed.probe(name).name
-                    pieces.append(Scoring(title, *place, probe_model, arguments, key=(name, model.name)))
-            elif model.init not in BASELINE_KINDS or has_baseline(suite, name):
+            name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
+            if model.init not in BASELINE_KINDS or has_baseline(suite, name):
                 tuned, seeds = (
                     folder.task(model.folder, name),
                     1 if model.init == NO_NETWORK else options.seeds,
                 )
-                arguments = work, model, tuned.path, options, prefix
-                place = tuned.path, tuned.results.name
-                scoring = Scoring(title, *place, score_task, arguments, key=(name, model.name), seeds=seeds)
-                pieces.append(scoring)
+                prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
+                arguments = ready, model, tuned.path, options, prefix
+                place = title, tuned.path, tuned.results.name
+                piece = Scoring(*place, score_task, arguments, key=(name, model.name), seeds=seeds)
+                pieces.append(piece)
     return pieces
 
 
@@ -275,15 +249,6 @@ def score_task(
         gc.collect()  # frees the model and its tokenised data before the next piece
 
 
-def probe_model(
-    ready: ReadyProbe, model: ModelEntry, out: Path, device: Device, *, say: Say, stop: Stop
-) -> None:
-    """Runs a probe on a model and writes its record in the folder `out`."""
-    path, models = ready.entry.path, [Model(model.name, model.source, device=pick_device(device))]
-    probe = analysis.create(path, ready.entry.options)
-    run_probe(path, probe, models, ready.data, out, progress=no_progress)
-
-
 def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
     """Returns the tasks that have data, after checking the names and settings of all tasks.
 
@@ -313,34 +278,7 @@ def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Re
     return ready
 
 
-def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
-    """Returns the suite with the options `texts` (key=value) set in its probes, if it has any."""
-    if not suite.probe:
-        return suite  # the option may be passed with any suite
-    options = analysis.options_for([entry.path for entry in suite.probe], texts)
-    probes = (replace(entry, options={**entry.options, **options[entry.path]}) for entry in suite.probe)
-    return replace(suite, probe=tuple(probes))
-
-
-def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
-    """Returns the probes that have data. A probe whose inputs are all optional needs at least one of them.
-
-    Raises:
-        ConfigError: A probe cannot be loaded, or an option is invalid.
-    """
-    ready = []
-    for entry in suite.probe:
-        try:
-            if data := analysis.create(entry.path, entry.options).find(roots):
-                ready.append(ReadyProbe(entry, data))
-        except ProbeDataError:
-            continue
-    return ready
-
-
-def make_plan(
-    title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
-) -> dict[str, Any]:
+def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTask]) -> dict[str, Any]:
     """Returns the plan, with which a resumed evaluation must agree.
 
     Loads each model once, so that one that cannot be loaded is refused before any work begins.
@@ -372,19 +310,7 @@ def make_plan(
             }
             for task in tasks
         },
-        "probes": {
-            probe.entry.name: {
-                "options": probe.entry.options,
-                "version": analysis.create(probe.entry.path, probe.entry.options).version,
-                **PROBES.identity(probe.entry.path),
-                "files": {
-                    f"{path.parent.name}/{path.name}": durable.sha256(path)
-                    for paths in probe.data.values()
-                    for path in paths
-                },
-            }
-            for probe in probes
-        },
+        "probes": {},  # which earlier versions had
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return as_read_back
