@@ -30,7 +30,6 @@ MANIFEST = "manifest.json"
 STDOUT = "standard output"  # used as its file name in errors
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
-REHEARSAL = ".rehearsal-"  # prefix of a temporary folder for measuring speed
 
 
 class Ops:
@@ -339,7 +338,7 @@ def remove_leftovers(parent: Path) -> None:
     for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
         name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
         recover(parent / name)
-    for pattern in (_TEMPORARY, _TRASH, REHEARSAL):
+    for pattern in (_TEMPORARY, _TRASH):
         for leftover in filter(_is_abandoned, parent.glob(f"{pattern}*")):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -390,6 +389,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
             yield file
         finally:
             with suppress(OSError):
+                file.truncate(0)
                 if not existed and os.listdir(folder) == [".lock"]:
                     (folder / ".lock").unlink()
                     folder.rmdir()
@@ -417,13 +417,8 @@ def _locked_file(folder: Path) -> IO[str]:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process on this machine holds the folder's lock; does not take the lock."""
-    file = folder / ".lock"
     try:
-        inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")
+        process = (folder / ".lock").read_text(encoding="utf-8").removeprefix("process ")
     except (OSError, UnicodeDecodeError):
         return False
-    try:
-        return re.search(rf"FLOCK .*:{inode} ", Path("/proc/locks").read_text(encoding="ascii")) is not None
-    except OSError:  # not Linux
-        process = holder.removeprefix("process ")
-        return process.isdecimal() and is_running(int(process))
+    return process.isdecimal() and is_running(int(process))
