@@ -31,7 +31,7 @@ Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
 Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
 TABLES = "data"  # the folder in OUT for rows that were passed in Python
-_NO_TEXT = re.compile(r"[\ud800-\udfff]|(?<!\\)\\u0000")  # in JSON
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 lacks
 
 
 @dataclass(frozen=True)
