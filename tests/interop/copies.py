@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from electra.artifacts.model import Dtype
 from electra.exchange.convert import export
@@ -11,11 +12,18 @@ from electra.exchange.load import load
 from electra.exchange.run_folder import network_kinds
 from electra.exchange.source import locate
 
-_FILE = Path(__file__).parents[2] / "docs" / "make_included.py"
-_SPEC = importlib.util.spec_from_file_location("make_included", _FILE)
-assert _SPEC is not None and _SPEC.loader is not None
-make_included = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(make_included)
+ROOT = Path(__file__).parents[2]
+
+
+def _module(file: str) -> Any:
+    spec = importlib.util.spec_from_file_location(Path(file).stem, ROOT / file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_included, from_pickle = _module("docs/make_included.py"), _module("examples/from_pickle.py")
 
 
 def copy_networks(source: str | Path, out: Path, dtype: Dtype = "float32") -> Path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from copies import from_pickle
 from published import LENGTH, SIZES, TOLERANCE, V3, loaded_again, published, rows
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
@@ -36,7 +35,6 @@ from electra.model.sizes import EncoderConfig, discriminator_config, generator_c
 from electra.testing import toy
 from electra.training.recipe import make_recipe, read_recipe
 
-EXAMPLE = str(Path(__file__).parents[2] / "examples" / "from_pickle.py")
 LAST = "DeBERTa, v3"
 
 
@@ -170,7 +168,9 @@ def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokeni
     assert not load(tmp_path, "encoder").config.mask_decoder or load(tmp_path, "encoder").kind == "generator"
 
 
-def test_a_pair_as_microsoft_publishes_it_is_converted(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_pair_as_microsoft_publishes_it_is_converted(
+    uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pickles of both networks in one folder, whose config.json describes the discriminator."""
     tensors = with_both_heads(tmp_path / "given", uncased)
     (tmp_path / "given" / WEIGHTS).unlink()
@@ -179,8 +179,8 @@ def test_a_pair_as_microsoft_publishes_it_is_converted(uncased: Tokenizer, tmp_p
     small = {name: tensor for name, tensor in small.items() if not name.startswith("mask_predictions")}
     small["deberta.embeddings.position_embeddings.weight"] = torch.randn(80, 24)
     torch.save(small, tmp_path / "given" / "pytorch_model.generator.bin")
-    words = [sys.executable, EXAMPLE, str(tmp_path / "given"), "--out", str(tmp_path / "pair")]
-    subprocess.run(words, check=True, capture_output=True)
+    monkeypatch.setattr("sys.argv", ["", str(tmp_path / "given"), "--out", str(tmp_path / "pair")])
+    from_pickle.main()
     judge, writer = (load(tmp_path / "pair", kind) for kind in ("discriminator", "generator"))  # type: ignore[arg-type]
     assert (judge.config.num_layers, judge.config.mask_decoder) == (3, False)
     assert (writer.config.num_layers, writer.config.mask_decoder) == (2, True)
