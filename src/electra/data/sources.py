@@ -315,7 +315,9 @@ class _Folder:
     def _report(self, any_read: bool) -> None:
         kinds = sorted(self.skipped.items(), key=lambda entry: -len(entry[1]))
         listed = "; ".join(
-            f"{len(files):,} {kind if len(files) > 1 else kind.replace('files', 'file', 1)} ({files[0]}{', ...' * (len(files) > 1)})"
+            f"{len(files):,} {kind} ({files[0]}, ...)"
+            if len(files) > 1
+            else f"1 {kind.replace('files', 'file', 1)} ({files[0]})"
             for kind, files in kinds
         )
         fix = "To read them, set their format with `data.format`, or their field with `data.text_field`"
