@@ -13,6 +13,7 @@ import torch
 from electra.artifacts.model import MODULES, POOLING
 from electra.exchange.convert import export
 from electra.exchange.load import Loaded, load
+from electra.exchange.pooling import PooledText
 from electra.foundation.errors import DamagedModel, ModelError
 from electra.inference.embedding import embed
 from electra.testing import small
@@ -68,3 +69,12 @@ def test_many_texts_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("electra.inference.embedding.TEXTS_PER_CHUNK", 3)
     np.testing.assert_allclose(embed(loaded, TEXTS, progress=message.append), whole, atol=1e-6)
     assert message == [0.75, 1.0]
+
+
+def test_each_token_of_a_long_text_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, counts = small.network(tmp_path), []
+    vector = PooledText.vector
+    monkeypatch.setattr(PooledText, "vector", lambda pooled: counts.append(pooled.count) or vector(pooled))
+    text = "the chef cooked the meal . " * 40
+    embed(loaded, [text])
+    assert counts == [len(loaded.tokenizer.encode(text).ids)] and counts[0] > 2 * loaded.config.max_positions
