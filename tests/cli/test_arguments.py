@@ -62,8 +62,8 @@ def test_words_are_values_texts_or_several_sources() -> None:
     assert parse(Pretrain, ["a", "b", "--out", "run"])[0].data == ("a", "b")
     tuning, _ = parse(Finetune, [*TUNING, "--text-column", "a", "--text-column", "b", "--columns", "x", "y"])
     assert (tuning.text_column, tuning.columns) == (("a", "b"), ("x", "y"))
-    found, _ = parse(Detect, ["model", "--json", "- a text", "--threshold", "-1"])
-    assert (found.texts, found.json, found.threshold) == ("- a text", True, -1)
+    found, _ = parse(Detect, ["model", "--json", "- a text", "--threshold", "-1e9"])
+    assert (found.texts, found.json, found.threshold) == ("- a text", True, -1e9)
     assert parse(Detect, ["model", "-"])[0].texts == "-"
     assert parse(Finetune, [*TUNING, "--encoding", "None"])[0].encoding is None
 

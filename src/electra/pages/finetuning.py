@@ -8,8 +8,6 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from markupsafe import Markup
-
 from electra.artifacts.finetuning import FinetuningFolder, baseline_results, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
@@ -19,9 +17,7 @@ from electra.pages.page import Number, Page, Section, Table, publish
 
 BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
 MAX_LABELS = 12  # in a confusion matrix
-MAX_ROWS = 25  # in a table of errors
-MAX_TEXT, MAX_CELL = 400, 60  # characters shown of a text, and of a value in another column
-OWN_COLUMNS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
+MAX_ROWS = 25  # in a table of confusions
 BINS = 10  # intervals of probability, for the calibration
 Record = Mapping[str, Any]
 
@@ -151,22 +147,12 @@ def dev_sections(records: Sequence[Record], labels: Mapping[str, Record]) -> Ite
     `labels` holds, by split and label, the number of examples.
     """
     rows = [record for record in records if record.get("gold") is not None]
-    if rows and all(isinstance(record["gold"], float | int) for record in rows):
-        ranked = sorted(rows, key=lambda r: -abs(r["predicted"] - r["gold"]))[:MAX_ROWS]
-        errors = [(Number(r["gold"], ""), Number(r["predicted"], ""), _with_columns(r)) for r in ranked]
-        yield Section("Largest errors", tables=[Table(("label", "predicted", "text"), errors, noted=True)])
-    elif rows and all(isinstance(record["gold"], str) for record in rows):
+    if rows and all(isinstance(record["gold"], str) for record in rows):
         yield _labels(rows, labels.get("train", {}))
         if scored := [record for record in rows if isinstance(record.get("probability"), float)]:
-            wrong = sorted(
-                (r for r in scored if r["gold"] != r["predicted"]), key=lambda r: -r["probability"]
-            )
-            mistakes = [
-                (r["gold"], r["predicted"], Number(r["probability"]), _with_columns(r)) for r in wrong
-            ]
-            lead = f"{len(wrong)} of {len(scored)} predictions are wrong; the most confident of them first."
-            table = Table(("label", "predicted", "probability", "text"), mistakes[:MAX_ROWS], noted=True)
-            yield Section("Errors", lead, figures=[_calibration(scored)], tables=[table])
+            wrong = sum(record["gold"] != record["predicted"] for record in scored)
+            lead = f"{wrong} of {len(scored)} predictions are wrong; `mistakes()` in Python returns them."
+            yield Section("Errors", lead, figures=[_calibration(scored)])
 
 
 def _labels(rows: Sequence[Record], train: Mapping[str, int]) -> Section:
@@ -215,18 +201,3 @@ def _calibration(scored: Sequence[Record]) -> Figure:
     ]
     note = f"Expected calibration error {error:.3f}. Below the dotted line: more confident than right."
     return Figure("calibration", "Calibration", note, series, x="mean probability", y="right")
-
-
-def _with_columns(record: Record) -> Markup:
-    """Returns the text, with the other columns of the user's row below it."""
-    more = {
-        name: value for name, value in record.items() if name not in OWN_COLUMNS and not name.startswith("p(")
-    }
-    details = " \u00b7 ".join(f"{name}: {_short(value, MAX_CELL)}" for name, value in more.items())
-    text = _short(record.get("text", ""), MAX_TEXT)
-    return Markup('{}<br><span class="soft">{}</span>' if details else "{}").format(text, details)
-
-
-def _short(value: object, limit: int) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= limit else f"{text[:limit]}..."

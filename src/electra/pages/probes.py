@@ -1,4 +1,4 @@
-"""The page of an analysis: verdicts, figures and tables of all probes whose records are in a folder.
+"""The page of an analysis: results, figures and tables of all probes whose records are in a folder.
 
 Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 contain
 complete tables and figures; those of format 2 contain numbers in long form, and declare how to show them
@@ -7,7 +7,7 @@ complete tables and figures; those of format 2 contain numbers in long form, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,6 @@ from electra.pages.page import Number, Page, Section, Table, publish
 FORMATS = (1, 2)
 MAX_IN_LINE = 4  # headline numbers in one line
 MAX_ROWS = 40  # longer tables are folded
-DESCRIPTIVE = {"attention", "bias", "calibration", "geometry", "layer_similarity"}  # not how good a model is
-BASELINES = {  # names of rows and lines that need no training
-    "untrained",
-    "chance",
-    "word overlap",
-    "each word's most frequent label",
-    "the most frequent label",
-    "each word's usual answer",  # the names of these two in records of the last release
-    "the commonest answer",
-    "number of tokens in the word",
-}
 Record = Mapping[str, Any]
 
 
@@ -45,15 +34,13 @@ def write_page(path: Path) -> Path:
     records = {name: read_record(file) for name, file in folder.probes().items()}
     models = dict.fromkeys(str(model["name"]) for record in records.values() for model in record["models"])
     sources = dict.fromkeys(model["source"] for record in records.values() for model in record["models"])
-    verdicts = [(record["title"], text) for record in records.values() if (text := verdict(record))]
-    above = sum(", above the baseline" in text for _, text in verdicts)
-    compared = sum("the baseline" in text for _, text in verdicts)
-    lead = "Brackets are 95 % intervals. Above: the whole interval is above the best baseline."
-    summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), verdicts, noted=True)])
+    results = [(record["title"], text) for record in records.values() if (text := headline(record))]
+    lead = "Of the first model, with 95 % intervals in brackets."
+    summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), results, noted=True)])
     page = Page(
         f"Analysis of {', '.join(models)}",
-        f"Above the best baseline in {above} of {compared} comparisons; in all, {len(records)} probes.",
-        [summary if verdicts else None, *(section(name, record) for name, record in records.items())],
+        f"{len(records)} probes.",
+        [summary if results else None, *(section(name, record) for name, record in records.items())],
         kicker="electra analyze",
         command=f"electra analyze {' '.join(map(str, sources))} ...",
     )
@@ -76,61 +63,6 @@ def headline(record: Record) -> str:
     ]
     more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []
     return "; ".join([*known[:MAX_IN_LINE], *more])
-
-
-def verdict(record: Record) -> str:
-    """Compares a record's first headline number with its best baseline; empty if it has no number.
-
-    A baseline needs no training: chance, a rule without a network, or random initialization. Baselines are
-    taken from where the number is: the lines of a figure, and the rows of a table.
-    """
-    name = next((name for name, each in record["headline"].items() if _value(each) is not None), None)
-    if name is None:
-        return ""
-    number, baselines = record["headline"][name], dict(_baselines(record, name))
-    result = f"{name[0].upper()}{name[1:]}: {_short(number)} for {record['models'][0]['name']}"
-    if record["probe"] in DESCRIPTIVE:
-        untrained = baselines.get("untrained")
-        return f"{result}." if untrained is None else f"{result}; {untrained:z.3f} for random initialization."
-    if not baselines:
-        return f"{result}. No baseline was recorded."
-    best = max(baselines, key=baselines.__getitem__)
-    value, ends = _value(number), number if isinstance(number, Mapping) else {}
-    low, high = (value if ends.get(end) is None else ends[end] for end in ("low", "high"))
-    standing = "above" if low > baselines[best] else "below" if high < baselines[best] else "not above"
-    label = {"none": "no gain", "untrained": "random initialization"}.get(best, best)
-    return f"{result}, {standing} the baseline of {baselines[best]:z.3f} ({label})."
-
-
-def _baselines(record: Record, name: str) -> Iterator[tuple[str, float]]:
-    number = record["headline"][name]
-    value, is_best = (
-        _value(number),
-        "best" in name or "strongest" in name,
-    )  # then the baseline's best counts, too
-    if (chance := _value(record["headline"].get(f"chance: {name}"))) is not None:
-        yield "chance", chance
-    shown = False
-    for figure in record["figures"]:
-        places = [
-            dict(zip(line["y"], line["x"], strict=True)) for line in figure["series"] if value in line["y"]
-        ]
-        shown = shown or bool(places)
-        for line in figure["series"] if places else ():
-            known = {x: y for x, y in zip(line["x"], line["y"], strict=True) if y is not None}
-            here = known.get(places[0][value])
-            if known and line["style"] == "reference":
-                yield line["label"], max(known.values()) if here is None else here
-            elif known and line["label"] in BASELINES and (is_best or here is not None):
-                yield line["label"], max(known.values()) if is_best or here is None else here
-    if not shown and chance is None:  # the mean of the values in a figure has the same chance level
-        lines = [line for figure in record["figures"] for line in figure["series"]]
-        yield from ((each["label"], each["y"][0]) for each in lines if each["label"] == "chance")
-    for table in record["tables"]:
-        column = next((row.index(number) for row in table["rows"] if number in row), 0)
-        for row in table["rows"] if column else ():
-            if row[0] in BASELINES and _value(row[column]) is not None:
-                yield row[0], _value(row[column])
 
 
 def _value(number: Any) -> Any:

@@ -64,6 +64,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
     parser = RaisingParser(
         f"electra {name}", "", argument_default=argparse.SUPPRESS, add_help=False, allow_abbrev=False
     )
+    parser._negative_number_matcher = re.compile(r"-\.?\d")  # argparse's own takes -1e9 for an option
     flagged = flags_of(options)
     for option, flags in flagged:
         _add(parser, option, flags)
