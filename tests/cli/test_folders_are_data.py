@@ -171,7 +171,7 @@ def test_no_single_string_of_a_record_runs_code(place: Path, folder: str) -> Non
         ),
         (
             "suite.toml",
-            'title = "x"\n[[task]]\nname = "a"\ntask = "evil.py"\n[[probe]]\nname = "./evil.py"\n',
+            'title = "x"\n[[task]]\nname = "a"\ntask = "./evil.py"\n',
             [["evaluate", RUN, "--suite", "suite.toml", "--data", "old-reviews", "--out", "evaluation"]],
         ),
     ],

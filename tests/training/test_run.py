@@ -435,7 +435,6 @@ def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path, f
     left = [
         RunFolder(tmp_path).checkpoints / ".trash-step-00000001-99999999",
         RunFolder(tmp_path).checkpoints / ".tmp-step-00000009-99999999",
-        tmp_path / ".rehearsal-abc",
         tmp_path / ".tmp-discriminator-99999999",
     ]
     for folder in left:

@@ -57,6 +57,9 @@ class Prepare(
     (default: all).
     """
 
+    def __post_init__(self) -> None:
+        Command.__post_init__(self)  # those of the settings run when `part` makes them
+
     @override
     def run(self) -> Store:
         corpus = self.corpus

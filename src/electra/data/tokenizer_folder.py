@@ -45,6 +45,10 @@ _OWN = {  # what `Tokenizer.files` and exports write: a folder with nothing else
 # Classes that use tokenizer.json unchanged, and classes that never use it
 _GENERIC = ("", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 _WITHOUT_JSON = ("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer")
+_BERT = (
+    "modernbert",
+    "nomic_bert",
+)  # their vocab.txt is BERT's; transformers does not know it
 _DEBERTA = ("DebertaV2Tokenizer", "DebertaV2TokenizerFast", "deberta-v2")
 _ENDS = (("cls", "bos_token", ("[CLS]", "<s>")), ("sep", "eos_token", ("[SEP]", "</s>")))
 _SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
@@ -125,7 +129,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
             if file.read(3) == codecs.BOM_UTF8:
                 problem, where = "a byte order mark is part of the first entry", f"{files[VOCABULARY]}:1"
                 raise TokenizerError(problem, where=where, fix="Save it as UTF-8 without one")
-    if kind in _GENERIC:  # they need a tokenizer.json: without one, what the vocabulary looks like decides
+    if kind in _GENERIC or (kind in _BERT and VOCABULARY in files):  # the vocabulary's looks decide
         name = "BertTokenizer" if VOCABULARY in files else "RobertaTokenizer"
     settings = {key: value for key, value in settings.items() if key != "tokenizer_class"}
     if name not in _GENERIC:  # a class that is named comes before the model's type
