@@ -222,14 +222,6 @@ def test_all_tasks_score_unseen_labels_as_wrong() -> None:
     assert scored["accuracy"].value == 0.5
 
 
-def test_leaked_examples_are_reported(tmp_path: Path) -> None:
-    table = "text,label\n" + "".join(f"A film {i},{i % 2}\n" for i in range(20))
-    (tmp_path / "dev.csv").write_text("text,label\na  FILM\u00a0\uff13,1\na film of my own,0\n")
-    dataset = read(chosen(tmp_path, table, dev=tmp_path / "dev.csv"))
-    assert any(note.startswith("dev: 1 of 2 examples is also") for note in dataset.notes)
-    assert list(describe_labels(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]
-
-
 def test_rows_that_a_stray_quote_swallows_are_noted(tmp_path: Path) -> None:
     lines = [f"film {number} is fine,{('good', 'bad')[number % 2]}" for number in range(40)]
     lines[5], lines[9] = f'"{lines[5]}', lines[9].replace(",", '",')
@@ -244,17 +236,6 @@ def test_rows_that_a_stray_quote_swallows_are_noted(tmp_path: Path) -> None:
     assert not [note for note in dataset.notes if "stray" in note], "a cell may have several lines"
 
 
-def test_many_numbers_as_classes_are_noted(tmp_path: Path) -> None:
-    rows = [f"film {number},{number % 25 / 2}" for number in range(100)]
-    notes = read(chosen(tmp_path, "\n".join(["text,label", *rows]))).notes
-    assert (
-        "train: 25 different numbers are read as classes; the task regression would predict a number" in notes
-    )
-    rows = [f"film {number},{number % 5}" for number in range(100)]
-    notes = read(chosen(tmp_path, "\n".join(["text,label", *rows]))).notes
-    assert not [note for note in notes if "numbers" in note]
-
-
 def test_a_held_out_dev_set_has_every_label_that_ten_examples_have(tmp_path: Path) -> None:
     """Whichever texts have the smallest hashes."""
     for start in range(0, 2000, 100):
@@ -265,7 +246,37 @@ def test_a_held_out_dev_set_has_every_label_that_ten_examples_have(tmp_path: Pat
         assert len(splits["dev"]) + len(splits["train"]) == 61
 
 
-def test_few_different_texts_in_dev_are_noted(tmp_path: Path) -> None:
-    rows = "\n".join(f"text {number % 7},{('a', 'b')[number % 2]}" for number in range(700))
-    notes = read(chosen(tmp_path, f"text,label\n{rows}")).notes
-    assert [note for note in notes if "1 different text: too few for a reliable score" in note]
+def rows(*cells: object) -> str:
+    return "".join(f"text {number},{cell}\n" for number, cell in enumerate(cells))
+
+
+FEW = "".join(f"text {number % 7},{('a', 'b')[number % 2]}\n" for number in range(700))
+SEVERAL = "".join(f"a {number},{'' if number < 3 else 'b'},{number % 2}\n" for number in range(40))
+EXPECTED_NOTES = {  # task, training file, what a note says
+    "empty texts": (
+        "classification",
+        f"text,label\n   ,1\n{rows(*[0, 1] * 20)}",
+        "train: 1 empty text, kept",
+    ),
+    "halves": ("pair", f"sentence1,sentence2,label\n{SEVERAL}", "train: 3 pairs with an empty text, kept"),
+    "numbers": (
+        "classification",
+        f"text,label\n{rows(*(n % 25 / 2 for n in range(100)))}",
+        "train: 25 different numbers are read as classes",
+    ),
+    "few texts": ("classification", f"text,label\n{FEW}", "1 different text: too few for a reliable score"),
+}
+
+
+@pytest.mark.parametrize("case", EXPECTED_NOTES)
+def test_doubtful_data_is_noted(case: str, tmp_path: Path) -> None:
+    task, train, said = EXPECTED_NOTES[case]
+    assert [note for note in read(chosen(tmp_path, train, task)).notes if said in note]
+
+
+def test_leaks_are_noted_and_few_numbers_are_not(tmp_path: Path) -> None:
+    (tmp_path / "dev.csv").write_text("text,label\nTEXT\u00a0\uff13,1\na film of my own,0\n")
+    dataset = read(chosen(tmp_path, f"text,label\n{rows(*[0, 1] * 10)}", dev=tmp_path / "dev.csv"))
+    assert any(note.startswith("dev: 1 of 2 examples is also") for note in dataset.notes)
+    assert list(describe_labels(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]
+    assert not [note for note in dataset.notes if "numbers" in note]

@@ -25,22 +25,18 @@ from electra.finetuning.tasks.parts.text_class import TextClassification
 from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
 
+TOPICS = {"blame": toy_task.BAD[0], "film": "film", "praise": toy_task.GOOD[0]}
+
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:
-    """Topics of a sentence: "praise" with a good word, "blame" with a bad one, "film" with that word; none,
-    or several.
-    """
+    """Each topic of a sentence is given by its word; a sentence may have none or several."""
     folder.mkdir()
     for split, size in (("train", count), ("dev", 40)):
-        draw = np.random.default_rng(size)
-        lines = []
+        draw, lines = np.random.default_rng(size), []
         for _ in range(size):
             words = [toy_task.OTHER[3]] * int(draw.integers(1, 4))
-            topics = {"praise": toy_task.GOOD[0], "blame": toy_task.BAD[0], "film": "film"}
-            chosen_topics = [topic for topic in topics if draw.random() < 0.4]
-            lines.append(
-                {"text": [*words, *(topics[topic] for topic in chosen_topics)], "labels": chosen_topics}
-            )
+            topics = [topic for topic in TOPICS if draw.random() < 0.4]
+            lines.append({"text": [*words, *map(TOPICS.__getitem__, topics)], "labels": topics})
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
@@ -53,36 +49,26 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
     results = finetune(str(modern_folder), chosen, silent)
     assert results["eval_f1_micro"] > 0.9 and results["primary_metric"] == "f1_micro"
     config = json.loads((out / "model" / "config.json").read_text())
-    assert config["problem_type"] == "multi_label_classification" and list(config["id2label"].values()) == [
-        "blame",
-        "film",
-        "praise",
-    ]
+    assert config["problem_type"] == "multi_label_classification"
+    assert list(config["id2label"].values()) == list(TOPICS)
     predictions = predict(str(out), data / "dev.jsonl")
-    reference = transformers_logits(
-        out / "model", [example.texts for example in predictions.examples]
-    ).sigmoid()
+    texts = [example.texts for example in predictions.examples]
+    reference = transformers_logits(out / "model", texts).sigmoid()
     np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-5)
     first = [label for label, p in zip(predictions.task.label_names, reference[0], strict=True) if p > 0.5]
-    assert (
-        predictions.rows()[1][1] == "|".join(first)
-        and predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
-    )
+    assert predictions.rows()[1][1] == "|".join(first)
+    assert predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
     dataset = read_dataset(chosen, choose_task(chosen))
-    gold = np.array(
-        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.splits["dev"]], np.float32
+    train, dev = (
+        np.array([[name in e.gold for name in TOPICS] for e in dataset.splits[split]], np.float32)
+        for split in ("train", "dev")
     )
-    logits = torch.randn(40, 3)
-    loss, count = dataset.task.loss(logits, torch.from_numpy(gold))
-    assert float(loss) / count == pytest.approx(
-        float(torch.nn.BCEWithLogitsLoss()(logits, torch.from_numpy(gold)))
-    )
+    logits, gold = torch.randn(40, 3), torch.from_numpy(dev)
+    loss, count = dataset.task.loss(logits, gold)
+    assert float(loss) / count == pytest.approx(float(torch.nn.BCEWithLogitsLoss()(logits, gold)))
     balanced = replace(chosen, class_weights="balanced")
     weights = read_dataset(balanced, choose_task(balanced)).task.weights
-    counts = np.array(
-        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.splits["train"]]
-    ).sum(0)
-    assert weights == pytest.approx((120 - counts) / counts)
+    assert weights == pytest.approx((120 - train.sum(0)) / train.sum(0))
 
 
 def test_cells_with_several_labels_are_read_or_refused(tmp_path: Path) -> None:
@@ -100,12 +86,10 @@ def test_cells_with_several_labels_are_read_or_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         own.fit(own.read(path).examples)
     assert "a.csv" in caught.value.where
-    with pytest.raises(ConfigError) as caught:
-        choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
-    assert caught.value.key == "multi_label"
-    with pytest.raises(ConfigError) as caught:
-        choose_task(toy_task.settings(tmp_path, path, "ner", multi_label=True))
-    assert caught.value.key == "multi_label"
+    for task in ("sst2", "ner"):
+        with pytest.raises(ConfigError) as caught_option:
+            choose_task(toy_task.settings(tmp_path, path, task, multi_label=True))
+        assert caught_option.value.key == "multi_label"
 
 
 def test_lists_are_refused_and_numbers_are_labels_of_glue_only(tmp_path: Path) -> None:
@@ -149,75 +133,24 @@ def test_answers_that_match_after_normalisation_are_right() -> None:
     assert row == {"id": "a", "answer": "x", "start": 5, "end": 6, "probability": 0.5}
 
 
-def test_negative_seeds_are_refused(tmp_path: Path) -> None:
-    """Its folder was not found again."""
-    with pytest.raises(ConfigError) as caught:
-        toy_task.settings(tmp_path / "out", tmp_path, "sst2", seed=-1)
-    assert caught.value.key == "seed"
-
-
-def test_empty_texts_are_reported(electra_folder: Path, tmp_path: Path) -> None:
-    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
-    with open(data / "train.tsv", "a") as file:
-        file.write("   \t1\n")
-    chosen = toy_task.settings(tmp_path / "out", data, "sst2")
-    assert "train: 1 empty text, kept" in read_dataset(chosen, choose_task(chosen)).notes
-
-
-def test_a_further_file_cannot_be_named_like_a_split(electra_folder: Path, tmp_path: Path) -> None:
-    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
-    for name in ("eval", "test"):
-        (tmp_path / f"{name}.tsv").write_bytes((data / "dev.tsv").read_bytes())
-        with pytest.raises(DataError) as caught:
-            chosen = toy_task.settings(tmp_path / "out", data, "sst2", extra_eval=(tmp_path / f"{name}.tsv",))
-            read_dataset(chosen, choose_task(chosen))
-        assert caught.value.where.endswith(f"{name}.tsv")
-
-
 def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
     electra_folder: Path, tmp_path: Path
 ) -> None:
-    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
-    assert (
-        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "sst2", epochs=0.5), silent)
-        is not None
-    )
+    data, out = toy_task.write_classification(tmp_path / "data", train=20, dev=6), tmp_path / "out"
+    finetune(str(electra_folder), toy_task.settings(out, data, "sst2", epochs=0.5), silent)
     (tmp_path / "odd.tsv").write_text("sentence\nthe [SEP] film [MASK] new\n")
-    predictions = predict(str(tmp_path / "out"), tmp_path / "odd.tsv")
-    reference = transformers_logits(
-        tmp_path / "out" / "model", [example.texts for example in predictions.examples]
-    ).softmax(-1)
+    predictions = predict(str(out), tmp_path / "odd.tsv")
+    texts = [example.texts for example in predictions.examples]
+    reference = transformers_logits(out / "model", texts).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-6)
     [record] = json.loads(predictions.content("json"))
-    assert [record["p(negative)"], record["p(positive)"]] == predictions.values[0].tolist(), (
-        "no digit is lost"
-    )
-    assert (
-        main(
-            ["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]
-        )
-        == 0
-    )
-    with open(tmp_path / "said.csv", newline="") as file:
-        [said] = csv.DictReader(file)
-    assert list(said) == [
-        *predictions.examples[0].row,
-        "predicted",
-        "probability",
-        "p(negative)",
-        "p(positive)",
-    ]
-    assert said["predicted"] == dict(zip(*predictions.rows(), strict=True))["label"]
+    probabilities = [record["p(negative)"], record["p(positive)"]]
+    assert probabilities == predictions.values[0].tolist(), "no digit is lost"
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
-    assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
+    assert len(predict(str(out), tmp_path / "answered.tsv").values) == 1
     with pytest.raises(ConfigError) as caught:
-        predict(str(tmp_path / "out"), tmp_path / "odd.tsv", ("a", "b"))
+        predict(str(out), tmp_path / "odd.tsv", ("a", "b"))
     assert caught.value.key == "text_column"
-    with pytest.raises(ConfigError) as caught:
-        finetune(
-            str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent
-        )
-    assert caught.value.key == "max_length"
 
 
 def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_path: Path) -> None:
@@ -237,24 +170,17 @@ def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_pat
 
 @pytest.fixture(scope="module")
 def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNLI's layout in small: good words entail, bad ones contradict; the test files have placeholders and no
-    answers.
-    """
+    """MNLI's layout in small: good words entail, bad ones contradict; the test files have no answers."""
     folder = tmp_path_factory.mktemp("mnli")
     answers = ("entailment", "contradiction", "neutral")
-    for name, count in (
-        ("train", 60),
-        ("dev_matched", 12),
-        ("dev_mismatched", 9),
-        ("test_matched", 6),
-        ("test_mismatched", 6),
-    ):
-        label = {"test_matched": "\tgold_label", "test_mismatched": ""}.get(name, "\tgold_label")
-        rows = [f"index\tsentence1\tsentence2{label}"]
+    sizes = {"train": 60, "dev_matched": 12, "dev_mismatched": 9, "test_matched": 6, "test_mismatched": 6}
+    for name, count in sizes.items():
+        has_answers, header = name != "test_mismatched", "index\tsentence1\tsentence2"
+        rows = [header + "\tgold_label" * has_answers]
         for i in range(count):
             word = (toy_task.GOOD[0], toy_task.BAD[0], "old")[i % 3]
-            answer = {"test_matched": "\thidden", "test_mismatched": ""}.get(name, f"\t{answers[i % 3]}")
-            rows.append(f"{i}\tthe film\tthe {word} film{answer}")
+            answer = "hidden" if name == "test_matched" else answers[i % 3]
+            rows.append(f"{i}\tthe film\tthe {word} film" + f"\t{answer}" * has_answers)
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
     return folder
 
@@ -263,14 +189,14 @@ def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_mnli_both_genres_submissions_and_rte_from_it(
     modern_folder: Path, mnli_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from electra.exchange.huggingface import exported_weights
+    from electra.exchange.load import load
+    from electra.exchange.weights import digest
+
     out = tmp_path / "mnli"
     options = "--task mnli --epochs 2 --learning-rate 5e-3 --precision fp32 --device cpu --seeds 2 --ensemble"
-    assert (
-        main(
-            ["finetune", str(modern_folder), "--data", str(mnli_folder), "--out", str(out), *options.split()]
-        )
-        == 0
-    )
+    folders = ["--data", str(mnli_folder), "--out", str(out)]
+    assert main(["finetune", str(modern_folder), *folders, *options.split()]) == 0
     output = capsys.readouterr().out
     results = json.loads((out / "all_results.json").read_text())
     assert (results["eval_samples"], results["dev_mismatched_samples"], results["test_samples"]) == (12, 9, 6)
@@ -278,38 +204,25 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     assert any(line.startswith("test: ") and "'hidden'" in line for line in output.splitlines())
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         rows = read_tsv(out / "seeds/seed-0" / name)
-        assert list(rows[0]) == ["index", "prediction"] and [row["index"] for row in rows] == [
-            str(i) for i in range(6)
-        ]
+        assert list(rows[0]) == ["index", "prediction"]
+        assert [row["index"] for row in rows] == [str(i) for i in range(6)]
         assert {row["prediction"] for row in rows} <= {"entailment", "contradiction", "neutral"}
 
-    seeds = [
-        [list(row.values())[2:] for row in read_tsv(out / f"seeds/seed-{seed}/dev.tsv")] for seed in (0, 1)
-    ]
-    together = [list(row.values())[2:] for row in read_tsv(out / "ensemble/dev.tsv")]
-    np.testing.assert_allclose(np.mean(np.array(seeds, float), axis=0), np.array(together, float), atol=1e-7)
+    def probabilities(folder: str) -> Any:
+        return np.array([list(row.values())[2:] for row in read_tsv(out / folder / "dev.tsv")], float)
+
+    seeds = [probabilities(f"seeds/seed-{seed}") for seed in (0, 1)]
+    np.testing.assert_allclose(np.mean(seeds, axis=0), probabilities("ensemble"), atol=1e-7)
     assert f"ensemble of 2 seeds  dev: accuracy {results['ensemble_eval_accuracy']:.4f}" in output
 
-    rte = tmp_path / "rte.tsv"
-    rte.write_text(
-        "index\tsentence1\tsentence2\tlabel\n"
-        + "".join(
-            f"{i}\tthe film\tnew {w}\t{a}\n"
-            for i, (w, a) in enumerate([("fine", "entailment"), ("grim", "not_entailment")] * 20)
-        )
-    )
+    rte, pairs = tmp_path / "rte.tsv", [("fine", "entailment"), ("grim", "not_entailment")] * 20
+    rows_of_rte = "".join(f"{i}\tthe film\tnew {w}\t{a}\n" for i, (w, a) in enumerate(pairs))
+    rte.write_text(f"index\tsentence1\tsentence2\tlabel\n{rows_of_rte}")
     chosen = toy_task.settings(tmp_path / "rte", rte, "rte", epochs=0.5, dev=rte)
-    tuning = tuning_for(out / "model", chosen)
+    assert tuning_for(out / "model", chosen).task.num_outputs == 2
     assert finetune(str(out), chosen, silent) is not None
     identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
-    from electra.exchange.huggingface import exported_weights
-    from electra.exchange.load import load
-    from electra.exchange.weights import digest
-
-    assert (
-        identity["weights"] == digest(exported_weights(load(out / "model", "encoder").encoder, None))
-        and tuning.task.num_outputs == 2
-    )
+    assert identity["weights"] == digest(exported_weights(load(out / "model", "encoder").encoder, None))
 
 
 @pytest.mark.parametrize(
@@ -350,34 +263,26 @@ def test_the_best_epoch_is_kept_after_a_resume(
     results = finetune(str(electra_folder), chosen, silent)
     epochs = json.loads((tmp_path / "whole/seeds/seed-0/results.json").read_text())["epochs"]
     assert len(epochs) == 4 and results["eval_accuracy"] == max(epoch["accuracy"] for epoch in epochs)
-    steps = iter(range(100))
+    steps, broken = iter(range(100)), replace(chosen, out=tmp_path / "broken")
     with pytest.raises(Interrupted):
-        finetune(
-            str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent, lambda: next(steps) == 23
-        )
-    finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent)
+        finetune(str(electra_folder), broken, silent, lambda: next(steps) == 23)
+    finetune(str(electra_folder), broken, silent)
     for name in ("model.safetensors", "dev.tsv"):
-        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
-            tmp_path / "broken/seeds/seed-0" / name
-        ).read_bytes()
+        one, other = (tmp_path / run / "seeds/seed-0" / name for run in ("whole", "broken"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_without_a_score_the_last_epoch_is_kept(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
-    lines = (data / "dev.tsv").read_text().splitlines(keepends=True)
-    (data / "dev.tsv").write_text(
-        "".join([lines[0], *(line for line in lines if line.rstrip().endswith("1"))])
-    )  # CoLA's metric needs both
+    header, *lines = (data / "dev.tsv").read_text().splitlines(keepends=True)
+    positive = [line for line in lines if line.rstrip().endswith("1")]  # CoLA's metric needs both
+    (data / "dev.tsv").write_text(header + "".join(positive))
+    weights = []
     for keep in ("best", "last"):
-        finetune(
-            str(electra_folder),
-            toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep),
-            silent,
-        )
-    one, other = (
-        (tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes() for keep in ("best", "last")
-    )
-    assert one == other
+        chosen = toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep)
+        finetune(str(electra_folder), chosen, silent)
+        weights.append((tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
 
 
 def test_unseen_labels_and_missing_answers_are_reported(electra_folder: Path, tmp_path: Path) -> None:
@@ -412,10 +317,3 @@ def test_a_regression_says_so_in_its_configuration(
     reference = transformers_logits(tmp_path / "out/model", pairs[:5]).squeeze(-1).tolist()
     rows: list[Any] = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
     assert [float(row["score"]) for row in rows[:5]] == pytest.approx(reference, abs=1e-4)
-
-
-def test_pairs_with_one_empty_text_are_noted(tmp_path: Path) -> None:
-    rows = [f"a {number},{'' if number < 3 else 'b'},{number % 2}" for number in range(40)]
-    (tmp_path / "train.csv").write_text("\n".join(["sentence1,sentence2,label", *rows]))
-    chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.csv", "pair")
-    assert "train: 3 pairs with an empty text, kept" in read_dataset(chosen, choose_task(chosen)).notes

@@ -111,55 +111,44 @@ class TokenStore:
         path = fetch_store(str(path)) if is_remote(str(path)) else Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
-        if not path.exists():
-            raise StoreError("no such token store", where=path, fix="Make one with electra prepare")
         folder = StoreFolder(path)
         if not folder.exists():
-            raise StoreError(
-                "not a token store (it contains no store.json)",
-                where=path,
-                fix="Make one with electra prepare",
+            problem = (
+                "not a token store (it contains no store.json)" if path.exists() else "no such token store"
             )
+            raise StoreError(problem, where=path, fix="Make one with electra prepare")
         description = durable.read_json(path / folder.RECORD, StoreError, fix=REBUILD)
         try:
             if description["format"] != FORMAT:
-                raise StoreError(
-                    f"the store has format {description['format']}, but this version reads format {FORMAT}",
-                    where=path,
-                    fix=REBUILD,
+                problem = (
+                    f"the store has format {description['format']}, but this version reads format {FORMAT}"
                 )
+                raise _damage(problem, path)
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
-            sizes = {split: int(description[split]["tokens"]) for split in SPLITS}
-            train = map_documents(folder.documents("train"), dtype, sizes["train"])
-            held_out = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
-            for split, documents in zip(SPLITS, (train, held_out), strict=True):
-                if documents.num_documents != description[split]["documents"]:
-                    raise StoreError(
-                        f"{documents.num_documents} documents instead of {description[split]['documents']}",
-                        where=folder.index(split),
-                        fix=REBUILD,
-                    )
+            splits: dict[str, TokenDocuments] = {}
+            for split in SPLITS:
+                recorded = description[split]
+                splits[split] = map_documents(folder.documents(split), dtype, int(recorded["tokens"]))
+                if (count := splits[split].num_documents) != recorded["documents"]:
+                    problem = f"{count} documents instead of {recorded['documents']}"
+                    raise _damage(problem, folder.index(split))
+            vocab_size = int(description["vocab_size"])
             store = cls(
                 path,
-                train,
-                held_out,
-                specials=_specials(description["specials"], int(description["vocab_size"])),
-                vocab_size=int(description["vocab_size"]),
+                splits["train"],
+                splits["heldout"],
+                specials=_specials(description["specials"], vocab_size),
+                vocab_size=vocab_size,
                 tokenizer_digest=str(description["tokenizer_digest"]),
                 description=description,
             )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise StoreError(f"{folder.RECORD} is damaged ({problem!r})", where=path, fix=REBUILD) from None
-        if (
-            tokenizer is not None
-            and tokenizer.digest != store.tokenizer_digest
-            and ids_in_original(store.tokenizer, tokenizer) is None
-        ):
-            raise StoreError(
-                "this store was built with another tokenizer",
-                where=path,
-                fix="Omit the tokenizer, or prepare the corpus with it",
-            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damage(f"{folder.RECORD} is damaged ({error!r})", path) from None
+        if tokenizer is None or tokenizer.digest == store.tokenizer_digest:
+            return store
+        if ids_in_original(store.tokenizer, tokenizer) is None:
+            fix = "Omit the tokenizer, or prepare the corpus with it"
+            raise StoreError("this store was built with another tokenizer", where=path, fix=fix)
         return store
 
     @cached_property
@@ -167,14 +156,11 @@ class TokenStore:
         """The tokenizer that made the ids. Raises StoreError if the store holds another one."""
         tokenizer = self.given_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
         if tokenizer.digest != self.tokenizer_digest:
-            raise StoreError(
-                "the tokenizer in this store is not the one that made its ids",
-                where=StoreFolder(self.path).tokenizer,
-                fix=REBUILD,
-            )
+            problem = "the tokenizer in this store is not the one that made its ids"
+            raise _damage(problem, StoreFolder(self.path).tokenizer)
         if tokenizer.specials != self.specials:
             problem = f"its special tokens are {self.specials}, but the tokenizer's are {tokenizer.specials}"
-            raise StoreError(problem, where=self.path / StoreFolder.RECORD, fix=REBUILD)
+            raise _damage(problem, self.path / StoreFolder.RECORD)
         return tokenizer
 
     @property
@@ -207,18 +193,15 @@ class TokenStore:
                 does not match store.json (flipped bits, exchanged files).
         """
         if self.tokenizer.vocab_size != self.vocab_size:
-            mismatch = (
-                f"vocab_size is {self.vocab_size}, but the tokenizer has {self.tokenizer.vocab_size} entries"
-            )
-            raise StoreError(mismatch, where=self.path / StoreFolder.RECORD, fix=REBUILD)
+            entries = self.tokenizer.vocab_size
+            problem = f"vocab_size is {self.vocab_size}, but the tokenizer has {entries} entries"
+            raise _damage(problem, self.path / StoreFolder.RECORD)
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
             if documents.out_of_order():
-                where = StoreFolder(self.path).index(split)
-                raise StoreError("document ends are not in order", where=where, fix=REBUILD)
-        if self.given_tokenizer is None:  # a bare pair of files has no manifest
-            problem = durable.verify_directory(self.path, skip=StoreFolder.split_files())
-            if problem:
-                raise StoreError(problem, where=self.path, fix=REBUILD)
+                raise _damage("document ends are not in order", StoreFolder(self.path).index(split))
+        skipped, has_manifest = StoreFolder.split_files(), self.given_tokenizer is None
+        if has_manifest and (damage := durable.verify_directory(self.path, skip=skipped)):
+            raise _damage(damage, self.path)
         check = ContentCheck(self, self.description.get("digest"))
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= FOREGROUND_BYTES:
             check.run()
@@ -233,11 +216,10 @@ class TokenStore:
         Does nothing for a bare pair of files, which has no hashes.
         """
         if self.given_tokenizer is None:
-            problem = durable.verify_directory(self.path)
-            if problem:
-                raise StoreError(problem, where=self.path, fix=REBUILD)
+            if damage := durable.verify_directory(self.path):
+                raise _damage(damage, self.path)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
-                raise StoreError("the content does not match store.json", where=self.path, fix=REBUILD)
+                raise _damage("the content does not match store.json", self.path)
 
 
 class ContentCheck(threading.Thread):
@@ -255,10 +237,9 @@ class ContentCheck(threading.Thread):
     def run(self) -> None:
         store = self.store
         for split, documents in zip(SPLITS, (store.train, store.heldout), strict=True):
-            largest = largest_id(documents)
-            if largest >= store.vocab_size:
-                problem = f"token id {largest} is outside the vocabulary of {store.vocab_size}"
-                self.problem = f"{split}.ds: {problem}"
+            if (largest := largest_id(documents)) >= store.vocab_size:
+                place, size = f"{split}.ds", store.vocab_size
+                self.problem = f"{place}: token id {largest} is outside the vocabulary of {size}"
                 return
         if self.expected is None:  # a bare pair of files records nothing to compare with
             return
@@ -268,15 +249,17 @@ class ContentCheck(threading.Thread):
     def raise_if_damaged(self) -> None:
         """Raises StoreError if damage has been found so far."""
         if self.problem:
-            raise StoreError(self.problem, where=self.store.path, fix=REBUILD)
+            raise _damage(self.problem, self.store.path)
+
+
+def _damage(problem: str, where: Path) -> StoreError:
+    return StoreError(problem, where=where, fix=REBUILD)
 
 
 def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
-    wrong_roles = [
-        role for role, number in ids.items() if type(number) is not int or not 0 <= number < vocab_size
-    ]
-    if wrong_roles:
-        raise ValueError(f"{wrong_roles[0]} is {ids[wrong_roles[0]]!r}, which is not a token id")
+    for role, number in ids.items():
+        if type(number) is not int or not 0 <= number < vocab_size:
+            raise ValueError(f"{role} is {number!r}, which is not a token id")
     return Specials(**ids)
 
 
@@ -320,11 +303,8 @@ def map_documents(
     if num_tokens is not None and len(tokens) != num_tokens:
         raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=fix)
     if int(ends[-1]) != len(tokens):
-        raise StoreError(
-            f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens",
-            where=index,
-            fix=fix,
-        )
+        problem = f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens"
+        raise StoreError(problem, where=index, fix=fix)
     return TokenDocuments(tokens, ends)
 
 
@@ -338,45 +318,28 @@ def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int6
 
 def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
     if tokenizer is None:
-        raise StoreError(
-            "a bare .ds file does not record its tokenizer", where=path, fix="Pass the tokenizer"
-        )
-    dtype = id_dtype(tokenizer.vocab_size)
-    rebuild_advice = (
-        f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
-    )
-    documents = map_documents(path, dtype, fix=rebuild_advice)
+        problem = "a bare .ds file does not record its tokenizer"
+        raise StoreError(problem, where=path, fix="Pass the tokenizer")
+    dtype, size = id_dtype(tokenizer.vocab_size), tokenizer.vocab_size
+    fix = f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
+    documents = map_documents(path, dtype, fix=fix)
     if documents.out_of_order():
-        raise StoreError("document ends are not in order", where=f"{path}.index", fix=rebuild_advice)
-    if (largest := largest_id(documents)) >= tokenizer.vocab_size:
-        fix = (
-            f"Pass the tokenizer that made the file (ids are read as {dtype.name}, because this vocabulary"
-            f" has {tokenizer.vocab_size} entries)"
-        )
+        raise StoreError("document ends are not in order", where=index_path(path), fix=fix)
+    if (largest := largest_id(documents)) >= size:
+        fix = f"Pass the tokenizer that made the file (read as {dtype.name}, for a vocabulary of {size})"
         raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
-    train, held_out = _split_heldout(documents, heldout, path)
+    if documents.num_documents < 2:
+        problem = "a single document leaves none to train on"
+        raise StoreError(problem, where=path, fix="Prepare more documents")
+    first = documents.num_documents - max(1, math.floor(heldout * documents.num_documents))
+    start = int(documents.ends[first - 1])
     return TokenStore(
         path,
-        train,
-        held_out,
+        TokenDocuments(documents.tokens[:start], documents.ends[:first]),
+        TokenDocuments(documents.tokens[start:], documents.ends[first:] - np.uint64(start)),
         tokenizer.specials,
-        tokenizer.vocab_size,
+        size,
         tokenizer.digest,
         {"bare": path.name},
         tokenizer,
-    )
-
-
-def _split_heldout(
-    documents: TokenDocuments, share: float, path: Path
-) -> tuple[TokenDocuments, TokenDocuments]:
-    if documents.num_documents < 2:
-        raise StoreError(
-            "a single document leaves none to train on", where=path, fix="Prepare more documents"
-        )
-    first_heldout = documents.num_documents - max(1, math.floor(share * documents.num_documents))
-    start = int(documents.ends[first_heldout - 1])
-    return (
-        TokenDocuments(documents.tokens[:start], documents.ends[:first_heldout]),
-        TokenDocuments(documents.tokens[start:], documents.ends[first_heldout:] - np.uint64(start)),
     )

@@ -106,14 +106,12 @@ def _build(
     workers: int,
     progress: StageProgress,
 ) -> None:
-    audit = Audit(sources=documents.describe())
+    sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):
-        sample = _sample_corpora(
-            keep_documents(documents, audit, partial(progress, "reading")),
-            1_000_000 * tokenizer.sample_mb,
-            mixture,
-        )
+        audit = Audit(sources=sources)
+        kept = keep_documents(documents, audit, partial(progress, "reading"))
+        sample = _sample_corpora(kept, 1_000_000 * tokenizer.sample_mb, mixture)
         if not sample:
             raise no_text(audit)
         if isinstance(tokenizer, VocabularyCut):
@@ -125,24 +123,17 @@ def _build(
             tokenizer, accents = choose_accents(sample, tokenizer)
             tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
-    audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
+    audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
     characters = Characters()
 
-    def with_accent_counts(documents: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
-        for document in documents:
+    def kept_documents() -> Iterator[KeptDocument]:
+        for document in keep_documents(documents, audit, partial(progress, "encoding")):
             if characters.total < _ACCENT_SAMPLE:
                 characters.add(document.text)
             yield document
 
     with durable.explain_disk_errors(out):
-        write_documents(
-            with_accent_counts(keep_documents(documents, audit, partial(progress, "encoding"))),
-            tokenizer,
-            workers,
-            work,
-            audit,
-            mixture=mixture,
-        )
+        write_documents(kept_documents(), tokenizer, workers, work, audit, mixture=mixture)
     accents = accents or tokenizer.removed_accents(characters)
     audit.accents = None if accents is None else accents._asdict()
     commit_store(work, out, tokenizer, audit, settings, mixture=mixture)
@@ -162,17 +153,14 @@ def commit_store(
     Raises:
         CorpusError: there is too little text.
     """
+    folder, dtype, size = StoreFolder(work), id_dtype(tokenizer.vocab_size), tokenizer.vocab_size
     with durable.explain_disk_errors(out):
         hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
-            folder, dtype = StoreFolder(work), id_dtype(tokenizer.vocab_size)
             audit.mixture = mixture.mix_in_place(folder.documents("train"), folder.index("train"), dtype)
             audit.tokens_lost += audit.tokens_mixed_in
-    train, heldout = (
-        store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
-        for split in SPLITS
-    )
-    counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(heldout, tokenizer.vocab_size)
+    train, heldout = (store.map_documents(folder.documents(split), dtype) for split in SPLITS)
+    counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
     audit.tokens_lost -= audit.tokens
@@ -184,7 +172,7 @@ def commit_store(
         "format": store.FORMAT,
         "digest": store.content_digest(train, heldout, tokenizer.digest),
         "dtype": train.tokens.dtype.name,
-        "vocab_size": tokenizer.vocab_size,
+        "vocab_size": size,
         "specials": tokenizer.specials._asdict(),
         "tokenizer_digest": tokenizer.digest,
         "train": {"tokens": train.num_tokens, "documents": train.num_documents},
@@ -195,10 +183,8 @@ def commit_store(
     files: dict[str, durable.Content] = {
         f"{TOKENIZER}/{name}": content for name, content in tokenizer.files().items()
     }
-    files |= {
-        StoreFolder.RECORD: durable.to_json(description),
-        StoreFolder(out).audit.name: durable.to_json(audit.as_json()),
-    }
+    files[StoreFolder.RECORD] = durable.to_json(description)
+    files[folder.audit.name] = durable.to_json(audit.as_json())
     files |= {name: partial(os.replace, work / name) for name in StoreFolder.split_files()}
     publish(work, out, files)
 
@@ -226,11 +212,8 @@ def build_folder(out: Path) -> Iterator[Path]:
         if not (work / ".lock").exists() or not os.path.samestat(
             os.fstat(lock.fileno()), os.stat(work / ".lock")
         ):
-            raise StoreError(
-                "another process has just finished building this store",
-                where=out,
-                fix="Rerun the command",
-            )
+            problem = "another process has just finished building this store"
+            raise StoreError(problem, where=out, fix="Rerun the command")
         for leftover in work.iterdir():
             if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)
@@ -263,14 +246,10 @@ def _existing_store(
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not StoreFolder.is_at(out):
-        raise StoreError(
-            "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
-        )
+        fix = "Choose another `out`, or remove it"
+        raise StoreError("exists and is not a token store", where=out, fix=fix)
     existing = TokenStore.open(out)
-    settings: dict[str, Any] = {
-        "corpus": config.record(sources),
-        "tokenizer": tokenizer_record(tokenizer),
-    }
+    settings: dict[str, Any] = {"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)}
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -278,17 +257,12 @@ def _existing_store(
         for each in (recorded, settings):
             each["tokenizer"] = "an existing one" if "digest" in each["tokenizer"] else "one to train"
     changes = [recipes.describe_change(*change) for change in recipes.differences(recorded, settings)]
-    if not is_same_text(
-        existing.description["sources"], config.plain_sources(sources), config.source_options()
-    ):
+    listings, plain = existing.description["sources"], config.plain_sources(sources)
+    if not is_same_text(listings, plain, config.source_options()):
         changes.append("the text itself")
     if changes:
-        only_text = changes == ["the text itself"]
-        raise StoreError(
-            "was built from different text" if only_text else f"was built differently: {'; '.join(changes)}",
-            where=out,
-            fix="Choose another `out`, or remove the store",
-        )
+        problem = f"was built differently: {'; '.join(changes)}"
+        raise StoreError(problem, where=out, fix="Choose another `out`, or remove the store")
     return existing
 
 
@@ -301,11 +275,8 @@ def tokenizer_record(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> 
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
-        return {
-            **tokenizer_record(tokenizer.tokenizer),
-            "cut_to": tokenizer.size,
-            "sample_mb": tokenizer.sample_mb,
-        }
+        cut_settings = {"cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
+        return tokenizer_record(tokenizer.tokenizer) | cut_settings
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}  # in this order
     if settings["kind"] == "wordpiece":  # older stores do not record the kind
