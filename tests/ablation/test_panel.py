@@ -134,10 +134,6 @@ def test_a_missing_file_of_the_panel_is_named(tmp_path: Path) -> None:
     assert unknown.value.key == "eval_task" and "'pos'" in unknown.value.fix
 
 
-def test_without_data_there_is_no_panel() -> None:
-    assert panel.panel_record(None, ["pos"])["tasks"] == {}
-
-
 def test_the_panel_finds_real_data(shared_data: Callable[[str], Path]) -> None:
     shared_data("chunking/conll2000/test.txt.gz")
     data = shared_data("glue/cola/dev.tsv.gz").parents[2]

@@ -49,14 +49,8 @@ def test_every_arm_gets_the_same_flops_to_half_an_update(
         assert abs(flops - made["fixed"]["flops"]) <= made["fixed"]["arms"][name]["flops_per_step"] / 2
     steps = {name: arm["steps"][-1] for name, arm in made["fixed"]["arms"].items()}
     assert steps["mlm"] > steps["rtd"]  # one network against two
-
-
-def test_no_arm_gets_less_than_the_steps_or_tokens_asked_for(plan: Callable[..., dict[str, Any]]) -> None:
-    assert min(arm["steps"][-1] for arm in plan(budget="50steps")["fixed"]["arms"].values()) == 50
-    tokens = [
-        arm["steps"][-1] * arm["tokens_per_step"] for arm in plan(budget="7ktokens")["fixed"]["arms"].values()
-    ]
-    assert min(tokens) == pytest.approx(7000, abs=64)
+    if budget == "50steps":
+        assert steps["rtd"] == 50, "no arm gets fewer"
 
 
 @pytest.mark.parametrize("changed_key", ["data", "tokenizer"])
@@ -72,13 +66,6 @@ def test_a_store_of_other_text_or_tokens_is_refused(
     assert changed_key in caught.value.what
 
 
-def test_the_cost_of_an_update_is_that_of_the_run(plan: Callable[..., dict[str, Any]]) -> None:
-    made = plan()
-    for name, arm in made["fixed"]["arms"].items():
-        run = build_run(job_recipe(made, Job(name, 1.0, 1), threads=1), Path("."), toy.store(), World())
-        assert (run.flops_per_step, run.total_steps) == (arm["flops_per_step"], arm["steps"][-1])
-
-
 def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
     plan: Callable[..., dict[str, Any]],
 ) -> None:
@@ -90,6 +77,9 @@ def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
         for arm in ("mlm", "rtd")
         for seed in (1, 2)
     }
+    for (arm, _), run in runs.items():  # what the plan says of a run is so
+        planned = made["fixed"]["arms"][arm]
+        assert (run.flops_per_step, run.total_steps) == (planned["flops_per_step"], planned["steps"][-1])
     digests = {key: [run.batch_digest(step) for step in range(5)] for key, run in runs.items()}
     assert digests["mlm", 1] == digests["rtd", 1] != digests["mlm", 2] == digests["rtd", 2]
 
@@ -176,13 +166,3 @@ def test_seeds_begun_are_those_of_the_run_folders(
         job.folder(tmp_path).mkdir(parents=True)
     (tmp_path / "arms" / "rtd" / "seed-7.out").write_text("what a worker said")
     assert seeds_begun(tmp_path, made) == {3, 12}
-
-
-def test_titles_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    first = plan(budget="3e10flops")
-    durable.commit_json(tmp_path / "out" / "study.json", first)
-    more = plan(
-        STUDY.replace("Toy", "Other") + "\n[arms.weak]\nobjective.discriminator_weight = 1.0\n", "3e10flops"
-    )
-    assert more["study"]["title"] == "Other"
-    assert {name: more["fixed"]["arms"][name] for name in ("mlm", "rtd")} == first["fixed"]["arms"]

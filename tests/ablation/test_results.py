@@ -17,8 +17,7 @@ from electra.laboratory.ablation.plan import Job, all_jobs
 from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines
 from electra.laboratory.ablation.runs import runs_of
 from electra.laboratory.ablation.statistics import compare, summarise
-from electra.pages.figures import PALETTE, draw
-from electra.pages.study import StudyPage, write_page
+from electra.pages.study import write_page
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "recorded-study.json"
 OBJECTIVES = fake_study.named_plan("objectives")
@@ -173,25 +172,6 @@ def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_pat
         for score in arm["scores"].values():
             assert f'<data value="{score["mean"]!r}">' in html
     assert not re.search(r'(src|href)="(?!#|data:)', html) and "<script" not in html
-
-
-@pytest.mark.slow
-def test_an_arm_keeps_its_colour_where_another_lacks_the_metric(tmp_path: Path) -> None:
-    drawn = {figure.name: figure for figure in StudyPage(fake_study.make(tmp_path, "objectives")).curves()}
-    order = list(OBJECTIVES["fixed"]["arms"])
-    for metric, arms in (("generator_loss", order), ("auc", order[1:])):  # the masked LM has no AUC
-        colours = dict.fromkeys(re.findall("|".join(PALETTE), draw(drawn[f"curve-{metric}"]) or ""))
-        assert set(colours) == {PALETTE[order.index(arm)] for arm in arms}
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
-    fake_study.make(tmp_path / "a", "objectives")
-    page = write_page(tmp_path / "a").read_text()
-    assert "Paper (another scale)" in page
-    assert all(f'<data value="{value}">{value}</data>' in page for value in (82.2, 82.4, 84.3, 85.0))
-    fake_study.make(tmp_path / "b", "lambda", seeds=1)
-    assert "Paper (another scale)" not in write_page(tmp_path / "b").read_text()
 
 
 @pytest.mark.usefixtures("no_figures")
