@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from electra.artifacts.ledger import point_of
@@ -39,12 +39,11 @@ def require_tracker(name: TrackerName) -> None:
 
 
 class Tracker:
-    """One run in a tracker. A resumed run does not send again what was sent before it stopped."""
+    """One run in a tracker. A resumed run does not send again the rows in `sent`."""
 
-    def __init__(self, name: TrackerName, run: RunFolder) -> None:
+    def __init__(self, name: TrackerName, run: RunFolder, sent: Iterable[Mapping[str, Any]] = ()) -> None:
         settings = dict(flatten(without_paths(RunFolder.settings(run.record))))
-        rows = run.ledger().rows  # before the rows that a resumed run repeats are removed
-        self._sent = {row.get("kind"): row["step"] for row in rows}
+        self._sent = {row.get("kind"): row["step"] for row in sent}
         open_run = _tensorboard if name == "tensorboard" else _trackio if name == "trackio" else _wandb
         self._log, self.close = open_run(run, settings)
 

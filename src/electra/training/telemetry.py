@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +44,23 @@ class Telemetry:
         if not self.is_main:
             return []
         self._say, self.progress = say, progress
+        run = RunFolder(self.folder)
+        sent = run.ledger().rows if track is not None else []  # before those that are repeated leave it
+        self._ledger = Writer(run.metrics, step)
         if track is not None:
-            self._tracker = Tracker(track, RunFolder(self.folder))
-        self._ledger = Writer(RunFolder(self.folder).metrics, step)
+            with self._tracking():
+                self._tracker = Tracker(track, run, sent)
         return self._ledger.rows
 
     def close(self) -> None:
-        """Closes the ledger."""
+        """Closes the tracker and the ledger."""
+        with self._tracking():
+            if self._tracker is not None:
+                self._tracker.close()
+        self._tracker = None
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
-        if self._tracker is not None:
-            self._tracker.close()
-            self._tracker = None
 
     def sync(self) -> int:
         """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
@@ -64,11 +70,16 @@ class Telemetry:
         """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
-        if self._tracker is None:
-            return
+        with self._tracking():
+            if self._tracker is not None:
+                self._tracker.log(row)
+
+    @contextlib.contextmanager
+    def _tracking(self) -> Iterator[None]:
+        """Turns an error of a tracker's library into a warning: training goes on without it."""
         try:
-            self._tracker.log(row)
-        except Exception as error:  # of its library; training goes on without it
+            yield
+        except Exception as error:
             self._tracker = None
             self.say(f"warning: the tracker gets nothing more ({reason_of(error)})")
 
