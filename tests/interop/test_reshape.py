@@ -29,8 +29,9 @@ def windowed(folder: Path, layers: int) -> Path:
         **shape, **specials, num_hidden_layers=layers, max_position_embeddings=OLD, local_attention=8,
         global_attn_every_n_layers=2,
     )  # fmt: skip
-    transformers.ModernBertModel(config).save_pretrained(folder)
+    folder.mkdir()
     small.tokenizer(folder).save(folder)
+    transformers.ModernBertModel(config).save_pretrained(folder)
     return folder
 
 

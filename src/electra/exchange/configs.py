@@ -16,32 +16,19 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_SIZE, EncoderConfig
 
-CLASSES: dict[str, dict[Kind, str]] = {
-    "electra": {
-        "encoder": "ElectraModel",
-        "discriminator": "ElectraForPreTraining",
-        "generator": "ElectraForMaskedLM",
-        "classifier": "ElectraForSequenceClassification",
-        "tagger": "ElectraForTokenClassification",
-        "reader": "ElectraForQuestionAnswering",
-    },
-    "modern": {
-        "encoder": "ModernBertModel",
-        "discriminator": "ModernBertForTokenClassification",
-        "generator": "ModernBertForMaskedLM",
-        "classifier": "ModernBertForSequenceClassification",
-        "tagger": "ModernBertForTokenClassification",
-        "reader": "ModernBertForQuestionAnswering",
-    },
-    "deberta": {
-        "encoder": "DebertaV2Model",
-        "discriminator": "DebertaV2Model",  # transformers has no class for its head and loads the encoder
-        "generator": "DebertaV2ForMaskedLM",
-        "classifier": "DebertaV2ForSequenceClassification",
-        "tagger": "DebertaV2ForTokenClassification",
-        "reader": "DebertaV2ForQuestionAnswering",
-    },
+_HEADS: dict[Kind, str] = {
+    "encoder": "Model",
+    "discriminator": "ForPreTraining",
+    "generator": "ForMaskedLM",
+    "classifier": "ForSequenceClassification",
+    "tagger": "ForTokenClassification",
+    "reader": "ForQuestionAnswering",
 }
+_FAMILIES = {"electra": "Electra", "modern": "ModernBert", "deberta": "DebertaV2"}
+# the classes of transformers that load our folders
+CLASSES = {ours: {kind: name + head for kind, head in _HEADS.items()} for ours, name in _FAMILIES.items()}
+CLASSES["modern"]["discriminator"] = CLASSES["modern"]["tagger"]
+CLASSES["deberta"]["discriminator"] = CLASSES["deberta"]["encoder"]  # transformers has no class for its head
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
 # BERT and RoBERTa models have the paper's encoder; their networks are saved as ELECTRA models.
@@ -61,6 +48,7 @@ SUPPORTED_FOLDERS = (
     "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa model (version 2 or 3) with"
     " config.json, model.safetensors and tokenizer.json"
 )
+SAVE_AGAIN = "Save the model again with transformers"
 # field of EncoderConfig -> key of config.json
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -77,16 +65,8 @@ _PAPER = {
     "attention_dropout": "attention_probs_dropout_prob",
     "norm_eps": "layer_norm_eps",
 }
-_KEYS = {
-    "electra": _PAPER,
-    "modern": {
-        **_SIZES,
-        "dropout": "mlp_dropout",
-        "attention_dropout": "attention_dropout",
-        "norm_eps": "norm_eps",
-    },
-    "deberta": _PAPER,
-}
+_MODERN = {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"}
+_KEYS = {"electra": _PAPER, "modern": {**_SIZES, **_MODERN}, "deberta": _PAPER}
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {
     "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
@@ -123,12 +103,9 @@ def write_config(
 ) -> dict[str, Any]:
     """Returns the contents of config.json.
 
-    Args:
-        config: the shape of the encoder.
-        kind: the kind of the head.
-        labels: the names of a fine-tuned head's outputs; those of a modern discriminator are fixed.
-        dtype: number format of the stored weights.
-        special_ids: the ids of [CLS] and [SEP], under the keys "cls" and "sep"; used by modern encoders only.
+    `labels` are the names of a fine-tuned head's outputs (those of a modern discriminator are fixed),
+    `dtype` is the number format of the stored weights, and `special_ids` has the ids of [CLS] and [SEP] under
+    the keys "cls" and "sep".
     """
     architecture = config.architecture
     if kind == "discriminator" and architecture == "modern":
@@ -137,11 +114,11 @@ def write_config(
     if kind == "classifier":
         label_keys["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
     if labels:
-        label_keys |= {
-            "id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)},
-        }
-    written = {"electra": _electra_keys, "modern": _modern_keys, "deberta": _deberta_keys}[architecture]
+        label_keys["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        label_keys["label2id"] = {label: i for i, label in enumerate(labels)}
+    further = _electra_keys(config) if architecture == "electra" else _deberta_keys(config)
+    if architecture == "modern":
+        further = _modern_keys(config, special_ids)
     return {
         "model_type": next(name for name, ours in MODEL_TYPES.items() if ours == architecture),
         "architectures": [CLASSES[architecture][kind]],
@@ -152,11 +129,11 @@ def write_config(
         "tie_word_embeddings": True,
         **_FIXED[architecture],
         **label_keys,
-        **written(config, special_ids),
+        **further,
     }
 
 
-def _electra_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
     return {
         "embedding_size": config.embedding_size,
         "classifier_dropout": None,
@@ -191,7 +168,7 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
     }
 
 
-def _deberta_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
     terms = {"p2c": config.position_to_content, "c2p": config.content_to_position}
     convolution = {
         "conv_kernel_size": config.convolution,
@@ -218,14 +195,12 @@ def _deberta_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict
 def read_config(folder: Path) -> FolderConfig:
     """Reads a model folder's config.json; transformers completes one that leaves out what we need.
 
-    Raises:
-        ModelError: the file is missing or damaged, or describes a model that is not supported.
+    Raises ModelError if the file is missing or damaged, or describes a model that is not supported.
     """
     path = folder / CONFIG
     if not path.exists() and FinetuningFolder.is_at(folder):
-        raise ModelError(
-            "this is a fine-tuning folder, not a model folder", where=folder, fix="Pass its subfolder model/"
-        )
+        problem = "this is a fine-tuning folder, not a model folder"
+        raise ModelError(problem, where=folder, fix="Pass its subfolder model/")
     values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
@@ -249,18 +224,12 @@ def read_config(folder: Path) -> FolderConfig:
         threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
         if isinstance(threshold, bool) or not 0 <= threshold <= 1:
             raise UnsupportedConfig(f"{THRESHOLD} must be a probability from 0 to 1, not {threshold!r}")
+    except UnsupportedConfig as unsupported:
+        raise ModelError(str(unsupported), where=path, fix=SUPPORTED_FOLDERS) from None
     except KeyError as missing:
-        raise ModelError(
-            f"{missing.args[0]} is missing", where=path, fix="Copy the complete file again"
-        ) from None
-    except (TypeError, ValueError, OverflowError, AttributeError) as problem:
-        raise ModelError(
-            f"a value has the wrong type ({problem})",
-            where=path,
-            fix="Save the model again with transformers",
-        ) from None
-    except UnsupportedConfig as problem:
-        raise ModelError(str(problem), where=path, fix=SUPPORTED_FOLDERS) from None
+        raise ModelError(f"{missing.args[0]} is missing", where=path, fix=SAVE_AGAIN) from None
+    except (TypeError, ValueError, OverflowError, AttributeError) as wrong:
+        raise ModelError(f"a value has the wrong type ({wrong})", where=path, fix=SAVE_AGAIN) from None
     # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
     mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
     return FolderConfig(
@@ -393,15 +362,7 @@ def _layer_types(layers: int, every: int) -> list[str]:
 def validate(config: EncoderConfig) -> EncoderConfig:
     """Returns `config` unchanged. Raises UnsupportedConfig if a value is out of range or NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
-    sizes = (
-        config.vocab_size,
-        config.embedding_size,
-        hidden,
-        layers,
-        heads,
-        config.intermediate_size,
-        config.max_positions,
-    )
+    sizes = [getattr(config, field) for field in (*_SIZES, "embedding_size")]
     # Rotary positions rotate pairs of dimensions.
     divisor = 2 * heads if config.architecture == "modern" else heads
     if (
@@ -414,16 +375,11 @@ def validate(config: EncoderConfig) -> EncoderConfig:
         or not 0 < config.position_span <= MAX_SIZE
         or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
     ):
-        raise UnsupportedConfig(
-            f"no supported encoder has these sizes (hidden {hidden}, heads {heads}, layers {layers})"
-        )
-    if not (
-        0 <= config.dropout < 1
-        and 0 <= config.attention_dropout < 1
-        and 0 < config.norm_eps < 1
-        and 0 < config.rope_theta < math.inf
-        and 0 < config.window_theta < math.inf
-    ):
+        shape = f"hidden {hidden}, heads {heads}, layers {layers}"
+        raise UnsupportedConfig(f"no supported encoder has these sizes ({shape})")
+    rates_are_valid = all(0 <= rate < 1 for rate in (config.dropout, config.attention_dropout))
+    bases_are_valid = all(0 < base < math.inf for base in (config.rope_theta, config.window_theta))
+    if not (rates_are_valid and bases_are_valid and 0 < config.norm_eps < 1):
         raise UnsupportedConfig("a dropout rate, epsilon or rotary base is out of range")
     if config.max_positions < MIN_POSITIONS:
         raise UnsupportedConfig(f"{config.max_positions} positions; at least {MIN_POSITIONS} are required")

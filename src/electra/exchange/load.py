@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -137,10 +137,7 @@ def load(
         AbsentNetwork: the model has no such network.
         ModelError: the model is missing, damaged or not supported, or is not a run although `step` or
             `average` is given.
-        CheckpointError: a requested checkpoint is missing or damaged.
-        ConfigError: `average` is below 1, or run.toml is damaged.
-        RunFolderError: a run does not describe its networks, or its tokenizer is missing.
-        TokenizerError: the tokenizer is missing or damaged.
+        ElectraError: the run, its checkpoint or the tokenizer is missing or damaged.
 
     Warns:
         DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
@@ -190,36 +187,19 @@ def load_main(source: str | Path) -> Loaded:
     """Loads a network from which a discriminator can start.
 
     This is the discriminator if the source has one, otherwise the masked language model or the encoder.
-
-    Raises:
-        AbsentNetwork: the source has none of them.
-        ElectraError: the other errors of `load`.
+    Raises the errors of `load`.
     """
-    first_error: AbsentNetwork | None = None
+    errors = []
     for kind in run_folder.PRETRAINED:
         try:
             return load(source, kind)
         except AbsentNetwork as absent:
-            first_error = first_error or absent
-    assert first_error is not None
-    raise first_error
+            errors.append(absent)
+    raise errors[0]
 
 
 def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
-    """Loads a folder in the format of transformers or sentence-transformers.
-
-    Args:
-        folder: the model folder.
-        network: see `load`.
-
-    Raises:
-        AbsentNetwork: the model has no such network.
-        ModelError: the model is missing, damaged or not supported.
-        TokenizerError: the tokenizer is missing or damaged.
-
-    Warns:
-        DamagedModel: other files of the model changed since it was saved.
-    """
+    """Loads a folder in the format of transformers or sentence-transformers: see `load`."""
     text_vector = read_text_vector(folder) or TextVector()
     folder = transformer_folder(folder)
     model, folder_config = ModelFolder(folder), read_config(folder)
@@ -235,16 +215,14 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     kind = _choose_kind(folder_config, set(tensors), network, folder)
     tensors, config = weight_names.complete_from_weights(tensors, config, kind)
     encoder, head, unused_names = _networks(tensors, folder_config, config, kind, folder)
-    head_weights = {}
+    head_weights: dict[str, Tensor] = {}
     if head is None and kind != "encoder":
-        head_weights = weight_names.finetuned_head(tensors, config.architecture, kind)
-        used = {
-            name
-            for ours in head_weights
-            for name in weight_names.transformers_names(f"head.{ours}", config.architecture, kind)
-        }
+        head_weights, used = weight_names.finetuned_head(tensors, config.architecture, kind)
         unused_names = [name for name in unused_names if name not in used]
-    _require_encoder_used(unused_names, config.architecture, folder)
+    if of_encoder := [n for n in unused_names if n.startswith(weight_names.PREFIX[config.architecture])]:
+        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
+        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
+        raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
     outputs = len(head_weights.get("output.bias", ()))
     labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
@@ -259,11 +237,7 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
             raise ModelError(problem, where=folder, fix="Download or export the model again")
         warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
     tokenizer = Tokenizer.load(sibling or folder)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise ModelError(
-            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
-            where=folder,
-        )
+    require_entries(tokenizer, config, folder)
     notes = _notes_on_ids(model, tokenizer)
     if unused_names:
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
@@ -283,6 +257,13 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
         folder_config.output,
         folder_config.threshold,
     )
+
+
+def require_entries(tokenizer: Tokenizer, config: EncoderConfig, folder: Path) -> None:
+    """Raises ModelError if the tokenizer has entries that the model has not."""
+    if tokenizer.vocab_size > config.vocab_size:
+        problem = f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}"
+        raise ModelError(problem, where=folder)
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -355,18 +336,6 @@ def _networks(
     encoder = modules["encoder"]
     assert isinstance(encoder, Encoder)
     return encoder, next((modules[name] for name in modules if name == "head"), None), unused
-
-
-def _require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:
-    """Raises ModelError if a tensor of the encoder is unused; those of other heads may be."""
-    encoder_names = [name for name in unused if name.startswith(weight_names.PREFIX[architecture])]
-    if encoder_names:
-        more = f" and {len(encoder_names) - 1} more" if encoder_names[1:] else ""
-        raise ModelError(
-            f"the encoder in config.json has no parameter for tensor {encoder_names[0]}{more}",
-            where=folder,
-            fix="Check that config.json belongs to these weights",
-        )
 
 
 def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:

@@ -19,7 +19,7 @@ from typing_extensions import override
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import FolderConfig, read_config
-from electra.exchange.load import KIND_PHRASES, Loaded
+from electra.exchange.load import KIND_PHRASES, Loaded, require_entries
 from electra.exchange.pooling import TextVector, read_text_vector
 from electra.exchange.weight_names import Kind
 from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
@@ -33,16 +33,11 @@ REEXPORT = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
-    """Loads the model folder of a graph.
-
-    Args:
-        folder: the folder.
-        network: the kind of network; "encoder" accepts any.
+    """Loads the model folder of a graph; as the kind of network, "encoder" accepts any.
 
     Raises:
         AbsentNetwork: the graph is of another kind.
         ModelError: the graph is missing or damaged, or does not match its config.json.
-        TokenizerError: the tokenizer is missing or damaged.
         ConfigError: onnxruntime is not installed.
     """
     model = ModelFolder(folder)
@@ -61,7 +56,7 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         raise AbsentNetwork(problem, where=folder)
     encoder = OnnxEncoder(folder_config.encoder, session, model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
-    _check_graph(encoder, folder_config, tokenizer.vocab_size, folder)
+    _check_graph(encoder, folder_config, tokenizer, folder)
     return OnnxLoaded(
         encoder, None, folder_config.encoder, tokenizer, folder_config.kind, folder_config.labels, folder,
         pooling=text_vector.pooling, text_vector=text_vector,
@@ -131,14 +126,12 @@ class OnnxEncoder(Encoder):
         return np.asarray(result, np.float32)
 
 
-def _check_graph(encoder: OnnxEncoder, folder_config: FolderConfig, vocab_size: int, folder: Path) -> None:
+def _check_graph(
+    encoder: OnnxEncoder, folder_config: FolderConfig, tokenizer: Tokenizer, folder: Path
+) -> None:
     """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
-    max_vocab_size, num_labels = encoder.config.vocab_size, len(folder_config.labels)
-    if vocab_size > max_vocab_size:
-        raise ModelError(
-            f"the tokenizer has {vocab_size} entries, but the model has {max_vocab_size}", where=folder
-        )
-    ids = torch.full((2, 3), vocab_size - 1)
+    require_entries(tokenizer, encoder.config, folder)
+    num_labels, ids = len(folder_config.labels), torch.full((2, 3), tokenizer.vocab_size - 1)
     encoder(ids, document_ids=torch.zeros_like(ids))
     shapes = {
         "discriminator": (2, 3),

@@ -20,28 +20,26 @@ from electra.model.sizes import EncoderConfig
 
 Kind = Literal["encoder", "discriminator", "generator", "classifier", "tagger", "reader"]
 Names = tuple[str, ...]
+CHECK_CONFIG = "Check that config.json belongs to these weights"
 
 PREFIX = {"electra": "electra.", "modern": "model.", "deberta": "deberta."}
 
+_EMBEDDINGS = {
+    "embeddings.words": "embeddings.word_embeddings",
+    "embeddings.positions": "embeddings.position_embeddings",
+    "embeddings.token_types": "embeddings.token_type_embeddings",
+    "embeddings.norm": "embeddings.LayerNorm",
+}
 _ENCODER: dict[str, dict[str, str]] = {
-    "electra": {
-        "embeddings.words": "embeddings.word_embeddings",
-        "embeddings.positions": "embeddings.position_embeddings",
-        "embeddings.token_types": "embeddings.token_type_embeddings",
-        "embeddings.norm": "embeddings.LayerNorm",
-        "projection": "embeddings_project",
-    },
+    "electra": {**_EMBEDDINGS, "projection": "embeddings_project"},
     "modern": {
         "tokens": "embeddings.tok_embeddings",
         "embedding_norm": "embeddings.norm",
         "final_norm": "final_norm",
     },
     "deberta": {
-        "embeddings.words": "embeddings.word_embeddings",
-        "embeddings.positions": "embeddings.position_embeddings",
-        "embeddings.token_types": "embeddings.token_type_embeddings",
+        **_EMBEDDINGS,
         "embeddings.projection": "embeddings.embed_proj",
-        "embeddings.norm": "embeddings.LayerNorm",
         "relative_positions": "encoder.rel_embeddings",
         "relative_norm": "encoder.LayerNorm",
         "layers.0.convolution": "encoder.conv.conv",
@@ -50,15 +48,16 @@ _ENCODER: dict[str, dict[str, str]] = {
 }
 
 _LAYER_LIST = {"electra": "encoder.layer", "modern": "layers", "deberta": "encoder.layer"}
+_BERT_LAYER: dict[str, Names] = {
+    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "attention_output": ("attention.output.dense",),
+    "attention_norm": ("attention.output.LayerNorm",),
+    "intermediate": ("intermediate.dense",),
+    "output": ("output.dense",),
+    "output_norm": ("output.LayerNorm",),
+}
 _LAYER: dict[str, dict[str, Names]] = {
-    "electra": {
-        "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
-        "attention_output": ("attention.output.dense",),
-        "attention_norm": ("attention.output.LayerNorm",),
-        "intermediate": ("intermediate.dense",),
-        "output": ("output.dense",),
-        "output_norm": ("output.LayerNorm",),
-    },
+    "electra": _BERT_LAYER,
     "modern": {
         "qkv": ("attn.Wqkv",),
         "attention_output": ("attn.Wo",),
@@ -68,18 +67,15 @@ _LAYER: dict[str, dict[str, Names]] = {
         "output": ("mlp.Wo",),
     },
     "deberta": {
-        "qkv": ("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
+        **_BERT_LAYER,
+        "qkv": tuple(f"{name}_proj" for name in _BERT_LAYER["qkv"]),
         "position_keys": ("attention.self.pos_key_proj",),
         "position_queries": ("attention.self.pos_query_proj",),
-        "attention_output": ("attention.output.dense",),
-        "attention_norm": ("attention.output.LayerNorm",),
-        "intermediate": ("intermediate.dense",),
-        "output": ("output.dense",),
-        "output_norm": ("output.LayerNorm",),
     },
 }
 
 _MODERN_HEAD = {"dense": "head.dense", "norm": "head.norm"}
+_PLAIN = {"tagger": {"output": "classifier"}, "reader": {"output": "qa_outputs"}}
 _HEAD: dict[str, dict[str, dict[str, str]]] = {
     "electra": {
         "discriminator": {
@@ -92,15 +88,12 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
             "": "generator_lm_head",  # a bias over the vocabulary, and a weight unless it is the token table
         },
         "classifier": {"dense": "classifier.dense", "output": "classifier.out_proj"},
-        "tagger": {"output": "classifier"},
-        "reader": {"output": "qa_outputs"},
+        **_PLAIN,
     },
     "modern": {
         "discriminator": {**_MODERN_HEAD, "prediction": "classifier"},
         "generator": {**_MODERN_HEAD, "": "decoder"},
-        "classifier": {**_MODERN_HEAD, "output": "classifier"},
-        "tagger": {**_MODERN_HEAD, "output": "classifier"},
-        "reader": {**_MODERN_HEAD, "output": "classifier"},
+        **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in ("classifier", "tagger", "reader")},
     },
     "deberta": {
         "discriminator": {
@@ -114,8 +107,7 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
             "": "cls.predictions.decoder",
         },
         "classifier": {"dense": "pooler.dense", "output": "classifier"},
-        "tagger": {"output": "classifier"},
-        "reader": {"output": "qa_outputs"},
+        **_PLAIN,
     },
 }
 # Heads whose weights have the same names; the configuration says which one is present.
@@ -205,13 +197,10 @@ def from_transformers(
                 siblings = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(parent)]
                 problem = f"the weights have no tensor {name.removeprefix(f'{root}.')}"
                 problem += f" (but have {', '.join(sorted(siblings)[:3])})" if siblings else ""
-                raise ModelError(problem, where=where, fix="Check that config.json belongs to these weights")
+                raise ModelError(problem, where=where, fix=CHECK_CONFIG)
             if tuple(tensors[name].shape) != shape:
-                raise ModelError(
-                    f"tensor {name} has the shape {list(tensors[name].shape)}, expected {list(shape)}",
-                    where=where,
-                    fix="Check that config.json belongs to these weights",
-                )
+                problem = f"tensor {name} has the shape {list(tensors[name].shape)}, expected {list(shape)}"
+                raise ModelError(problem, where=where, fix=CHECK_CONFIG)
         used.update(names)
         state[ours] = cat([tensors[name].float() for name in names])
     return state, sorted(name for name in tensors if name not in used and not _REDUNDANT.fullmatch(name))
@@ -272,26 +261,24 @@ def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]
     return [kind for kind in complete_kinds if kind not in ambiguous or kind == saved_kind]
 
 
-def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """Returns the parameters of a fine-tuned head, under our names, in fp32; absent ones are left out."""
-    return {
-        f"{ours}.{leaf}": tensors[f"{stem}.{leaf}"].float()
+def finetuned_head(
+    tensors: Mapping[str, Tensor], architecture: str, kind: Kind
+) -> tuple[dict[str, Tensor], set[str]]:
+    """Returns a fine-tuned head's parameters, under our names and in fp32, and the names of their tensors."""
+    names = {
+        f"{ours}.{leaf}": f"{stem}.{leaf}"
         for ours, stem in _HEAD[architecture][kind].items()
         for leaf in ("weight", "bias")
         if f"{stem}.{leaf}" in tensors
     }
+    return {ours: tensors[name].float() for ours, name in names.items()}, set(names.values())
 
 
-def table_and_decoder(
-    tensors: Mapping[str, Tensor], architecture: str
-) -> tuple[Tensor | None, Tensor | None]:
+def table_and_decoder(tensors: Mapping[str, Tensor], architecture: str) -> list[Tensor | None]:
     """Returns the weights [V, E] of a generator's token table and output layer, None for an absent one."""
-    table, decoder = {
-        "electra": ("electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"),
-        "modern": ("model.embeddings.tok_embeddings.weight", "decoder.weight"),
-        "deberta": ("deberta.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
-    }[architecture]
-    return tensors.get(table), tensors.get(decoder)
+    table = "encoder.tokens.weight" if architecture == "modern" else "encoder.embeddings.words.weight"
+    names = [transformers_names(ours, architecture, "generator")[0] for ours in (table, "head.weight")]
+    return [tensors.get(name) for name in names]
 
 
 def complete_from_weights(
