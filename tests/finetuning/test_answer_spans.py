@@ -72,65 +72,49 @@ def task_named(name: str) -> QuestionAnswering:
 
 
 def test_squad_json_and_jsonl_give_the_same_examples(tmp_path: Path) -> None:
-    context = "Émile went to 東京 in 1887."
-    good = {
-        "id": "7",
-        "question": "Where?",
-        "answers": [{"text": "東京", "answer_start": 14}, {"text": "in 1887", "answer_start": 17}],
-    }
-    (tmp_path / "train.json.gz").write_bytes(gzip.compress(squad(good, context=context).encode()))
-    hub = {
-        "id": "7",
-        "question": "Where?",
-        "context": context,
-        "answers": {"text": ["東京", "in 1887"], "answer_start": [14, 17]},
-    }
+    context, texts, starts = "Émile went to 東京 in 1887.", ["東京", "in 1887"], [14, 17]
+    listed = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    nested = squad({"id": "7", "question": "Where?", "answers": listed}, context=context)
+    hub_answers = {"text": texts, "answer_start": starts}
+    hub = {"id": "7", "question": "Where?", "context": context, "answers": hub_answers}
+    (tmp_path / "train.json.gz").write_bytes(gzip.compress(nested.encode()))
     (tmp_path / "train.jsonl").write_text(json.dumps(hub) + "\n")
-    looked_up = {"q": "Where?", "c": context, "a": ["東京", "in 1887"], "id": 7}
+    looked_up = {"q": "Where?", "c": context, "a": texts, "id": 7}
     (tmp_path / "own.jsonl").write_text(json.dumps(looked_up) + "\n")
     task = task_named("squad")
-    first = task.read(tmp_path / "train.json.gz").examples[0]
-    second = task.read(tmp_path / "train.jsonl").examples[0]
-    third = replace(task, texts=(("q", "c"),), label=("a",)).read(tmp_path / "own.jsonl").examples[0]
-    assert (
-        first.texts == ("Where?", context)
-        and str(first.where).endswith("question 7")
-        and str(second.where).endswith("train.jsonl:1")
+    own = replace(task, texts=(("q", "c"),), label=("a",))
+    [first] = task.read(tmp_path / "train.json.gz").examples
+    [second], [third] = (
+        task.read(tmp_path / "train.jsonl").examples,
+        own.read(tmp_path / "own.jsonl").examples,
     )
+    assert first.texts == ("Where?", context) and str(first.where).endswith("question 7")
+    assert str(second.where).endswith("train.jsonl:1")
     assert first.id == second.id == third.id == "7" and first.gold == second.gold == third.gold
-    assert [context[a.start : a.start + len(a.text)] for a in first.gold] == ["東京", "in 1887"]
+    assert [context[a.start : a.start + len(a.text)] for a in first.gold] == texts
 
 
 def test_an_answer_with_a_wrong_offset_is_moved_or_reported(electra_folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    context = "red film red town"
+    # One off (the second place is nearer), nowhere, and right.
+    texts = {"a": ("red", 10), "b": ("night", 2), "c": ("town", 13)}
     questions: list[dict[str, Any]] = [
-        {
-            "id": "a",
-            "question": "my",
-            "answers": [{"text": "red", "answer_start": 10}],
-        },  # one off: the second place is nearer
-        {"id": "b", "question": "my", "answers": [{"text": "night", "answer_start": 2}]},  # nowhere
-        {"id": "c", "question": "my", "answers": [{"text": "town", "answer_start": 13}]},
+        {"id": name, "question": "my", "answers": [{"text": text, "answer_start": start}]}
+        for name, (text, start) in texts.items()
     ]
     for split in ("train", "dev"):
-        (data / f"{split}.json").write_text(squad(*questions, context=context))
-    assert [example.gold[0].start for example in task_named("squad").read(data / "train.json").examples] == [
-        9,
-        None,
-        13,
-    ]
-    tuning, notes = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
+        (data / f"{split}.json").write_text(squad(*questions, context="red film red town"))
+    examples = task_named("squad").read(data / "train.json").examples
+    assert [example.gold[0].start for example in examples] == [9, None, 13]
+    chosen = toy_task.settings(tmp_path / "out", data, "squad", epochs=1)
+    tuning, notes = tuning_for(electra_folder, chosen)
     assert any("does not occur in the context" in note and note.endswith(": 1") for note in notes)
     assert any("not at their offset" in note and note.endswith(": 1") for note in notes)
-    assert list(tuning.train.example) == [0, 2] and list(tuning.splits["dev"].windows.example) == [0, 1, 2]
-    assert (
-        tuning.splits["dev"].windows.targets is not None and not tuning.splits["dev"].windows.targets[1].any()
-    )  # no loss, but a prediction and a score
-    results = finetune(
-        str(electra_folder), toy_task.settings(tmp_path / "out", data, "squad", epochs=1), silent
-    )
+    dev = tuning.splits["dev"].windows
+    assert list(tuning.train.example) == [0, 2] and list(dev.example) == [0, 1, 2]
+    assert dev.targets is not None and not dev.targets[1].any()  # no loss, but a prediction and a score
+    results = finetune(str(electra_folder), chosen, silent)
     assert results["eval_samples"] == 3 and results["eval_loss"] is not None
 
 
@@ -200,22 +184,15 @@ def test_lengths_that_leave_no_room_are_refused(
 def test_windows_contain_every_token_and_each_is_scored_once(
     length: int, room: int, stride: int, asked: int
 ) -> None:
-    context = Context(
-        np.arange(100, 100 + length),
-        np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2),
-        np.zeros(length, bool),
-    )
+    offsets = np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2)
+    context = Context(np.arange(100, 100 + length), offsets, np.zeros(length, bool))
     windows = cut_windows(np.full(asked, 7), context, TEMPLATE, asked + 3 + room, stride)
     judged = [int(offset) for window in windows for offset in window.offsets[window.may_start][:, 0]]
     assert sorted(judged) == list(range(length))
     for window in windows:
-        assert len(window.ids) == len(window.types) <= asked + 3 + room
-        assert (
-            list(window.ids[: asked + 2]) == [1, *[7] * asked, 2]
-            and window.ids[-1] == 2
-            and window.first == asked + 2
-        )
-        assert list(window.ids[window.first : -1]) == [100 + start for start, _ in window.offsets]
+        assert len(window.ids) <= asked + 3 + room and window.first == asked + 2
+        pieces = [100 + start for start, _ in window.offsets]
+        assert list(window.ids) == [1, *[7] * asked, 2, *pieces, 2]
         assert list(window.types) == [0] * (asked + 2) + [1] * (len(window.offsets) + 1)
     assert all(b.start - a.start == min(stride, room) for a, b in pairwise(windows))
     assert length == 0 or windows[-1].start + len(windows[-1].offsets) == length
@@ -228,9 +205,8 @@ def test_a_token_is_scored_where_its_shorter_context_is_longest() -> None:
 def test_a_pair_is_encoded_as_by_the_tokenizer(tmp_path: Path) -> None:
     tokenizer = toy_task.tokenizer(tmp_path)
     encoding = tokenizer.encode("my town", "red film and music")
-    ids, types = PairTemplate.of(tokenizer).join(
-        *(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"]))
-    )
+    parts = map(np.array, tokenizer.encode_corpus(["my town", "red film and music"]))
+    ids, types = PairTemplate.of(tokenizer).join(*parts)
     assert (ids.tolist(), types.tolist()) == (encoding.ids, encoding.segments)
 
 
@@ -296,19 +272,15 @@ def test_targets_are_the_answer_cls_or_nothing(
     windows, examples = vars(prepared.splits["dev"]).values()
     assert len(windows) > 60
     assert any(f"dev: 60 questions in {len(windows)} windows" in note for note in notes)
-    seen = set()
     for number, window, bits in zip(windows.example, windows.context, windows.targets, strict=True):
         example = examples[number]
-        if not example.gold:
+        if not example.gold or bits[0]:  # no answer, or not wholly in this window
             assert bits[0] == START | END and not bits[1:].any()
-        elif bits[0]:
-            assert bits[0] == START | END and not bits[1:].any()  # the answer is not wholly in this window
         else:
             first, last = (np.flatnonzero(bits & bit).item() - window.first for bit in (START, END))
             text = example.texts[1][window.offsets[first, 0] : window.offsets[last, 1]]
             assert text == example.gold[0].text
-        seen.add(bits[0])
-    assert seen == {0, START | END}
+    assert {bits[0] for bits in windows.targets} == {0, START | END}
 
 
 def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
@@ -316,14 +288,10 @@ def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
     window = window_of(12, may_start=draw.random(12) < 0.8)
     logits = draw.normal(size=(len(window.ids), 2))
     inner = logits[window.first : window.first + 12]
-    every = [
-        (inner[i, 0] + inner[j, 1], i, j)
-        for i in range(12)
-        for j in range(i, min(12, i + 4))
-        if window.may_start[i]
-    ]
+    spans = [(i, j) for i in range(12) for j in range(i, min(12, i + 4)) if window.may_start[i]]
+    every = sorted(((inner[i, 0] + inner[j, 1], i, j) for i, j in spans), reverse=True)
     actual = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
-    assert actual == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
+    assert actual == [(round(score, 9), i, j) for score, i, j in every[:7]]
 
 
 def test_white_space_is_no_answer() -> None:
@@ -361,13 +329,9 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
     assert batch.document_ids is None and batch.targets is not None
     loss, count = tuning.task.loss(model(batch), batch.targets)
     starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
+    inputs = {"input_ids": batch.input_ids, "token_type_ids": batch.token_type_ids}
     with torch.no_grad():
-        expected = reference(
-            input_ids=batch.input_ids,
-            token_type_ids=batch.token_type_ids,
-            start_positions=starts,
-            end_positions=ends,
-        ).loss
+        expected = reference(**inputs, start_positions=starts, end_positions=ends).loss
     assert count == len(batch.index) > 3
     torch.testing.assert_close(loss.detach() / count, expected)
 
@@ -379,22 +343,17 @@ def test_training_learns_and_transformers_gives_the_same_answers(
 ) -> None:
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    model, data, out = (
-        request.getfixturevalue(f"{architecture}_folder"),
-        request.getfixturevalue(f"{name}_folder"),
-        tmp_path / "out",
-    )
+    model, data = (request.getfixturevalue(f"{stem}_folder") for stem in (architecture, name))
+    out, is_second = tmp_path / "out", name == "squad2"
     results = finetune(str(model), toy_task.settings(out, data, name, epochs=5), silent)
     assert results["eval_f1"] > 0.8
     files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
     said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
-    assert ("dev.null_odds.json" in files) == (name == "squad2")
-    reference, tokenizer = (
-        AutoModelForQuestionAnswering.from_pretrained(out / "model").eval(),
-        AutoTokenizer.from_pretrained(out / "model"),
-    )
-    document = json.loads((data / "dev-v1.json").read_text())
-    for paragraph in document["data"][0]["paragraphs"]:
+    null_odds = json.loads(files["dev.null_odds.json"].read_text()) if is_second else {}
+    assert ("dev.null_odds.json" in files) == is_second
+    reference = AutoModelForQuestionAnswering.from_pretrained(out / "model").eval()
+    tokenizer = AutoTokenizer.from_pretrained(out / "model")
+    for paragraph in json.loads((data / "dev-v1.json").read_text())["data"][0]["paragraphs"]:
         (entry,), context = paragraph["qas"], paragraph["context"]
         inputs = tokenizer(entry["question"], context, return_tensors="pt", return_offsets_mapping=True)
         offsets = inputs.pop("offset_mapping")[0].tolist()
@@ -403,18 +362,14 @@ def test_training_learns_and_transformers_gives_the_same_answers(
         starts, ends = logits.start_logits[0].tolist(), logits.end_logits[0].tolist()
         inside = [i for i, sequence in enumerate(inputs.sequence_ids(0)) if sequence == 1]
         score, first, last = max((starts[i] + ends[j], i, j) for i in inside for j in inside if i <= j)
-        best = lists[entry["id"]][0]
+        best, odds = lists[entry["id"]][0], starts[0] + ends[0] - score
         assert (best["start"], best["end"]) == (offsets[first][0], offsets[last][1])
         assert best["start_logit"] + best["end_logit"] == pytest.approx(score, abs=1e-4)
         assert best["text"] == context[best["start"] : best["end"]]
-        odds = starts[0] + ends[0] - score
-        if name == "squad2":
-            assert json.loads(files["dev.null_odds.json"].read_text())[entry["id"]] == pytest.approx(
-                odds, abs=1e-4
-            )
-        assert said[entry["id"]] == ("" if name == "squad2" and odds > 0 else best["text"])
+        assert not is_second or null_odds[entry["id"]] == pytest.approx(odds, abs=1e-4)
+        assert said[entry["id"]] == ("" if is_second and odds > 0 else best["text"])
     rows = [tuple(line.split("\t")) for line in files["dev.tsv"].read_text().splitlines()]
-    assert predict(str(out), data / "dev-v1.json", threshold=0.0 if name == "squad2" else None).rows() == rows
+    assert predict(str(out), data / "dev-v1.json", threshold=0.0 if is_second else None).rows() == rows
 
 
 def check_threshold(out: Path, dev: Path) -> None:
@@ -471,10 +426,9 @@ def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: 
     lines = [{"question": f"{n} my", "context": f"town {n // 5}", "answers": ["town"]} for n in range(100)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.jsonl", "qa")
-    dataset = read_dataset(chosen, choose_task(chosen))
-    assert len(dataset.splits["dev"]) == 10 and not {e.texts[1] for e in dataset.splits["dev"]} & {
-        e.texts[1] for e in dataset.splits["train"]
-    }
+    splits = read_dataset(chosen, choose_task(chosen)).splits
+    train, dev = ({example.texts[1] for example in splits[name]} for name in ("train", "dev"))
+    assert len(splits["dev"]) == 10 and not train & dev
 
 
 def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
@@ -494,42 +448,30 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
 def test_predictions_as_the_official_scorer_reads_them(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    results = finetune(
-        str(electra_folder),
-        toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True),
-        silent,
-    )
+    out, dev, said = tmp_path / "out", squad2_folder / "dev-v1.json", tmp_path / "said.json"
+    chosen = toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True)
+    results = finetune(str(electra_folder), chosen, silent)
     assert results["ensemble_eval_f1"] is not None
-    command = [
-        "predict",
-        str(out),
-        str(squad2_folder / "dev-v1.json"),
-        "--out",
-        str(tmp_path / "said.json"),
-        "--threshold",
-    ]
-    assert main([*command, "0"]) == 0
+    command = ["predict", str(out), str(dev), "--out", str(said)]
+    assert main([*command, "--threshold", "0"]) == 0
     kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"
-    assert json.loads((tmp_path / "said.json").read_text()) == json.loads(kept.read_text())
-    check_threshold(out, squad2_folder / "dev-v1.json")
-    assert main([*command, "-1000000"]) == 0 and not any(
-        json.loads((tmp_path / "said.json").read_text()).values()
-    )
+    assert json.loads(said.read_text()) == json.loads(kept.read_text())
+    check_threshold(out, dev)
+    assert main([*command, "--threshold", "-1000000"]) == 0
+    assert not any(json.loads(said.read_text()).values())
     config = out / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"no_answer_threshold": "low"}))
-    assert main(command[:-1]) == 2 and "no_answer_threshold" in capsys.readouterr().err
+    assert main(command) == 2 and "no_answer_threshold" in capsys.readouterr().err
 
 
 def test_a_threshold_is_refused_where_there_is_none(
     electra_folder: Path, squad_folder: Path, tmp_path: Path
 ) -> None:
-    finetune(
-        str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent
-    )
-    assert "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
+    out = tmp_path / "out"
+    finetune(str(electra_folder), toy_task.settings(out, squad_folder, "squad", epochs=0.1), silent)
+    assert "no_answer_threshold" not in json.loads((out / "model/config.json").read_text())
     with pytest.raises(ConfigError) as caught:
-        predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
+        predict(str(out), squad_folder / "dev-v1.json", threshold=1.0)
     assert caught.value.key == "threshold"
 
 
@@ -556,11 +498,7 @@ def test_a_context_without_tokens_has_no_answer(tmp_path: Path) -> None:
     examples = task.read(tmp_path / "x.json", labelled=False).examples
     windows = task.featurize(examples, Tokens(tokenizer), 24)
     (prediction,) = task.predict([np.zeros((len(windows.input_ids[0]), 2), np.float32)], windows, examples)
-    assert task.answer(prediction).text == "" and task.table([prediction], examples)[1][:4] == (
-        "a",
-        "",
-        -1,
-        -1,
-    )
+    assert task.answer(prediction).text == ""
+    assert task.table([prediction], examples)[1][:4] == ("a", "", -1, -1)
     with pytest.raises(DataError):
         task.read(tmp_path / "x.csv")
