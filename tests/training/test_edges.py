@@ -4,6 +4,9 @@ that is; and what a long one leaves behind in memory.
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ import torch
 from driven import fingerprint
 
 from electra.artifacts.run import RunFolder
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop
 from electra.training.distributed import World
@@ -83,6 +87,42 @@ def test_a_run_that_ends_within_a_step_resumes_with_the_same_bits(
             go(tmp_path)
     go(tmp_path)
     assert fingerprint(tmp_path) == fingerprint(whole)
+
+
+def test_a_run_resumed_with_other_intervals_has_the_same_weights(whole: Path, tmp_path: Path) -> None:
+    go(tmp_path, until=5)
+    go(tmp_path, log_every=5, checkpoint_every=2, evaluate_every=6)
+    actual, theirs = fingerprint(tmp_path), fingerprint(whole)
+    assert actual["model.safetensors"] == theirs["model.safetensors"]
+    assert actual["optimizer.safetensors"] == theirs["optimizer.safetensors"]
+
+
+def resident() -> float:
+    """MiB."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "steps", [250, pytest.param(10_000, marks=[pytest.mark.reliability, pytest.mark.timeout(3600)])]
+)
+def test_memory_and_open_files_do_not_grow(tmp_path: Path, steps: int) -> None:
+    small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
+    recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})
+    recorded: list[tuple[float, int]] = []
+    with start(recipe, tmp_path, toy.store(), World()) as run, StopRequest() as stop:
+        while run.step + 1 < steps:
+            loop.update(run)
+            if run.step % 50 == 0:
+                loop.evaluate(run, stop)
+                loop.save(run)
+                gc.collect()
+                recorded.append((resident(), len(os.listdir("/proc/self/fd"))))
+    memory, files = zip(*recorded[1:], strict=True)
+    assert max(files) == min(files)
+    assert memory[-1] - memory[0] < 20
 
 
 def test_a_checkpoint_can_be_saved_to_the_path_it_was_loaded_from(tmp_path: Path) -> None:

@@ -306,3 +306,13 @@ def test_a_run_killed_fifty_times_ends_with_the_same_bits(
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=100 + seed)
     assert fingerprint(out) == fingerprint(unbroken)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_terminated_at_random_moments_ends_with_the_same_bits(
+    toy_store: Path, unbroken: Path, tmp_path: Path, seed: int
+) -> None:
+    out = tmp_path / "run"
+    kill_and_continue(command(toy_store, out), out, kills=3, seed=seed, sign=signal.SIGTERM)
+    assert fingerprint(out) == fingerprint(unbroken)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven import fingerprint, rows
+from driven import command, fingerprint, ranks, rows, steps_done
 
 from electra.artifacts.run import RunFolder
 from electra.foundation.config import merge
@@ -113,3 +113,22 @@ def test_losses_of_another_phase_are_not_compared_with(tmp_path: Path) -> None:
     run.recent_losses = RecentLosses([1.0] * WINDOW)
     run.step = switch
     assert not loop.handle_spike(run, 1000.0) and list(run.recent_losses) == [1000.0]
+
+
+@pytest.mark.slow
+def test_two_processes_skip_the_same_update_even_after_a_kill(toy_store: Path, tmp_path: Path) -> None:
+    settings = {"objective.name": SPIKY, "training.on-spike": "skip", "training.steps": "40"}
+    both = ranks(command(toy_store, tmp_path / "whole", **settings), 2, tmp_path)
+    assert [(process.finish(), process.poll())[1] for process in both] == [0, 0]
+    out = tmp_path / "run"
+    both = ranks(command(toy_store, out, **settings), 2, tmp_path)
+    while steps_done(out) < 34 and all(process.poll() is None for process in both):
+        pass
+    for process in both:
+        process.process.kill()
+        process.finish()
+    both = ranks(command(toy_store, out, **settings), 2, tmp_path)
+    assert [(process.finish(), process.poll())[1] for process in both] == [0, 0]
+    assert fingerprint(out) == fingerprint(tmp_path / "whole")
+    messages = [row for row in RunFolder(out).ledger().rows if row.get("event") == "spike"]
+    assert [row["step"] for row in messages] == [37] and messages[0]["skipped"]
