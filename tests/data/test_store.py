@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,51 +31,61 @@ def exchanged(content: bytes) -> bytes:
     return json.dumps(record).encode()
 
 
-def test_damage_is_refused_by_name(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    corpus = write(tmp_path, texts(50))
-    cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
-        ("train.ds", lambda content: content[:-2], "train.ds"),
-        ("train.ds", lambda content: content[:-1], "train.ds"),
-        ("heldout.ds", lambda content: b"", "heldout.ds"),
-        ("train.ds.index", lambda content: content[:-8], "train.ds"),
-        ("heldout.ds.index", lambda content: content[:0] + content[-8:] * 2, "heldout"),
-        ("store.json", lambda content: content[:-10], "store.json"),
-        ("store.json", lambda content: content.replace(b'"format": 1', b'"format": 99'), "99"),
-        ("store.json", lambda content: content.replace(b'"pad"', b'"bad"'), "store.json"),
-        ("store.json", lambda content: b"[]", "store.json"),
-    ]
-    for wrong in (80, -1, 2**70, "1", 1.5, True, None):
+def with_mask(wrong: object) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        record = json.loads(content)
+        record["specials"]["mask"] = wrong
+        return json.dumps(record).encode()
 
-        def change(content: bytes, mask: object = wrong) -> bytes:
-            record = json.loads(content)
-            record["specials"]["mask"] = mask
-            return json.dumps(record).encode()
+    return change
 
-        cases.append(("store.json", change, "mask"))
-    for number, (file, change, message) in enumerate(cases):
-        path = build_store([corpus], tokenizer, tmp_path / str(number)).path
-        damaged(path, file, change)
-        with pytest.raises(StoreError, match=message) as caught:
-            TokenStore.open(path)
-        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-    path = build_store([corpus], tokenizer, tmp_path / "flip").path
+
+DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("train.ds", lambda content: content[:-2], "train.ds"),
+    ("train.ds", lambda content: content[:-1], "train.ds"),
+    ("heldout.ds", lambda content: b"", "heldout.ds"),
+    ("train.ds.index", lambda content: content[:-8], "train.ds"),
+    ("heldout.ds.index", lambda content: content[-8:] * 2, "heldout"),
+    ("store.json", lambda content: content[:-10], "store.json"),
+    ("store.json", lambda content: content.replace(b'"format": 1', b'"format": 99'), "99"),
+    ("store.json", lambda content: content.replace(b'"pad"', b'"bad"'), "store.json"),
+    ("store.json", lambda content: b"[]", "store.json"),
+    *(("store.json", with_mask(wrong), "mask") for wrong in (80, -1, 2**70, "1", 1.5, True, None)),
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    return build_store([write(folder, texts(50))], tokenizer, folder / "store").path
+
+
+@pytest.mark.parametrize(("file", "change", "message"), DAMAGES)
+def test_damage_is_refused_by_name(
+    file: str, change: Callable[[bytes], bytes], message: str, built: Path, tmp_path: Path
+) -> None:
+    path = shutil.copytree(built, tmp_path / "copy")
+    damaged(path, file, change)
+    with pytest.raises(StoreError, match=message) as caught:
+        TokenStore.open(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_missing_and_exchanged_stores_are_refused(built: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(built, tmp_path / "copy")
     damaged(path, "train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(StoreError, match=r"train\.ds"):
         TokenStore.open(path).verify()
     (path / "train.ds").unlink()
-    with pytest.raises(StoreError):
-        TokenStore.open(path)
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path / "nowhere")
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path)
-    path = build_store([corpus], tokenizer, tmp_path / "exchanged").path
+    for missing in (path, tmp_path / "nowhere", tmp_path):
+        with pytest.raises(StoreError):
+            TokenStore.open(missing)
+    path = shutil.copytree(built, tmp_path / "exchanged")
     damaged(path, "store.json", exchanged)
     with pytest.raises(StoreError):
         TokenStore.open(path).check()
-    other = Tokenizer.train(texts(9), TokenizerConfig(vocab_size=70))
     with pytest.raises(StoreError):
-        TokenStore.open(build_store([corpus], tokenizer, tmp_path / "good").path, tokenizer=other)
+        TokenStore.open(built, tokenizer=Tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)))
 
 
 def test_a_bare_pair_of_files_opens_as_a_store(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -87,17 +98,15 @@ def test_a_bare_pair_of_files_opens_as_a_store(tmp_path: Path, tokenizer: Tokeni
     assert all_ids(opened.heldout) == [ids.tolist() for ids in documents[36:]]
     assert opened.tokenizer is tokenizer and len(opened.digest) == 64 and opened.audit == {}
     opened.verify()
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path / "bare.ds")
     small = Tokenizer.train(texts(), TokenizerConfig(vocab_size=70))
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path / "bare.ds", tokenizer=small)
-    np.array([9, 3, sum(map(len, documents))], dtype="<u8").tofile(tmp_path / "bare.ds.index")
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer)
-    np.array([sum(map(len, documents))], dtype="<u8").tofile(tmp_path / "bare.ds.index")
-    with pytest.raises(StoreError):
-        TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer)
+    for other in (None, small):
+        with pytest.raises(StoreError):
+            TokenStore.open(tmp_path / "bare.ds", tokenizer=other)
+    num_tokens = sum(map(len, documents))
+    for ends in ([9, 3, num_tokens], [num_tokens]):
+        np.array(ends, dtype="<u8").tofile(tmp_path / "bare.ds.index")
+        with pytest.raises(StoreError):
+            TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer)
 
 
 def test_the_digest_covers_ids_documents_and_tokenizer() -> None:
@@ -105,12 +114,8 @@ def test_the_digest_covers_ids_documents_and_tokenizer() -> None:
         documents = TokenDocuments(np.array(tokens, dtype="<u2"), np.array(ends, dtype="<u8"))
         return store.content_digest(documents, documents, tokenizer)
 
-    different = [
-        digest([1, 2, 3], [3]),
-        digest([1, 2, 4], [3]),
-        digest([1, 2, 3], [1, 3]),
-        digest([1, 2, 3], [3], "u"),
-    ]
+    different = [digest([1, 2, 3], [3]), digest([1, 2, 4], [3]), digest([1, 2, 3], [1, 3])]
+    different.append(digest([1, 2, 3], [3], "u"))
     assert len(set(different)) == 4 and digest([1, 2, 3], [3]) == different[0]
 
 
@@ -128,43 +133,37 @@ def with_entry(position: int, value: int, kind: str) -> Callable[[bytes], bytes]
     return change
 
 
+CHANGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:], "store.json"),
+    ("heldout.ds", lambda content: content[:-2] + bytes([content[-2] ^ 4]) + content[-1:], "store.json"),
+    ("train.ds", shuffled, "store.json"),
+    ("train.ds.index", with_entry(3, 1 << 40, "<u8"), "train.ds"),
+    ("train.ds", with_entry(5, 60_000, "<u2"), "60000"),
+    ("store.json", lambda text: text.replace(b'_size": 80', b'_size": 1000000000'), "80 entries"),
+    ("store.json", lambda content: content.replace(b'"settings"', b'"rettings"'), "store.json"),
+    ("audit.json", lambda content: content.replace(b"words", b"wores"), "audit.json"),
+    ("manifest.json", lambda content: content[:-2], "manifest.json"),
+]
+
+
 @pytest.mark.parametrize("at_once", [1 << 30, 0])
 def test_training_refuses_a_store_whose_bytes_changed(
-    at_once: int, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+    at_once: int, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage is found before training, or soon after its start if the store is large."""
     monkeypatch.setattr(store, "FOREGROUND_BYTES", at_once)
-    corpus = write(tmp_path, texts(50))
-    cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
-        ("train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:], "store.json"),
-        ("heldout.ds", lambda content: content[:-2] + bytes([content[-2] ^ 4]) + content[-1:], "store.json"),
-        ("train.ds", shuffled, "store.json"),
-        ("train.ds.index", with_entry(3, 1 << 40, "<u8"), "train.ds"),
-        ("train.ds", with_entry(5, 60_000, "<u2"), "60000"),
-        (
-            "store.json",
-            lambda content: content.replace(b'"vocab_size": 80', b'"vocab_size": 1000000000'),
-            "80 entries",
-        ),
-        (
-            "store.json",
-            lambda content: content.replace(b'"settings"', b'"rettings"'),
-            "store.json",
-        ),
-        ("audit.json", lambda content: content.replace(b"words", b"wores"), "audit.json"),
-        ("manifest.json", lambda content: content[:-2], "manifest.json"),
-    ]
-    for number, (file, change, message) in enumerate(cases):
-        path = build_store([corpus], tokenizer, tmp_path / f"{number}").path
-        sound = TokenStore.open(path).check()
+
+    def check(path: Path) -> None:
+        found = TokenStore.open(path).check()
         if at_once == 0:
-            sound.join(60)
-        sound.raise_if_damaged()
-        before = (path / file).read_bytes()
+            found.join(60)
+        found.raise_if_damaged()
+
+    check(built)
+    for number, (file, change, message) in enumerate(CHANGES):
+        path = shutil.copytree(built, tmp_path / str(number))
         damaged(path, file, change)
-        assert (path / file).read_bytes() != before, file
+        assert (path / file).read_bytes() != (built / file).read_bytes(), file
         with pytest.raises(StoreError, match=message) as caught:
-            check = TokenStore.open(path).check()
-            check.join(60)
-            check.raise_if_damaged()
+            check(path)
         assert str(path) in str(caught.value)

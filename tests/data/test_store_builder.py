@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,54 +36,43 @@ from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFold
 CONFIG = CorpusConfig(heldout=0.05)
 
 
+def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> list[list[int]]:
+    return [ids.tolist() for ids in tokenizer.encode_corpus(list(documents))]
+
+
 def test_every_document_is_in_exactly_one_split(tmp_path: Path, tokenizer: Tokenizer) -> None:
     kept = texts()
     corpus = write(tmp_path, [*kept[:100], "", "  \n ", kept[3], f" {kept[4]}\n", "\u200b", *kept[100:]])
     built = build_store([corpus], tokenizer, tmp_path / "store", config=CONFIG, workers=1)
-    expected = [tokenizer.encode(text).ids[1:-1] for text in kept]
+    expected, audit = encoded(tokenizer, kept), built.audit
     train, held = all_ids(built.train), all_ids(built.heldout)
     assert sorted(train + held) == sorted(expected), "every kept document once, whole"
     assert [ids for ids in expected if ids in train] == train, "in the order of reading"
     assert 1 <= len(held) <= 40
-    audit = built.audit
-    counted = {
-        name: audit[f"documents_{name}"] for name in ("read", "empty", "duplicate", "train", "heldout")
-    }
-    assert counted == {"read": 305, "empty": 3, "duplicate": 2, "train": len(train), "heldout": len(held)}
-    assert (
-        audit["tokens"] == sum(map(len, expected))
-        and audit["tokens_lost"] == 0
-        and audit["heldout_by"] == "hash"
-    )
-    assert audit["tokens_train"] == built.train.num_tokens and audit["words"] == sum(
-        len(text.split()) for text in kept
-    )
-    assert audit["padding"]["128"] == pytest.approx(
-        Batches(built.train, length=128, seed=0, specials=built.specials).padding()
-    )
-    assert (
-        built.specials == tokenizer.specials
-        and built.vocab_size == 80
-        and built.tokenizer.digest == tokenizer.digest
-    )
+    counted = {name: audit[f"documents_{name}"] for name in ("read", "empty", "duplicate")}
+    assert counted == {"read": 305, "empty": 3, "duplicate": 2}
+    assert (audit["documents_train"], audit["documents_heldout"]) == (len(train), len(held))
+    assert (audit["tokens"], audit["tokens_lost"]) == (sum(map(len, expected)), 0)
+    assert audit["tokens_train"] == built.train.num_tokens and audit["heldout_by"] == "hash"
+    assert audit["words"] == sum(len(text.split()) for text in kept)
+    padding = Batches(built.train, length=128, seed=0, specials=built.specials).padding()
+    assert audit["padding"]["128"] == pytest.approx(padding)
+    assert built.specials == tokenizer.specials and built.tokenizer.digest == tokenizer.digest
     built.verify()
 
 
 def test_the_audit_counts_unknown_tokens_and_used_entries(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    audit = build_store(
-        [write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])], tokenizer, tmp_path / "store"
-    ).audit
+    corpus = write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])
+    audit = build_store([corpus], tokenizer, tmp_path / "store").audit
     assert audit["tokens_unknown"] == 3 and audit["unknown_rate"] == 3 / audit["tokens"]
-    assert audit["vocabulary_used"] == len(
-        {i for text in ("the chef meal", "\u4e00") for i in tokenizer.encode_corpus([text])[0].tolist()}
-    )
+    assert audit["vocabulary_used"] == len({*chain(*encoded(tokenizer, ["the chef meal", "\u4e00"]))})
 
 
 def test_held_out_documents_depend_on_their_text_only(tmp_path: Path, tokenizer: Tokenizer) -> None:
     documents = texts(600)
-    one = build_store([write(tmp_path, documents)], tokenizer, tmp_path / "one", config=CONFIG)
-    other = build_store(
-        [write(tmp_path, documents[::-1][:500], "b.jsonl")], tokenizer, tmp_path / "other", config=CONFIG
+    one, other = (
+        build_store([write(tmp_path, some, f"{name}.jsonl")], tokenizer, tmp_path / name, config=CONFIG)
+        for name, some in (("one", documents), ("other", documents[::-1][:500]))
     )
     assert set(map(tuple, all_ids(other.heldout))) <= set(map(tuple, all_ids(one.heldout)))
     assert 10 <= one.heldout.num_documents <= 60
@@ -97,22 +87,19 @@ def test_small_corpora_always_hold_some_text_out(
     sizes: list[int], share: float, tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     documents = [f"{'the ' * size}{WORDS[i]}" for i, size in enumerate(sizes)]
-    folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    built = build_store(
-        [write(folder, documents)], tokenizer, folder / "store", config=CorpusConfig(heldout=share)
-    )
-    ids = [tokenizer.encode_corpus([text])[0].tolist() for text in dict.fromkeys(documents)]
+    folder, config = Path(tempfile.mkdtemp(dir=tmp_path)), CorpusConfig(heldout=share)
+    built = build_store([write(folder, documents)], tokenizer, folder / "store", config=config)
+    ids = encoded(tokenizer, dict.fromkeys(documents))
     total = sum(map(len, ids))
     assert built.train.num_tokens + built.heldout.num_tokens == total and built.audit["tokens_lost"] == 0
     assert built.train.num_tokens and built.heldout.num_tokens
+    train, held_out = all_ids(built.train), all_ids(built.heldout)
     if built.audit["heldout_by"] == "end of one document":
-        (held,) = all_ids(built.heldout)
+        (held,) = held_out
         assert len(held) <= max(share * total + 1, total / 10, 1)
-        assert any(
-            whole[-len(held) :] == held and whole[: -len(held)] in all_ids(built.train) for whole in ids
-        )
+        assert any(each[-len(held) :] == held and each[: -len(held)] in train for each in ids)
     else:
-        assert sorted(all_ids(built.train) + all_ids(built.heldout)) == sorted(ids)
+        assert sorted(train + held_out) == sorted(ids)
     built.verify()
 
 
@@ -120,10 +107,8 @@ def test_one_long_document_is_held_out_at_its_end(tmp_path: Path, tokenizer: Tok
     (tmp_path / "a.txt").write_text("the chef cooked " * 50_000)
     built = build_store([tmp_path / "a.txt"], tokenizer, tmp_path / "store")
     assert built.train.num_documents == built.heldout.num_documents == 1
-    assert (
-        built.heldout.num_tokens == math.ceil(0.005 * built.audit["tokens"])
-        and built.audit["heldout_by"] == "end of one document"
-    )
+    assert built.heldout.num_tokens == math.ceil(0.005 * built.audit["tokens"])
+    assert built.audit["heldout_by"] == "end of one document"
 
 
 def test_too_little_text_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -138,9 +123,8 @@ def test_large_vocabularies_use_32_bit_ids(tmp_path: Path) -> None:
     definition["model"]["vocab"] |= {f"w{i}": 80 + i for i in range(70_000)}
     wide = Tokenizer(json.dumps(definition), {})
     built = build_store([write(tmp_path, ["w69999 the w1", "w5 w6"])], wide, tmp_path / "store")
-    assert built.train.tokens.dtype == np.dtype("<u4") and {70_079, 81} <= {
-        int(i) for d in (built.train, built.heldout) for i in d.tokens
-    }
+    assert built.train.tokens.dtype == np.dtype("<u4")
+    assert {70_079, 81} <= {*chain(*all_ids(built.train), *all_ids(built.heldout))}
 
 
 @pytest.fixture
@@ -152,54 +136,44 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_held_out_text_has_a_minimum_size(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    documents = texts(200)
-    corpus = write(tmp_path, documents)
-    few = build_store([corpus], tokenizer, tmp_path / "few", config=CorpusConfig(heldout=share))
+    corpus, config = write(tmp_path, texts(200)), CorpusConfig(heldout=share)
+
+    def built(name: str) -> TokenStore:
+        return build_store([corpus], tokenizer, tmp_path / name, config=config)
+
+    few = built("few")
     fewest = 3 * few.heldout.num_tokens + 1
     monkeypatch.setattr(holding_out, "MIN_HELDOUT_TOKENS", fewest)
-    built = build_store([corpus], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=share))
-    built.verify()
-    longest = max(len(ids) for ids in all_ids(few.train))
-    assert fewest <= built.heldout.num_tokens < fewest + longest and "at least" in built.audit["heldout_by"]
-    assert sorted(all_ids(built.train) + all_ids(built.heldout)) == sorted(
-        all_ids(few.train) + all_ids(few.heldout)
-    ), "nothing lost, nothing twice"
-    kept = [ids for ids in all_ids(few.train) if ids not in all_ids(built.heldout)]
-    assert all_ids(built.train) == kept, "in the order of the text"
-    monkeypatch.setattr(holding_out, "MIN_HELDOUT_TOKENS", built.train.num_tokens)
-    same = build_store([corpus], tokenizer, tmp_path / "same", config=CorpusConfig(heldout=share))
-    assert same.digest == few.digest, "never more than a tenth"
+    more = built("more")
+    more.verify()
+    before, train, held = all_ids(few.train), all_ids(more.train), all_ids(more.heldout)
+    assert fewest <= more.heldout.num_tokens < fewest + max(map(len, before))
+    assert "at least" in more.audit["heldout_by"]
+    assert sorted(train + held) == sorted(before + all_ids(few.heldout)), "nothing lost, nothing twice"
+    assert train == [ids for ids in before if ids not in held], "in the order of the text"
+    monkeypatch.setattr(holding_out, "MIN_HELDOUT_TOKENS", more.train.num_tokens)
+    assert built("same").digest == few.digest, "never more than a tenth"
 
 
 def test_the_smallest_hash_is_held_out_if_no_hash_is_below_the_limit(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:
-    documents = texts(90)
-    built = build_store(
-        [write(tmp_path, documents)], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=1e-9)
-    )
+    documents, config = texts(90), CorpusConfig(heldout=1e-9)
+    built = build_store([write(tmp_path, documents)], tokenizer, tmp_path / "store", config=config)
     least = min(documents, key=lambda text: hashlib.blake2b(text.encode(), digest_size=16).digest())
     assert documents.index(least) > 20, "not in the first chunk"
-    assert (
-        all_ids(built.heldout) == [tokenizer.encode_corpus([least])[0].tolist()]
-        and built.audit["heldout_by"] == "smallest hash"
-    )
-    assert all_ids(built.train) == [
-        tokenizer.encode_corpus([text])[0].tolist() for text in documents if text != least
-    ]
+    assert all_ids(built.heldout) == encoded(tokenizer, [least])
+    assert built.audit["heldout_by"] == "smallest hash"
+    assert all_ids(built.train) == encoded(tokenizer, (text for text in documents if text != least))
 
 
 @pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: None) -> None:
-    corpus = write(tmp_path, texts(400))
-    stores = [
-        build_store(
-            [corpus], TokenizerConfig(vocab_size=80), tmp_path / str(workers), config=CONFIG, workers=workers
-        )
-        for workers in (1, 2)
-    ]
-    assert contents(stores[0].path) == contents(stores[1].path)
-    assert len({built.digest for built in stores}) == 1
+    corpus, config = write(tmp_path, texts(400)), TokenizerConfig(vocab_size=80)
+    one, other = (
+        build_store([corpus], config, tmp_path / str(count), config=CONFIG, workers=count) for count in (1, 2)
+    )
+    assert contents(one.path) == contents(other.path) and one.digest == other.digest
 
 
 def test_a_killed_worker_is_a_one_line_error(
@@ -211,10 +185,9 @@ def test_a_killed_worker_is_a_one_line_error(
                 if b"popen_loky" in Path(f"/proc/{child}/cmdline").read_bytes():
                     os.kill(int(child), signal.SIGKILL)
 
+    corpus, out = write(tmp_path, texts(3000)), tmp_path / "store"
     with pytest.raises(RunFailed):
-        build_store(
-            [write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker
-        )
+        build_store([corpus], tokenizer, out, workers=2, progress=kill_a_worker)
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
@@ -236,13 +209,8 @@ def builder(corpus: Path, out: Path, workers: int = 1, **variables: str) -> subp
     program = out.parent / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(corpus), str(out), str(workers)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | variables,
-        start_new_session=True,
-    )
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=os.environ | variables, start_new_session=True, **pipes)
 
 
 def finish(process: subprocess.Popen[bytes]) -> bytes:
@@ -254,20 +222,10 @@ def finish(process: subprocess.Popen[bytes]) -> bytes:
 @pytest.mark.slow
 def test_hash_seeds_processes_and_locales_change_no_byte(tmp_path: Path) -> None:
     corpus = write(tmp_path, [*texts(200), "Straße, naïve, 東京"])
-    others = {
-        "LC_ALL": "C",
-        "PYTHONUTF8": "0",
-        "TZ": "Asia/Kathmandu",
-    }  # files are ASCII unless told otherwise
+    others = {"LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Asia/Kathmandu"}  # files are ASCII unless told
     running = [
-        builder(
-            corpus,
-            tmp_path / f"s{seed}",
-            workers=2 - seed,
-            PYTHONHASHSEED=str(seed),
-            **(others if seed else {}),
-        )
-        for seed in (0, 1)
+        builder(corpus, tmp_path / f"s{n}", workers=2 - n, PYTHONHASHSEED=str(n), **(others if n else {}))
+        for n in (0, 1)
     ]
     assert len({finish(process) for process in running}) == 1
     assert contents(tmp_path / "s0") == contents(tmp_path / "s1")
@@ -387,24 +345,15 @@ def test_leftovers_of_an_interrupted_build_are_removed(tmp_path: Path, tokenizer
 @pytest.mark.slow
 def test_a_full_disk_is_a_one_line_error_and_leaves_nothing(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
-    program = PROGRAM.replace(
-        "deduplication._CHUNK = 2000",
-        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
-    )
+    ignored = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    program = PROGRAM.replace("deduplication._CHUNK = 2000", ignored)
+    corpus = write(tmp_path / "c", texts(3000))
+    command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
     for limit in (300, 60_000):
-        limited = program.replace(
-            "store =",
-            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\nstore =",
-            1,
-        )
-        corpus = write(tmp_path / "c", texts(3000))
-        (tmp_path / "program.py").write_text(limited)
-        command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
+        limited = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\nstore ="
+        (tmp_path / "program.py").write_text(program.replace("store =", limited, 1))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and "FullDisk" in done.stderr, (
-            limit,
-            done.stderr,
-        )
+        assert done.returncode == 1 and "FullDisk" in done.stderr, (limit, done.stderr)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py"], "nothing half-written"
 
 
@@ -421,21 +370,11 @@ def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tok
     first = build_store([corpus], expected, out, config=CONFIG)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert build_store([corpus], expected, out, config=CONFIG).digest == first.digest
-    assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, (
-        "the tokenizer that came of it"
-    )
+    assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, "its own"
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}, "nothing is written"
     refusals: list[tuple[Any, CorpusConfig, str]] = [
-        (
-            TokenizerConfig(vocab_size=81, lowercase=False),
-            CONFIG,
-            r"tokenizer\.vocab_size .*80.*81.*tokenizer\.lowercase",
-        ),
-        (
-            expected,
-            CorpusConfig(heldout=0.5, unit="line"),
-            r"corpus\.unit .*file.*line.*corpus\.heldout",
-        ),
+        (TokenizerConfig(vocab_size=81, lowercase=False), CONFIG, "vocab_size .*80.*81.*lowercase"),
+        (expected, CorpusConfig(heldout=0.5, unit="line"), "unit .*file.*line.*heldout"),
         (tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)), CONFIG, "tokenizer was"),
     ]
     for chosen, config, message in refusals:
@@ -455,21 +394,12 @@ def test_a_folder_that_is_no_store_is_refused_unchanged(tmp_path: Path, tokenize
 
 
 def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> None:
+    digests = [hashlib.blake2b(str(i).encode(), digest_size=16).digest() for i in range(1000)]
     documents = [
-        store_builder.KeptDocument(
-            "x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0
-        )
-        for i in range(1000)
+        store_builder.KeptDocument(f"{i:04d}" * 250, digest, i % 10 == 0) for i, digest in enumerate(digests)
     ]
-    whole = store_builder.sample_documents(documents, 10**9)
-    assert len(whole) == 900
-    thinned = store_builder.sample_documents(
-        [document._replace(text=f"{i:04d}" * 250) for i, document in enumerate(documents)], 300_000
-    )
-    places = [int(text[:4]) for text in thinned]
-    assert (
-        100 <= len(places) <= 300
-        and 400 < sum(places) / len(places) < 600
-        and not any(place % 10 == 0 for place in places)
-    )
-    assert store_builder.sample_documents(documents[1:2], 10) == ["x" * 1000], "never nothing"
+    assert len(store_builder.sample_documents(documents, 10**9)) == 900
+    places = [int(text[:4]) for text in store_builder.sample_documents(documents, 300_000)]
+    assert 100 <= len(places) <= 300 and 400 < sum(places) / len(places) < 600
+    assert not any(place % 10 == 0 for place in places)
+    assert store_builder.sample_documents(documents[1:2], 10) == [documents[1].text], "never nothing"

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -85,13 +86,9 @@ class Predict(
         if self._target is not None and self._target.is_file() and is_same(self._target, self.file):
             raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
         predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
-        columns, text_columns = (
-            as_strings(self.columns, "columns"),
-            as_strings(self.text_column, "text_column"),
-        )
-        file, task, encoding = as_name(self.file, "file"), predictor.task, self.encoding
-        source = source_of(file, task, text_columns, columns, encoding)
-        predictions = predictor(source, text_columns, columns, self.threshold, encoding, self.scores)
+        columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
+        source = source_of(as_name(self.file, "file"), predictor.task, texts, columns, self.encoding)
+        predictions = predictor(source, texts, columns, self.threshold, self.encoding, self.scores)
         if self._target is not None:
             commit_file(self._target, predictions.content(kind))
         return predictions
@@ -112,9 +109,8 @@ class Predict(
             sys.stdout.write(f"{written}{': ' if counts else ''}{counts}\n")
         if predictions.truncated:
             texts = "text was" if predictions.truncated == 1 else "texts were"
-            sys.stderr.write(
-                f"{predictions.truncated} {texts} truncated to {predictions.max_length} tokens\n"
-            )
+            limit = f"truncated to {predictions.max_length} tokens"
+            sys.stderr.write(f"{predictions.truncated} {texts} {limit}\n")
         sys.stderr.writelines(f"{note}\n" for note in predictions.notes)
         return 0
 
@@ -140,31 +136,29 @@ def source_of(
     Raises:
         DataError: there is no such file, or no text.
     """
-    path = Path(name)
+    path, given = Path(name), partial(_given, task, text_column, columns, encoding)
     is_stdin = name in (STDIN, "/dev/stdin")
     if is_stdin or (path.exists() and not path.is_file() and not path.is_dir()):
-        content = sys.stdin.buffer.read() if is_stdin else path.read_bytes()
-        return _given("standard input", content, task, text_column, columns, encoding)
+        return given("standard input", sys.stdin.buffer.read() if is_stdin else path.read_bytes())
     if is_text(name) or not name.strip():
-        content = decode_argument(name).encode("utf-8", "surrogatepass")
-        return _given("the text", content, task, text_column, columns, encoding)
+        return given("the text", decode_argument(name).encode("utf-8", "surrogatepass"))
     if not path.exists() and not path.suffix:
         fix = "Pipe a text of one word into electra predict MODEL -"
         raise DataError("no such file", where=name, fix=fix)
     if path.is_dir() and not is_saved_dataset(path):
         raise DataError("is a folder, not a file", where=path, fix="Pass a file")
     if task.head == "classifier" and path.is_file() and split_name(path)[1] == ".txt":
-        return _given(name, read_bytes(path), task, text_column, columns, encoding)
+        return given(name, read_bytes(path))
     return path
 
 
 def _given(  # noqa: PLR0917
-    name: str,
-    content: bytes,
     task: Task,
     text_column: Sequence[str],
     columns: Sequence[str],
     encoding: str | None,
+    name: str,
+    content: bytes,
 ) -> Given:
     """Returns content without a file name, in the format that the task can read and its first line suggests.
 

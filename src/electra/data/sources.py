@@ -167,21 +167,16 @@ def find_sources(
         CorpusError: an argument does not exist, cannot be read or has no text.
     """
     if not arguments:
-        raise CorpusError(
-            "no text to read", fix=f"Pass files, folders, globs, - for stdin, or {python_docs.NAME}"
-        )
-    by_name: dict[str, Source] = {}
+        fix = f"Pass files, folders, globs, - for stdin, or {python_docs.NAME}"
+        raise CorpusError("no text to read", fix=fix)
+    found: dict[str, Source] = {}
     for argument in arguments:
         with convert_errors(str(argument), OSError):
             for source in _expand(argument, scratch, options):
                 is_file = source.kind == "file"
-                key = (
-                    f"{source.path.resolve()}/{source.member}"
-                    if is_file
-                    else f"{source.name} {id(source.texts)}"
-                )
-                by_name.setdefault(key, source)
-    return list(by_name.values())
+                name = source.path.resolve() if is_file else source.name
+                found.setdefault(f"{name}/{source.member}{id(source.texts) if source.texts else ''}", source)
+    return list(found.values())
 
 
 def is_same_text(
@@ -210,13 +205,12 @@ def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _is_read_once(argument: str) -> bool:
-    path = Path(argument)
-    return (
-        argument == STDIN
-        or argument.startswith(DATA_SET)
-        or is_remote(argument)
-        or (path.exists() and not path.is_file() and not path.is_dir())
-    )
+    return argument.startswith(DATA_SET) or is_remote(argument) or _is_pipe(argument)
+
+
+def _is_pipe(argument: str) -> bool:
+    path = Path(argument).expanduser()
+    return argument == STDIN or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def _expand(given: Argument, scratch: Path, options: SourceOptions) -> Iterator[Source]:
@@ -229,10 +223,6 @@ def _expand(given: Argument, scratch: Path, options: SourceOptions) -> Iterator[
         yield Source(argument, "python-docs")
     elif argument.startswith(DATA_SET):
         yield Source(argument, "hub")
-    elif argument == STDIN:
-        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-            format = "txt" if options.format == "auto" else options.format
-            yield _copied(Source(argument, "file", format=format, argument=argument), stream, scratch)
     elif is_remote(argument):
         yield from _remote(argument, scratch, options)
     elif path.is_dir():
@@ -240,10 +230,10 @@ def _expand(given: Argument, scratch: Path, options: SourceOptions) -> Iterator[
             fix = "Pass a store as `store`" if kind is StoreFolder else "Pass the folder of the text"
             raise CorpusError(f"{with_article(kind.KIND)}, not text", where=argument, fix=fix)
         yield from _Folder(argument, path, options).sources()
-    elif path.exists():
-        yield from (
-            _file(argument, path, options) if path.is_file() else _pipe(argument, path, scratch, options)
-        )
+    elif _is_pipe(argument):
+        yield _piped(argument, path, scratch, options)
+    elif path.is_file():
+        yield from _file(argument, path, options)
     elif glob.has_magic(argument):
         files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
         if not files:
@@ -304,7 +294,7 @@ class _Folder:
             return source.format, kind
         if source.format:
             return "", f"without a field {self.options.field!r}, {kind}"
-        head = _head_or_empty(source) if not has_extension or source.compression else ""
+        head = _head(source) if not has_extension or source.compression else ""
         return "txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else "", kind
 
     def _skip(self, file: Path, kind: str, text: int = 0) -> None:
@@ -315,9 +305,8 @@ class _Folder:
     def _report(self, any_read: bool) -> None:
         kinds = sorted(self.skipped.items(), key=lambda entry: -len(entry[1]))
         listed = "; ".join(
-            f"{len(files):,} {kind} ({files[0]}, ...)"
-            if len(files) > 1
-            else f"1 {kind.replace('files', 'file', 1)} ({files[0]})"
+            f"{len(files):,} {kind if len(files) > 1 else kind.replace('files', 'file', 1)} ({files[0]}"
+            f"{', ...' if len(files) > 1 else ''})"
             for kind, files in kinds
         )
         fix = "To read them, set their format with `data.format`, or their field with `data.text_field`"
@@ -334,22 +323,16 @@ class _Folder:
 
 
 def _head(source: Source) -> str:
-    """Returns the first characters of a file."""
-    with source.file() as path:
-        stream = open_bytes(path, source.compression, source.name, error=CorpusError)
-        with stream:
+    """Returns the first characters of a file; "" if it cannot be read."""
+    with suppress(ElectraError, OSError), source.file() as path:
+        with open_bytes(path, source.compression, source.name, error=CorpusError) as stream:
             content = stream.peek(HEAD)[:HEAD]
-    return decode_head(content, encoding_of(content))
-
-
-def _head_or_empty(source: Source) -> str:
-    with suppress(ElectraError, OSError):
-        return _head(source)
+        return decode_head(content, encoding_of(content))
     return ""
 
 
 def _is_text(source: Source) -> bool:
-    head = _head_or_empty(source)
+    head = _head(source)
     return bool(head) and not count_control_characters(head)
 
 
@@ -363,13 +346,12 @@ def _has_text_field(source: Source, options: SourceOptions) -> bool:
     """Whether a table has the text field, judging by its columns or its first 100 rows."""
     try:
         with source.file() as path:
-            settings = ReadOptions(
-                source.format, options.encoding, lenient=True, ratio=TEXT_EXPANSION_RATIO, only=options.field
-            )
+            ratio, field = TEXT_EXPANSION_RATIO, options.field
+            settings = ReadOptions(source.format, options.encoding, lenient=True, ratio=ratio, only=field)
             table = stream_table(path, settings)
             if table.columns:
-                return table.find_column(options.field) is not None
-            return any(get_field(row, options.field) is not None for _, row in islice(table.rows, 100))
+                return table.find_column(field) is not None
+            return any(get_field(row, field) is not None for _, row in islice(table.rows, 100))
     except ElectraError:
         return False
 
@@ -384,28 +366,27 @@ def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
-    visited, skipped_splits = set(), set()
+    visited: set[Path] = set()
+    skipped: set[Path] = set()
     for folder in walk_folders(root, fail=fail, enter=lambda folder: _electra_kind(folder) is None):
         splits = saved_splits(folder)
-        read_split = splits.get("train") or next(iter(splits.values()), None)
-        for split in splits.values():
-            if split != read_split:
-                skipped_splits.add(split)
-                skip(split, "saved splits")
-        if folder in skipped_splits:
+        kept = splits.get("train") or next(iter(splits.values()), None)
+        for split in (each for each in splits.values() if each != kept):
+            skipped.add(split)
+            skip(split, "saved splits")
+        if folder in skipped or folder.resolve() in visited:
             continue
-        if (real := folder.resolve()) not in visited:
-            visited.add(real)
-            if splits or is_saved_dataset(folder):
-                yield from () if splits else files_of(folder)
+        visited.add(folder.resolve())
+        if splits or is_saved_dataset(folder):
+            yield from () if splits else files_of(folder)
+            continue
+        for path in folder.iterdir():
+            if path.name.startswith(".") or path.is_dir():
                 continue
-            for path in folder.iterdir():
-                if path.name.startswith(".") or path.is_dir():
-                    continue
-                if path.exists():
-                    yield path
-                else:
-                    skip(path, "broken links")
+            if path.exists():
+                yield path
+            else:
+                skip(path, "broken links")
 
 
 def _electra_kind(folder: Path) -> type[Folder] | None:
@@ -439,13 +420,9 @@ def _file(name: str, path: Path, options: SourceOptions) -> Iterator[Source]:
 def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
     """Yields the text files in a zip file."""
     with convert_errors(name), zipfile.ZipFile(path) as archive:
-        entries = sorted(
-            (entry for entry in archive.infolist() if not entry.is_dir()), key=lambda entry: entry.filename
-        )
-    if (
-        sum(entry.file_size for entry in entries)
-        > EXPANSION_BYTES + TEXT_EXPANSION_RATIO * path.stat().st_size
-    ):
+        entries = sorted(archive.infolist(), key=lambda entry: entry.filename)
+    max_size = EXPANSION_BYTES + TEXT_EXPANSION_RATIO * path.stat().st_size
+    if sum(entry.file_size for entry in entries) > max_size:
         raise expansion_error("expands to far more than its size", name, CorpusError)
     for entry in entries:
         format, compression = _format_and_compression(entry.filename)
@@ -463,15 +440,12 @@ def _format_of(listed: str, name: str, forced: str, path: Path | None = None) ->
     format, compression = _format_and_compression(listed)
     if forced != "auto":
         return forced, compression
-    if not format and path is not None:
-        head = _head_or_empty(Source(name, "file", path, "", compression))
-        format = "txt" if WIKI.match(head) else ""
+    if not format and path is not None and WIKI.match(_head(Source(name, "file", path, "", compression))):
+        format = "txt"
     if not format:
         suffix, advice = _extension(listed, compression)
-        if advice:
-            raise CorpusError(f"{suffix} files are not supported", where=name, fix=advice)
-        fix = f"Use {_SUFFIXES}, or set `data.format`"
-        raise CorpusError("unrecognised file extension", where=name, fix=fix)
+        problem = f"{suffix} files are not supported" if advice else "unrecognised file extension"
+        raise CorpusError(problem, where=name, fix=advice or f"Use {_SUFFIXES}, or set `data.format`")
     return format, compression
 
 
@@ -483,12 +457,13 @@ def _extension(name: str, compression: str) -> tuple[str, str]:
     )
 
 
-def _pipe(name: str, path: Path, scratch: Path, options: SourceOptions) -> Iterator[Source]:
+def _piped(name: str, path: Path, scratch: Path, options: SourceOptions) -> Source:
     format, compression = _format_and_compression(path.name)
     format = (format or "txt") if options.format == "auto" else options.format
     source = Source(name, "file", format=format, compression=compression, argument=name)
-    with convert_errors(name), open(path, "rb") as stream:
-        yield _copied(source, stream, scratch)
+    file = sys.stdin.fileno() if name == STDIN else path
+    with convert_errors(name), open(file, "rb", closefd=name != STDIN) as stream:
+        return _copied(source, stream, scratch)
 
 
 def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None = None) -> Source:
@@ -566,18 +541,15 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
     with convert_errors(url):
         system, path = fsspec.core.url_to_fs(url)
-        if glob.has_magic(path):
+        if _has_known_extension(path) and not glob.has_magic(path):
+            files = [path]
+        elif glob.has_magic(path):
             files = sorted(system.glob(path))
         else:
-            files = (
-                [path]
-                if _has_known_extension(path)
-                else sorted(filter(_has_known_extension, system.find(path)))
-            )
+            files = sorted(filter(_has_known_extension, system.find(path)))
     if not files:
-        raise CorpusError(
-            "no text files at this address", where=url, fix=f"Recognised extensions: {_SUFFIXES}"
-        )
+        fix = f"Recognised extensions: {_SUFFIXES}"
+        raise CorpusError("no text files at this address", where=url, fix=fix)
     for file in files:
         yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 

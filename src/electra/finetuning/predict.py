@@ -32,7 +32,7 @@ from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, rea
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
-from electra.finetuning.windows.features import Tokens
+from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
 
@@ -125,27 +125,28 @@ class Predictor:
         task = task.with_every_score() if scores else task
         if encoding:
             task.require_table("encoding")
-        if text_column and len(text_column) not in (text_counts := {len(names) for names in task.texts}):
-            expected = " or ".join(map(str, sorted(text_counts)))
-            raise ConfigError(
-                f"must name {expected} columns for this model, not {len(text_column)}", key="text_column"
-            )
-        texts = (tuple(text_column),) if text_column else task.texts
-        header = tuple(columns) or task.header
-        usual_texts = () if text_column else task.usual_texts
-        unlabelled_task = replace(
-            task, texts=texts, usual_texts=usual_texts, header=header, label=(), encoding=encoding
-        )
-        split = unlabelled_task.read(source, labelled=False)
+        if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
+            expected = " or ".join(map(str, sorted(counts)))
+            problem = f"must name {expected} columns for this model, not {len(text_column)}"
+            raise ConfigError(problem, key="text_column")
+        unlabelled = replace(task, header=tuple(columns) or task.header, label=(), encoding=encoding)
+        if text_column:
+            unlabelled = replace(unlabelled, texts=(tuple(text_column),), usual_texts=())
+        split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
-        if num_texts := self.num_texts:
-            self._check_texts(examples, num_texts)
+        for example in examples if self.num_texts else ():
+            if len(example.texts) != self.num_texts:
+                problem = f"expected {TEXT_COUNTS[self.num_texts]}, as in training"
+                raise DataError(problem, where=example.where)
+        values, windows = self._run(task, examples)
+        notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
+        return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
+
+    def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
-        notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
-        values = task.predict(outputs, windows, examples)
-        return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
+        return task.predict(outputs, windows, examples), windows
 
     @property
     def num_texts(self) -> int | None:
@@ -153,22 +154,13 @@ class Predictor:
         counts = {2} if self.tuned.reads_pairs else {len(names) for names in self.task.texts}
         return counts.pop() if len(counts) == 1 and self.task.head == "classifier" else None
 
-    @staticmethod
-    def _check_texts(examples: Examples, num_texts: int) -> None:
-        for example in examples:
-            if len(example.texts) != num_texts:
-                raise DataError(f"expected {TEXT_COUNTS[num_texts]}, as in training", where=example.where)
-
     def values(self, examples: Examples) -> list[Any]:
         """Returns a prediction for each example in the task's form, such as probabilities or numbers.
 
         Raises:
             RunFailed: the model's outputs are not finite.
         """
-        windows = self.task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
-        pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
-        outputs, _ = run_model(self.tuned, windows, self.task, pad=pad, device=device)
-        return self.task.predict(outputs, windows, examples)
+        return self._run(self.task, examples)[0]
 
     def texts(
         self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
@@ -376,11 +368,10 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         return task.rebuilt(loaded.labels, config), length
     default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":
-        pair_texts = load_task("pair").texts
-        only_pairs = any("entail" in name.lower() for name in loaded.labels)
-        default_task = replace(
-            default_task, texts=pair_texts if only_pairs else (*pair_texts, *default_task.texts)
-        )
+        texts = load_task("pair").texts
+        if not any("entail" in name.lower() for name in loaded.labels):
+            texts = (*texts, *default_task.texts)
+        default_task = replace(default_task, texts=texts)
     return default_task.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
@@ -411,12 +402,9 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     expected_weights = head.state_dict()
     try:
         # Older heads may use other names, which `load_state_dict` maps.
-        common_names = weights.keys() & expected_weights.keys()
-        if any(
-            weights[key].is_floating_point() != expected_weights[key].is_floating_point()
-            for key in common_names
-        ):
-            raise ValueError("integers instead of floating-point numbers, or the reverse")
+        for key in weights.keys() & expected_weights.keys():
+            if weights[key].is_floating_point() != expected_weights[key].is_floating_point():
+                raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)
     except (RuntimeError, ValueError):  # names, shapes or types differ
         raise ModelError("not the head of this model", where=file, fix="Rerun electra finetune") from None
