@@ -101,16 +101,15 @@ def test_every_format_in_every_compression(kind: str, packed: str, tmp_path: Pat
     assert len(found.describe()) == 1
 
 
+NESTED = [{"b": text} for text in TEXTS]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "config"),
     [
         ("a.jsonl", json_lines("a.b", TEXTS), {"text_field": "a.b"}),
-        (
-            "a.jsonl",
-            b"".join(json.dumps({"a": {"b": t}}).encode() + b"\n" for t in TEXTS),
-            {"text_field": "a.b"},
-        ),
-        ("a.parquet", in_parquet("a", [{"b": t} for t in TEXTS]), {"text_field": "a.b"}),
+        ("a.jsonl", json_lines("a", NESTED), {"text_field": "a.b"}),
+        ("a.parquet", in_parquet("a", NESTED), {"text_field": "a.b"}),
         ("a.json", json.dumps(TEXTS), {}),
         ("a.jsonl", "\n".join(map(json.dumps, TEXTS)), {}),
         ("a.log", json_lines(), {"format": "jsonl"}),
@@ -144,22 +143,24 @@ def test_every_encoding_and_line_end_is_recognised(end: str, encoding: str, tmp_
     assert texts(written(tmp_path / "a.jsonl", end.join(rows).encode(encoding))) == ODD_ENDS
 
 
+GUESSES = {  # content -> what it is read as
+    "le café était très beau, señor".encode("cp1252"): "cp1252",
+    "le café était très beau\n".encode() * 9 + "déjà".encode("cp1252"): "utf-8-sig",
+    "é à ê".encode("mac_roman") + b"\x8f": "utf-8-sig",  # cp1252 has no such byte
+    "η ώρα του καφέ".encode("cp1253"): "utf-8-sig",
+    "我们在北京".encode("gbk"): "utf-8-sig",
+    "나는 집에 간다".encode("euc_kr"): "utf-8-sig",
+}
+
+
 def test_other_encodings_are_named_or_guessed(tmp_path: Path) -> None:
     for encoding, text in {"cp1251": "мой дом", "gb18030": "我的家", "cp1252": "un café très serré"}.items():
         path = written(tmp_path / "a.txt", (text * 9).encode(encoding))
         assert texts(path, encoding=encoding) == [text * 9]
     found = read(path)
     assert [d.text for d in found] == [text * 9] and "cp1252" in found.notes()[0]
-    assert guess_encoding("le café était très beau, señor".encode("cp1252")) == "cp1252"
-    assert guess_encoding("le café était très beau\n".encode() * 9 + "déjà".encode("cp1252")) == "utf-8-sig"
-    assert guess_encoding("é à ê".encode("mac_roman") + b"\x8f") == "utf-8-sig"  # cp1252 has no such byte
+    assert {content: guess_encoding(content) for content in GUESSES} == GUESSES
     assert guess_encoding("plain text, one caf\u00e9".encode()[:-1], is_complete=False) == "utf-8-sig"
-    for encoding, text in {
-        "cp1253": "η ώρα του καφέ",
-        "gbk": "我们在北京",
-        "euc_kr": "나는 집에 간다",
-    }.items():
-        assert guess_encoding(text.encode(encoding)) == "utf-8-sig"
     assert encoding_of("\ufeffword".encode("utf-16-le"), "utf-16") == "utf-16"
     for name in ("nonsense", "hex", "rot13"):
         with pytest.raises(ConfigError):
@@ -196,17 +197,14 @@ def test_a_few_broken_rows_are_noted_and_many_are_an_error(tmp_path: Path) -> No
     assert caught.value.where.endswith("wrong.jsonl:1") and "1,000 of 1,000" in str(caught.value)
 
 
+NOISE = os.urandom(90_000).hex().encode()
 BAD: dict[str, bytes] = {
     "empty.txt": b"",
     "empty.jsonl": b"",
     "image.txt": b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9,
     "noise.jsonl": os.urandom(4000),
     "cyrillic.txt": "это не UTF-8".encode("cp1251") * 9,
-    **{
-        f"cut.txt{suffix}": compress(os.urandom(90_000).hex().encode())[:-2000]
-        for suffix, compress in COMPRESSIONS.items()
-        if suffix
-    },
+    **{f"cut.txt{ending}": pack(NOISE)[:-2000] for ending, pack in COMPRESSIONS.items() if ending},
     "false.txt.zst": b"no zstd at all",
     "false.txt.gz": b"no gzip at all",
     "no.zip": b"no zip file",
@@ -272,11 +270,8 @@ def test_what_is_skipped_is_counted_and_most_of_it_must_be_read(tmp_path: Path) 
     [note] = found.notes()
     assert all(name in note for name in ("logo.png", "info.json", "b.txt"))
     assert texts(folder, format="jsonl") == TEXTS
-    for name, content in {
-        "book.md": "the text itself " * 99,
-        "t.csv": "a,b\n" * 999,
-        "x.tar": "x" * 9999,
-    }.items():
+    others = {"book.md": "the text itself " * 99, "t.csv": "a,b\n" * 999, "x.tar": "x" * 9999}
+    for name, content in others.items():
         path = written(folder / name, content)
         with pytest.raises(CorpusError):
             texts(folder)
@@ -285,9 +280,8 @@ def test_what_is_skipped_is_counted_and_most_of_it_must_be_read(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "wiki.txt"])
 def test_wikiextractor_tags_are_removed(name: str, tmp_path: Path) -> None:
-    content = "".join(
-        f'<doc id="{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n' for n in range(3)
-    ).encode()
+    pages = (f'<doc id="{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n' for n in range(3))
+    content = "".join(pages).encode()
     path = written(tmp_path / "AA" / name, bz2.compress(content) if name.endswith("bz2") else content)
     for source in (tmp_path / "AA", path):
         found = read(source)
@@ -427,10 +421,8 @@ def test_a_huge_text_is_split_into_documents(
 ) -> None:
     monkeypatch.setattr(readers, "MAX_DOCUMENT", 1 << 17)
     content = word * 50_000
-    for path in (
-        written(tmp_path / "a.txt", content),
-        written(tmp_path / "b.jsonl", json.dumps({"text": content})),
-    ):
+    written(tmp_path / "b.jsonl", json.dumps({"text": content}))
+    for path in (written(tmp_path / "a.txt", content), tmp_path / "b.jsonl"):
         parts = texts(path, unit=unit)
         assert "".join(parts) == content and len(parts) > 1 and max(map(len, parts)) <= 1.6 * (1 << 17)
         assert word == "unbroken" or all(part.endswith(" ") for part in parts), "cut between words"
@@ -523,9 +515,8 @@ def test_a_source_is_identified_by_path_and_content(tmp_path: Path, monkeypatch:
     assert is_same_text(listings, ["c/*.txt", "python-docs"]), "by content, not by name"
     written(tmp_path / "c" / "a.txt", "two")
     assert not is_same_text(listings, [tmp_path / "c", "python-docs"])
-    copied = [
-        {"name": f"s3://x/{n}.txt", "argument": "s3://x/*.txt", "size": 1, "sha256": ""} for n in (1, 2)
-    ]
+    remote = {"argument": "s3://x/*.txt", "size": 1, "sha256": ""}
+    copied = [{"name": f"s3://x/{n}.txt", **remote} for n in (1, 2)]
     assert is_same_text(copied, ["s3://x/*.txt"]), "remote files are not read again"
     assert not is_same_text(copied, ["s3://x/1.txt"]) and not is_same_text(copied, ["-"])
 
@@ -590,13 +581,9 @@ def test_python_texts_make_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_missing_file_names_are_not_read_as_texts(tmp_path: Path) -> None:
     there = str(written(tmp_path / "there.txt", "text"))
-    given: list[Any] = [
-        ["missing.txt"],
-        ["my texts.txt", "a b.jsonl.gz"],
-        ["corpus/de"],
-        [there, "a text here"],
-    ]
-    for each in [*given, "a text here", [tmp_path / "a b"], ["a text here", 3]]:
+    given: list[Any] = [["missing.txt"], ["my texts.txt", "a b.jsonl.gz"], ["corpus/de"]]
+    given += [[there, "a text here"], "a text here", [tmp_path / "a b"], ["a text here", 3]]
+    for each in given:
         with pytest.raises(CorpusError):
             prepare(each, out=tmp_path / "out", vocab_size=60)
     with pytest.raises(ConfigError):

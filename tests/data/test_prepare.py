@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -44,17 +43,10 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     command = (text, "--unit", "line", "--out", out, "--vocab-size", 50, "--no-lowercase", "--heldout", 0.02)
     done = electra(*command)
     assert done.returncode == 0, done.stderr
-    assert (
-        "documents" in done.stdout
-        and "0 lost" in done.stdout
-        and f"written: {out}" in done.stdout.replace("\n", "")
-    )
+    assert "0 lost" in done.stdout and f"written: {out}" in done.stdout.replace("\n", "")
     store = TokenStore.open(out)
-    assert (
-        store.vocab_size == 50
-        and store.tokenizer.token_to_id("S") is not None
-        and store.heldout.num_documents >= 1
-    )
+    assert store.vocab_size == 50 and store.tokenizer.token_to_id("S") is not None
+    assert store.heldout.num_documents >= 1
     again = electra(*command)
     assert again.returncode == 0 and "already complete" in again.stdout and "documents" in again.stdout
     other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
@@ -116,22 +108,9 @@ def test_prepare_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     corpus(tmp_path / "c" / "a.txt", 60_000)
-    command = [
-        sys.executable,
-        "-m",
-        "electra",
-        "prepare",
-        "c",
-        "--unit",
-        "line",
-        "--out",
-        "store",
-        "--vocab-size",
-        "50",
-    ]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
-    )
+    options = ["c", "--unit", "line", "--out", "store", "--vocab-size", "50"]
+    command = [sys.executable, "-m", "electra", "prepare", *options]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while len(list((tmp_path / ".store.building").glob("*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -142,21 +121,15 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
-    text = corpus(tmp_path / "a.txt")
-    store = build(
-        [str(text)],
-        tmp_path / "one",
-        TokenizerSection(vocab_size=50),
-        CorpusConfig(unit="line"),
-        workers=1,
-        display=Display(),
-    )
+    text, one = [str(corpus(tmp_path / "a.txt"))], TokenizerSection(vocab_size=50)
+    lines, display = CorpusConfig(unit="line"), Display()
+    store = build(text, tmp_path / "one", one, lines, workers=1, display=display)
     assert store.vocab_size == 50 and store.audit["documents_read"] == 200
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("")
     store.tokenizer.save(tmp_path / "run" / "tokenizer")
     section = TokenizerSection(source=str(tmp_path / "run"))
-    other = build([str(text)], tmp_path / "two", section, CorpusConfig(), workers=1, display=Display())
+    other = build(text, tmp_path / "two", section, CorpusConfig(), workers=1, display=display)
     assert other.tokens.tokenizer_digest == store.tokens.tokenizer_digest, "the tokenizer of a run folder"
 
 
@@ -202,13 +175,9 @@ SCRIPTS = {  # two words that removing the marks of Unicode's decomposition make
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path) -> None:
     """By default, in every script; in English they are removed, as BERT does."""
-    options: dict[str, Any] = {
-        "unit": "line",
-        "vocab_size": 60 if kind == "wordpiece" else 300,
-        "workers": 1,
-        "progress": "quiet",
-        "kind": kind,
-    }
+    size = 60 if kind == "wordpiece" else 300
+    options: dict[str, Any] = {"unit": "line", "vocab_size": size, "kind": kind}
+    options |= {"workers": 1, "progress": "quiet"}
     for name, (first, second) in SCRIPTS.items():
         assert unmarked(first) == unmarked(second) or name == "ko", name
         text = tmp_path / f"{name}.txt"
@@ -221,9 +190,8 @@ def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path)
         share = sum(map(marked, "".join(lines))) / len("".join(lines))
         assert store.audit["accents"]["share"] == pytest.approx(share, rel=0.02)
     english = tmp_path / "en.txt"
-    english.write_text(
-        "".join(f"the caf\u00e9 and the room pleased us {'very ' * 200} {n}\n" for n in range(60))
-    )
+    lines = [f"the caf\u00e9 and the room pleased us {'very ' * 200} {n}" for n in range(60)]
+    english.write_text("\n".join(lines))
     store = prepare(english, out=tmp_path / "en", **options)
     assert store.tokenizer.encode("caf\u00e9").ids == store.tokenizer.encode("cafe").ids
     assert store.audit["accents"]["removed"] is True
@@ -258,12 +226,9 @@ def test_the_suggested_command_continues_from_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""
-    from electra.commands.framework.main import main
-
     text = str(corpus(tmp_path / "a.txt"))
-    assert (
-        main(["prepare", text, "--tokenizer", "tiny-en", "--out", str(tmp_path / "a"), "--workers", "1"]) == 0
-    )
+    given = ["--tokenizer", "tiny-en", "--out", str(tmp_path / "a"), "--workers", "1"]
+    assert main(["prepare", text, *given]) == 0
     assert f"electra pretrain {tmp_path}/a --init tiny-en" in "".join(capsys.readouterr())
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     given = ["--tokenizer", str(tmp_path / "vocab.txt"), "--out", str(tmp_path / "b"), "--workers", "1"]

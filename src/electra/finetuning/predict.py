@@ -134,10 +134,11 @@ class Predictor:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),), usual_texts=())
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
-        for example in examples if self.num_texts else ():
-            if len(example.texts) != self.num_texts:
-                problem = f"expected {TEXT_COUNTS[self.num_texts]}, as in training"
-                raise DataError(problem, where=example.where)
+        if num_texts := self.num_texts:
+            for example in examples:
+                if len(example.texts) != num_texts:
+                    problem = f"expected {TEXT_COUNTS[num_texts]}, as in training"
+                    raise DataError(problem, where=example.where)
         values, windows = self._run(task, examples)
         notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)

@@ -157,18 +157,15 @@ def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> S
         gold = _checked_tags(example, options, labelled, notes)
         if gold is not None or not (labelled and options.skip_unlabelled):
             examples.append(replace(example, gold=gold, id=example.id or str(index)))
-    num_skipped = len(sentences) - len(examples)
     if not examples:
-        problem = "every sentence lacks tags" if num_skipped else "no sentences: the file is empty"
+        problem = "every sentence lacks tags" if sentences else "no sentences: the file is empty"
         raise DataError(problem, where=source)
-    if num_skipped:
+    if num_skipped := len(sentences) - len(examples):
         notes.append(f"{plural(num_skipped, 'sentence')} with missing tags left out")
     notes += _odd_tags({tag for example in examples for tag in example.gold or ()})
     if num_unspaced := sum(any(map(_unspaced, example.texts)) for example in examples if example.spans):
-        problem = (
-            "have no spaces between words and were split only at punctuation: pass lists of words instead"
-        )
-        notes.append(f"{num_unspaced} of {len(examples)} texts {problem}")
+        problem = "have no spaces between words and were split only at punctuation"
+        notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
     if ending in COLUMN_FORMATS:
         examples = _without_language(examples, notes)
     return Split(tuple(examples), notes=tuple(notes))
@@ -196,7 +193,8 @@ def _checked_tags(
         f"no column of tags named {' or '.join(options.tag)}",
         "Name their column with `label_column`",
     )
-    fix = f"The columns are {', '.join(example.row)}. {fix}" if example.row else fix
+    if example.row:
+        fix = f"The columns are {', '.join(example.row)}. {fix}"
     fix = "; ".join([fix, *(note for note in notes if note.startswith("MISC has"))])
     if untagged:
         problem = f"every tag of this sentence is {untagged[0][1]!r}, which marks a missing value"
@@ -288,9 +286,8 @@ def _take_header(
         first, *others = file.blocks
         place = first.where._replace(number=first.where.number + 1)
         file.header = tuple(rows[0])
-        file.blocks = [
-            block for block in (first._replace(rows=first.rows[1:], where=place), *others) if block.rows
-        ]
+        rest = [first._replace(rows=first.rows[1:], where=place)] if len(first.rows) > 1 else []
+        file.blocks = [*rest, *others]
     if file.header and len(file.header) != file.width and file.blocks:
         if labelled or file.width > len(file.header):
             problem = f"{file.width} columns, but `columns` names {len(file.header)}"
@@ -363,20 +360,19 @@ def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tupl
     are_tags_printed = tag is not None and _are_printed_lists([row.get(tag) for _, row in rows])
     examples = []
     for index, (where, row) in enumerate(rows):
-        value, spans = row.get(word), Spans()
+        value, spans, gold = row.get(word), Spans(), None
         if not labelled and not has_words and isinstance(value, str) and not is_printed:
             words, spans = split_text(value, options.split)
         else:
             words = _parse_words(value, word, where, is_printed)
-        tag_value = row.get(tag) if tag else None
-        if words:
-            gold = None
-            if tag_value is not None:
-                gold = _parse_words(tag_value, tag or "", where, are_tags_printed, tags=True)
-            if isinstance(tag_value, str) and gold and len(gold) != len(words):  # B-PER,O,O
-                gold = tuple(re.split(r"\s*[,;|]\s*", tag_value.strip()))
-            other_cells = {name: cell for name, cell in row.items() if name != word}
-            examples.append(Example(row_id(row, "id", index), where, words, gold, other_cells, spans))
+        if not words:
+            continue
+        if tag and (tags := row.get(tag)) is not None:
+            gold = _parse_words(tags, tag, where, are_tags_printed, tags=True)
+            if isinstance(tags, str) and gold and len(gold) != len(words):  # B-PER,O,O
+                gold = tuple(re.split(r"\s*[,;|]\s*", tags.strip()))
+        other_cells = {name: cell for name, cell in row.items() if name != word}
+        examples.append(Example(row_id(row, "id", index), where, words, gold, other_cells, spans))
     if num_empty := len(rows) - len(examples):
         notes.append(f"{num_empty} of {len(rows)} rows without words left out")
     return examples, notes
