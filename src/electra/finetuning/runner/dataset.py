@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import data_digest, is_saved_dataset, parts_of, split_name
@@ -64,57 +63,49 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         ConfigError: the head does not support examples with this number of texts.
     """
     paths = locate_files(settings, task)
-    contents = {"train": task.read(paths["train"])}
-    if text_columns := contents["train"].text_columns:  # other files may have other usual columns, too
-        task = task.preferring(text_columns, contents["train"].label_column)
-    unfitted_task, task = task, task.fit(contents["train"].examples)
-    evaluation_task = unfitted_task.for_evaluation_files(task)
-    contents |= {
-        split: evaluation_task.read(path, labelled=split == "dev")
-        for split, path in paths.items()
-        if split != "train"
-    }
+    train = task.read(paths["train"])
+    if train.text_columns:  # other files may have other usual columns, too
+        task = task.preferring(train.text_columns, train.label_column)
+    unfitted_task, task = task, task.fit(train.examples)
+    other_task = unfitted_task.for_evaluation_files(task)
+    others = {split: path for split, path in paths.items() if split != "train"}
+    contents = {split: other_task.read(path, labelled=split == "dev") for split, path in others.items()}
+    contents = {"train": train, **contents}
     splits = {split: content.examples for split, content in contents.items()}
-    notes = [
-        f"{split}: {plural(content.num_dropped, 'malformed row')} left out"
-        for split, content in contents.items()
-        if content.num_dropped
-    ]
-    notes += [f"{split}: {note}" for split, content in contents.items() for note in content.notes]
+    notes: list[str] = []
+    for split, content in contents.items():
+        if content.num_dropped:
+            notes.append(f"{split}: {plural(content.num_dropped, 'malformed row')} left out")
+        notes += [f"{split}: {note}" for note in content.notes]
     for split, examples in splits.items():
         notes += note_empty_texts(split, examples, task)
         if split_name(paths[split])[1] in (".csv", ".tsv", ".tab"):
             notes += note_swallowed_rows(split, examples)
+    num_texts = len(train.examples[0].texts)
     for split, examples in splits.items():
         if examples:
-            load_head(settings.head).check_supports(task.head, len(examples[0].texts))
-            if task.head == "classifier" and len(examples[0].texts) != len(splits["train"][0].texts):
-                text_counts = [len(splits[name][0].texts) for name in (split, "train")]
-                found, expected = map(TEXT_COUNTS.__getitem__, text_counts)
+            found = len(examples[0].texts)
+            load_head(settings.head).check_supports(task.head, found)
+            if task.head == "classifier" and found != num_texts:
+                problem = f"{TEXT_COUNTS[found]}, but {TEXT_COUNTS[num_texts]} in train"
                 fix = "Name the same columns with `text_column`, or pass another file"
-                raise DataError(f"{found}, but {expected} in train", where=paths[split], fix=fix)
+                raise DataError(problem, where=paths[split], fix=fix)
     if "dev" not in splits:
-        train, dev = hold_out_dev(splits["train"], task, paths["train"])
-        splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
+        remaining, dev = hold_out_dev(train.examples, task, paths["train"])
+        splits = {"train": remaining, "dev": dev} | {name: splits[name] for name in others}
         held_out = plural(len(dev), "training example")
         notes.append(f"no dev file: {held_out} held out as the dev set (chosen by text hash)")
-    limits = {split: settings.limit_eval for split in splits} | {"train": settings.limit_train}
-    splits = {split: limit(split, examples, limits[split], notes) for split, examples in splits.items()}
+    for split, examples in splits.items():
+        size = settings.limit_train if split == "train" else settings.limit_eval
+        if size and size < len(examples):
+            notes.append(f"{split}: {size} of {len(examples)} examples, chosen by hash")
+            splits[split] = limit_by_hash(examples, size)
     try:
         missing_labels = set(task.label_names) - set(unfitted_task.fit(splits["train"]).label_names)
         task = task.fit(splits["train"])  # fitted again: class weights depend on the examples that are left
     except DataError:
-        all_examples, remaining = contents["train"].examples, splits["train"]
-        problem = f"{plural(len(all_examples), 'training example')}"
-        if (num_different := len({example.texts for example in all_examples})) < len(all_examples):
-            problem += f" ({num_different:,} different)"
-        if "dev" not in paths:
-            problem += f", {len(splits['dev']):,} held out as the dev set"
-        problem += f", {len(remaining):,} left to train on, all with the same answer: nothing to learn"
-        fix = "Add examples, or pass a dev file as `dev`" if "dev" not in paths else "Add examples"
-        if settings.limit_train:
-            fix += ", or a higher `limit_train`"
-        raise DataError(problem, where=paths["train"], fix=fix) from None
+        num_held_out = 0 if "dev" in paths else len(splits["dev"])
+        raise _nothing_left(train.examples, splits["train"], num_held_out, settings, paths["train"]) from None
     notes += note_contradictions(splits["train"], task)
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
@@ -128,7 +119,22 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             notes += note_leaks(split, examples, splits["train"])
     notes += note_small_dev(splits["dev"])
     files = {split: data_digest(path) for split, path in paths.items()}
-    return Dataset(task, splits, files, tuple(notes), text_columns)
+    return Dataset(task, splits, files, tuple(notes), train.text_columns)
+
+
+def _nothing_left(
+    examples: Examples, remaining: Examples, num_held_out: int, settings: Settings, where: Path
+) -> DataError:
+    problem, fix = plural(len(examples), "training example"), "Add examples"
+    if (num_different := len({example.texts for example in examples})) < len(examples):
+        problem += f" ({num_different:,} different)"
+    if num_held_out:
+        problem += f", {num_held_out:,} held out as the dev set"
+        fix += ", or pass a dev file as `dev`"
+    if settings.limit_train:
+        fix += ", or a higher `limit_train`"
+    problem += f", {len(remaining):,} left to train on, all with the same answer: nothing to learn"
+    return DataError(problem, where=where, fix=fix)
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
@@ -136,19 +142,14 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
 
     Many test files have such answers. Appends a note on that, or on examples without an answer.
     """
-    first_example, golds = examples[0], [example.gold for example in examples]
-    if (
-        first_example.gold is not None
-        and not task.can_score(first_example)
-        and all(map(same_answer(first_example.gold), golds))
-    ):
-        notes.append(f"{split}: every answer is {first_example.gold!r}, an unknown label: read as no answer")
+    answers = {frozenset(e.gold) if isinstance(e.gold, tuple) else e.gold for e in examples}
+    num_unanswered = sum(example.gold is None for example in examples)
+    if len(answers) == 1 and not num_unanswered and not task.can_score(examples[0]):
+        notes.append(f"{split}: every answer is {examples[0].gold!r}, an unknown label: read as no answer")
         return tuple(replace(example, gold=None) for example in examples)
-    num_unanswered = sum(gold is None for gold in golds)
     if 0 < num_unanswered < len(examples):
-        notes.append(
-            f"{split}: {num_unanswered} of {len(examples)} examples have no answer: predicted, not scored"
-        )
+        count = f"{num_unanswered} of {len(examples)} examples"
+        notes.append(f"{split}: {count} have no answer: predicted, not scored")
     return examples
 
 
@@ -161,19 +162,19 @@ def hold_out_dev(examples: Examples, task: Task, where: Path) -> tuple[Examples,
     train, dev = split_by_hash(examples, task.hashed_texts, where)
     dev_counts = count_labels(task, dev) if task.has_classes else {}
     expected = [label for label, n in count_labels(task, examples).items() if n * DEV_SHARE >= 1]
-    if task.head == "classifier" and dev_counts and not all(dev_counts.get(label) for label in expected):
-        groups: dict[str, list[Example]] = {}
-        for example in examples:
-            groups.setdefault(task.shown_gold(example), []).append(example)
-        held_out = {
-            task.hashed_texts(example)
-            for group in groups.values()
-            if len(group) * DEV_SHARE >= 1 and len({task.hashed_texts(example) for example in group}) > 1
-            for example in split_by_hash(group, task.hashed_texts, where)[1]
-        }
-        dev = tuple(example for example in examples if task.hashed_texts(example) in held_out)
-        train = tuple(example for example in examples if task.hashed_texts(example) not in held_out)
-    return train, dev
+    if task.head != "classifier" or not dev_counts or all(dev_counts.get(label) for label in expected):
+        return train, dev
+    groups: dict[str, list[Example]] = {}
+    for example in examples:
+        groups.setdefault(task.shown_gold(example), []).append(example)
+    held_out = {
+        task.hashed_texts(example)
+        for group in groups.values()
+        if len(group) * DEV_SHARE >= 1 and len({*map(task.hashed_texts, group)}) > 1
+        for example in split_by_hash(group, task.hashed_texts, where)[1]
+    }
+    parts = [tuple(e for e in examples if (task.hashed_texts(e) in held_out) == is_dev) for is_dev in (0, 1)]
+    return parts[0], parts[1]
 
 
 def note_small_dev(dev: Examples) -> Iterator[str]:
@@ -189,9 +190,12 @@ def note_empty_texts(split: str, examples: Examples, task: Task) -> Iterator[str
     holds_text = all if task.head in ("classifier", "vectors") else any
     empty = [example for example in examples if not holds_text(map(str.strip, example.texts))]
     if empty:
-        count = len(empty)
         is_pair = len(empty[0].texts) == 2
-        found = f"{plural(count, 'pair')} with an empty text" if is_pair else plural(count, "empty text")
+        found = (
+            f"{plural(len(empty), 'pair')} with an empty text"
+            if is_pair
+            else plural(len(empty), "empty text")
+        )
         yield f"{split}: {found}, kept"
 
 
@@ -224,16 +228,15 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
         DataError: every example has such a label.
     """
     unseen = [
-        (example, names)
+        (example.where, names)
         for example in examples
         if example.gold is not None and (names := task.unseen_labels(example))
     ]
     if not unseen:
         return
-    first_example, names = unseen[0]
     if len(unseen) == len(examples):
-        problem = f"unknown label {names[0]!r}"
-        raise DataError(problem, where=first_example.where, fix=nearest(names[0], list(task.label_names)))
+        where, (name, *_) = unseen[0]
+        raise DataError(f"unknown label {name!r}", where=where, fix=nearest(name, list(task.label_names)))
     counts = Counter(name for _, names in unseen for name in names)
     listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
     ellipsis = ", ..." if len(counts) > 5 else ""
@@ -284,15 +287,6 @@ def count_labels(task: Task, examples: Examples) -> dict[str, int]:
     return {} if any(example.gold is None for example in examples) else task.label_counts(examples)
 
 
-def same_answer(first: Any) -> Callable[[Any], bool]:
-    """Returns a function that says whether an answer has the same labels as `first`."""
-
-    def labels(gold: Any) -> set[Any]:
-        return set(gold) if isinstance(gold, tuple) else {gold}
-
-    return lambda gold: labels(gold) == labels(first)
-
-
 def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
     """Returns the file of each split: the one in the settings, else the one with its name in the folder.
 
@@ -308,20 +302,16 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
         fix = "Pass a folder with train and dev files, or a training file, as `data`"
         raise DataError("no such file or folder", where=data, fix=fix)
     is_folder = data.is_dir() and not is_saved_dataset(data)
-    files_in_settings = {"train": None if is_folder else data, "dev": settings.dev, "test": settings.test}
+    chosen = {"train": None if is_folder else data, "dev": settings.dev, "test": settings.test}
     preferred_names = {"train": (), "dev": task.dev_files, "test": task.test_files}
-    paths = {}
+    paths: dict[str, Path] = {}
     for split in SPLIT_NAMES:
-        source = files_in_settings[split]
-        path = None if source is None else as_path(source)
-        if path is None and is_folder:
-            path = find_split(data, split, preferred_names[split], task.formats)
-        if path is not None:
+        if (source := chosen[split]) is not None:
+            paths[split] = as_path(source)
+        elif is_folder and (path := find_split(data, split, preferred_names[split], task.formats)):
             paths[split] = path
-    for path in (
-        *map(as_path, as_tuple(settings.extra_eval)),
-        *(find_named(data, task.also, task.formats) if is_folder else ()),
-    ):
+    others = [as_path(source) for source in as_tuple(settings.extra_eval)]
+    for path in [*others, *(find_named(data, task.also, task.formats) if is_folder else ())]:
         name = split_name(path)[0]
         # A further file called train, dev, test or eval would have scores with the keys of that split.
         is_split_name = name in (*SPLIT_NAMES, "eval") and name not in paths
@@ -334,11 +324,3 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
         fix = f"Name it {names} ({formats}), or pass the file itself as `data`"
         raise DataError("no training file", where=data, fix=fix)
     return paths
-
-
-def limit(split: str, examples: Examples, size: int | None, notes: list[str]) -> Examples:
-    """Returns at most `size` examples (None: all), chosen by hash; appends a note if some are left out."""
-    if not size or size >= len(examples):
-        return examples
-    notes.append(f"{split}: {size} of {len(examples)} examples, chosen by hash")
-    return limit_by_hash(examples, size)
