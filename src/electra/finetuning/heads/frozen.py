@@ -73,11 +73,7 @@ class PairClassifier(Head):
 
 
 def check_pairs(tokenizer: Tokenizer) -> None:
-    """Checks that `split_pair` restores single texts from pairs.
-
-    Raises:
-        ConfigError: the tokenizer writes pairs in another way.
-    """
+    """Checks that `split_pair` restores single texts from pairs."""
     first, second = (np.array(tokenizer.encode(text).ids) for text in ("a", "b c"))
     pair = np.array(tokenizer.encode("a", "b c").ids)
     if all(map(np.array_equal, split_pair(pair), (first, second))):

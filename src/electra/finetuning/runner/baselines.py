@@ -68,16 +68,7 @@ OVERLAPS = (
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
-    """Returns a baseline's scores on the data of a fine-tuning, with the keys of all_results.json.
-
-    Args:
-        baseline: one of `NAMES`.
-        settings: the settings of the fine-tuning, whose task must not be question answering.
-
-    Raises:
-        ConfigError: the task, its options or the head are invalid.
-        DataError: the data is invalid.
-    """
+    """Returns a baseline's scores on the data of a fine-tuning, with the keys of all_results.json."""
     start = time.monotonic()
     dataset = read_dataset(settings, choose_task(settings))
     task = dataset.task
@@ -93,15 +84,7 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
 def measure_all(
     finetuning: Finetuning, dataset: Dataset, folder: FinetuningFolder, other: Finetuning | None, say: Say
 ) -> None:
-    """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`.
-
-    Args:
-        finetuning: the fine-tuning.
-        dataset: its data.
-        folder: the folder to save the scores in.
-        other: the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
-        say: gets a line at the start, because large data sets take minutes.
-    """
+    """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`."""
     if (size := len(dataset.splits["train"])) >= MANY_EXAMPLES:
         say(f"measuring the baselines on {size:,} training examples; --no-baselines skips them")
     by_name = {title(name, dataset): scores(name, dataset) for name in NAMES}
@@ -129,11 +112,7 @@ def baselines_needed(finetuning: Finetuning, dataset: Dataset, folder: Finetunin
 
 
 def with_baseline_model(settings: Settings, dataset: Dataset) -> Finetuning | None:
-    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
-
-    Raises:
-        ModelError: the model is missing, damaged or not supported.
-    """
+    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
     if settings.baseline_model is None:
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")

@@ -57,9 +57,6 @@ def calibrate(prepared: Finetuning, model: FinetunedModel) -> Calibration | None
     Returns:
         The calibration; None, with the model unchanged, if the task's outputs are not logits of labels, the
         head cannot be rescaled, or dev has fewer than MIN_ANSWERS answers.
-
-    Raises:
-        RunFailed: an output is not finite.
     """
     task, dev = prepared.task, prepared.splits["dev"].windows
     cannot_rescale = type(model.head).rescale is HeadModule.rescale

@@ -44,11 +44,7 @@ class Dataset:
 
 
 def choose_task(settings: Settings) -> Task:
-    """Returns the task with the settings' options.
-
-    Raises:
-        ConfigError: the task or the head is unknown, or an option or the head does not apply to the task.
-    """
+    """Returns the task with the settings' options."""
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
     counts = {len(columns) for columns in task.texts}
     head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
@@ -56,12 +52,7 @@ def choose_task(settings: Settings) -> Task:
 
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
-    """Reads all splits, holds out dev if there is no file for it, and fits the task to the training data.
-
-    Raises:
-        DataError: a file is missing or invalid, or there is nothing to learn.
-        ConfigError: the head does not support examples with this number of texts.
-    """
+    """Reads all splits, holds out dev if there is no file for it, and fits the task to the training data."""
     paths = locate_files(settings, task)
     train = task.read(paths["train"])
     if train.text_columns:  # other files may have other usual columns, too
@@ -222,11 +213,7 @@ def note_swallowed_rows(split: str, examples: Examples) -> Iterator[str]:
 
 
 def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on gold labels that no training example has, if there are any.
-
-    Raises:
-        DataError: every example has such a label.
-    """
+    """Yields a note on gold labels that no training example has, if there are any."""
     unseen = [
         (example.where, names)
         for example in examples
@@ -292,10 +279,6 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
 
     The keys are "train", "dev", "test" and the names of other files to predict; splits without a file are
     left out.
-
-    Raises:
-        DataError: there is no training file, several files match a split, or the name of another file is
-            invalid or not unique.
     """
     data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():

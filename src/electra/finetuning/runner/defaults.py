@@ -31,18 +31,7 @@ MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_
 def resolve(
     settings: Settings, dataset: Dataset, config: EncoderConfig, pooling: Pooling | None = None
 ) -> ResolvedSettings:
-    """Returns the settings with every default filled in.
-
-    Args:
-        settings: as the user passed them.
-        dataset: the data and its task, on which defaults depend.
-        config: the encoder's configuration.
-        pooling: the encoder's own pooling, if it has one.
-
-    Raises:
-        ConfigError: the length exceeds the model's positions, no setting is left to search, the pooling does
-            not apply to the task, or training was requested with a head that is only fitted.
-    """
+    """Returns the settings with every default filled in."""
     positions = config.max_positions
     if settings.max_length is not None and settings.max_length > positions:
         problem = f"{settings.max_length} tokens, but the model has {positions} positions"
@@ -98,9 +87,6 @@ def with_recorded_defaults(settings: Settings, folder: FinetuningFolder) -> Sett
     """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run.
 
     Returns them unchanged if the folder does not exist. Settings to search stay unset.
-
-    Raises:
-        RunFolderError: finetune.json is damaged.
     """
     if not folder.exists():
         return settings

@@ -231,16 +231,7 @@ def finish(  # noqa: PLR0917
     notes: Sequence[str],
     say: Say,
 ) -> dict[str, Any]:
-    """Writes and returns the results of all finished seeds, and saves the model of one.
-
-    Args:
-        model: the model as the user passed it.
-        prepared: the fine-tuning, all of whose seeds are finished.
-        dataset: its data.
-        folder: the folder to write.
-        notes: notes on the data, for all_results.json.
-        say: receives the scores of an ensemble.
-    """
+    """Writes and returns the results of all finished seeds, and saves the model of one."""
     finished, untrained = finished_seeds(folder), finished_seeds(folder.untrained)
     results = summarise(model, prepared, dataset, finished, notes)
     extra_results = {
@@ -334,21 +325,7 @@ def finished_seeds(folder: FinetuningFolder) -> list[FinishedSeed]:
 def run_seed(
     prepared: Finetuning, folder: FinetuningFolder, number: int, prefix: str = "", *, say: Say, stop: Stop
 ) -> None:
-    """Trains a seed from its last checkpoint or from the start, and writes its folder.
-
-    Args:
-        prepared: the fine-tuning.
-        folder: the folder of the seeds.
-        number: the seed.
-        prefix: what the lines of progress begin with.
-        say: receives them.
-        stop: called after each step; True stops the training.
-
-    Raises:
-        Interrupted: `stop()` returned True; the state is saved.
-        RunFailed: a loss or an output is not finite.
-        CheckpointError: all checkpoints are damaged.
-    """
+    """Trains a seed from its last checkpoint or from the start, and writes its folder."""
     prepared = replace(prepared, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
     seed_folder, task = folder.seed(number), prepared.task
     durable.recover(seed_folder.path)

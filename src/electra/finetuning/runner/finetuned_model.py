@@ -49,9 +49,6 @@ def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
 
     A head that starts from the model's own head has its weights instead. For "vectors", the result only
     pools, and `name` is not used.
-
-    Raises:
-        ConfigError: there is no head with this name.
     """
     if shape.kind == "vectors":
         return VectorHead(shape.pooling)
@@ -87,9 +84,6 @@ def choose_pooling(
         kind: the kind of the task's outputs.
         architecture: the encoder's architecture.
         own: the encoder's own pooling, if it has one.
-
-    Raises:
-        ConfigError: a pooling other than [CLS] was requested for a task that predicts for each token.
     """
     if kind == "vectors":
         return requested or own or "mean"

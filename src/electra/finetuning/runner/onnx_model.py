@@ -83,20 +83,8 @@ def write_tuned(  # noqa: PLR0917
 ) -> ExportReport:
     """Writes a fine-tuned model as a folder with an ONNX graph, and compares the outputs of the two.
 
-    Args:
-        loaded: the encoder and tokenizer.
-        task: the task.
-        model: the encoder with its head.
-        record: the task and settings of its fine-tuning; None if they are unknown.
-        out: the folder to write.
-        int8: whether to quantise the weights.
-
     Returns:
         A comparison of the graph's outputs with the model's.
-
-    Raises:
-        ModelError: the graph's outputs differ, the head cannot be exported, or `out` cannot be written.
-        ConfigError: a library that this needs is not installed.
     """
     if model.head.not_in_graphs:
         raise ModelError(

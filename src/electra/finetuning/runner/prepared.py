@@ -81,11 +81,7 @@ def source_of(model: str) -> str | Path:
 
 
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Finetuning, list[str]]:
-    """Tokenises the data once for all seeds; also returns notes on the data for the user.
-
-    Raises:
-        ConfigError: the device does not exist, or the length leaves no room for text.
-    """
+    """Tokenises the data once for all seeds; also returns notes on the data for the user."""
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
     splits: dict[str, FeaturizedSplit] = {}
     for split, examples in dataset.splits.items():
@@ -129,11 +125,7 @@ class Evaluation:
 
 
 def evaluate(prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
-    """Predicts a split, and scores it if it has answers.
-
-    Raises:
-        RunFailed: an output is not finite.
-    """
+    """Predicts a split, and scores it if it has answers."""
     outputs, loss = run_model(model, split.windows, prepared.task, pad=prepared.pad, device=prepared.device)
     predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
@@ -150,9 +142,6 @@ def run_model(
     The loss is None without targets, or if it compares the windows of a batch with each other.
 
     The model always runs in fp32, so that scores do not depend on the machine, and stays in evaluation mode.
-
-    Raises:
-        RunFailed: an output is not finite.
     """
     model.eval()
     losses: list[tuple[Tensor, float]] = []

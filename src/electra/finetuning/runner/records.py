@@ -147,11 +147,7 @@ def _answer(row: Mapping[str, Any]) -> Record:
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:
-    """Returns the chosen format, else that of the file name's ending, else (for the terminal) tsv.
-
-    Raises:
-        ConfigError: the format is not one of `FORMATS`.
-    """
+    """Returns the chosen format, else that of the file name's ending, else (for the terminal) tsv."""
     is_stream = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
     ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)

@@ -40,15 +40,7 @@ REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 def save_model(
     prepared: Finetuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any], say: Say
 ) -> None:
-    """Writes the model of the chosen seed, with its model card and task.json.
-
-    Args:
-        prepared: the fine-tuning.
-        folder: the folder to write.
-        chosen: the seed whose model is saved.
-        results: the contents of all_results.json.
-        say: receives a line if transformers loads the folder as an encoder alone.
-    """
+    """Writes the model of the chosen seed, with its model card and task.json."""
     settings, task = prepared.settings, prepared.task
     architecture = prepared.start.config.architecture
     is_one_file = has_class(task.head, settings.head, architecture, settings.pooling)
@@ -120,11 +112,7 @@ def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
 
 
 def read_task(folder: Path) -> dict[str, Any] | None:
-    """Returns the validated contents of task.json; None if the folder has none.
-
-    Raises:
-        ModelError: the contents are invalid.
-    """
+    """Returns the validated contents of task.json; None if the folder has none."""
     path = ModelFolder(folder).task
     if not path.is_file():
         return None

@@ -47,22 +47,7 @@ def search(
     say: Say,
     stop: Stop,
 ) -> None:
-    """Runs a search, or resumes the one in the folder, and writes search.json with the `chosen` values.
-
-    Args:
-        settings: as the user passed them.
-        prepared: the fine-tuning, with defaults for the settings that are searched.
-        dataset: the data; only its training split is used.
-        folder: the folder of the fine-tuning, for search.json and checkpoints.
-        say: receives a line for each trial.
-        stop: called after each step; True stops the search.
-
-    Raises:
-        DataError: there are too few examples, or they have no answers.
-        RunFolderError: search.json is damaged.
-        CheckpointError: all checkpoints of a trial are damaged.
-        Interrupted: a stop was requested; the state is saved.
-    """
+    """Runs a search, or resumes the one in the folder, and writes search.json with the `chosen` values."""
     budget, metric = str(settings.search), prepared.task.metrics[0]
     trials: list[dict[str, Any]] = folder.read_search().get(TRIALS, [])
     search_dataset = split_for_search(dataset)
@@ -102,11 +87,7 @@ def search(
 
 
 def split_for_search(dataset: Dataset) -> Dataset:
-    """Splits the training examples into a training and a dev set; the task keeps the labels of all examples.
-
-    Raises:
-        DataError: there are too few examples, or they have no answers.
-    """
+    """Splits the training examples into train and dev; the task keeps the labels of all examples."""
     examples = dataset.splits["train"]
     if len(examples) < MIN_EXAMPLES:
         problem = f"{plural(len(examples), 'training example')}: too few for a search"
@@ -174,10 +155,6 @@ def train_and_score(prepared: Finetuning, values: Values, checkpoints: Path) -> 
     """Trains with these values and the first seed, and returns a record of the trial.
 
     If the training fails, the score and the loss are None, and `failed` says why.
-
-    Raises:
-        Interrupted: a stop was requested; the state is saved in `checkpoints`.
-        CheckpointError: all checkpoints are damaged.
     """
     start = time.monotonic()
     try:

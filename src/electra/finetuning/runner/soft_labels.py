@@ -34,16 +34,6 @@ def open_teacher(prepared: Finetuning, num_texts: int) -> tuple[Predictor | None
     """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
     The texts are the lines of a .txt file, or the rows of a table with the task's columns.
-
-    Args:
-        prepared: the fine-tuning.
-        num_texts: the number of texts of each training example, 1 or 2.
-
-    Raises:
-        ConfigError: the teacher has another task, other labels or another number of texts, or the task or the
-            head cannot learn from a teacher.
-        ModelError: the teacher is missing, damaged or not fine-tuned.
-        DataError: the texts cannot be read, or are single texts instead of pairs or the reverse.
     """
     settings, task = prepared.settings, prepared.task
     if settings.teacher is None:
@@ -98,18 +88,7 @@ def unlabelled_digest(settings: Settings) -> dict[str, str]:
 def with_soft_labels(
     prepared: Finetuning, train: Examples, unlabelled: Examples, predictor: Predictor
 ) -> tuple[Finetuning, str]:
-    """Returns the fine-tuning with the teacher's answers in its targets, and a note on the teacher's score.
-
-    Args:
-        prepared: the fine-tuning.
-        train: the labelled examples.
-        unlabelled: examples whose targets are the teacher's answers alone.
-        predictor: the teacher.
-
-    Raises:
-        DataError: a gold answer is invalid.
-        RunFailed: the teacher's outputs are not finite.
-    """
+    """Returns the fine-tuning with the teacher's answers in its targets, and a note on its score."""
     task, settings, examples = prepared.task, prepared.settings, (*train, *unlabelled)
     answers = reorder_labels(predictor.values(examples), predictor.task.label_names, task.label_names)
     weight = settings.teacher_weight

@@ -108,11 +108,6 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     Returns:
         The trained model (with `keep_epoch` "best", the weights of the best epoch), and the state at the last
         step.
-
-    Raises:
-        Interrupted: `prepared.stopping()` returned True before the last step; the state is saved.
-        RunFailed: a loss, or an output on dev, is not finite.
-        CheckpointError: all checkpoints in `folder` are damaged.
     """
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
@@ -236,9 +231,6 @@ def restore(
     """Loads the newest intact checkpoint into the model, the optimizer and `best`, and returns its state.
 
     Without a checkpoint, nothing is changed, and the state of step 0 is returned.
-
-    Raises:
-        CheckpointError: all checkpoints are damaged.
     """
     durable.remove_leftovers(folder)
     checkpoint, damage_lines = checkpoints.newest_checkpoint(folder)

@@ -103,11 +103,7 @@ class Window:
 def cut_windows(
     question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int
 ) -> list[Window]:
-    """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room.
-
-    Raises:
-        ConfigError: the question leaves no room for a context.
-    """
+    """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room."""
     room = max_length - template.num_special - len(question)
     if room < 1:
         problem = (

@@ -99,11 +99,7 @@ class TextTask(Task):
         return is_missing(answer, marks)
 
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        """Returns the name of the answers' column ("" without one), and a getter of a row's answer.
-
-        Raises:
-            DataError: there is no such column, and `labelled` requires one.
-        """
+        """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
         label = table.first_column(self.label)
         if label is None and labelled:
             raise table.missing_column(self.label, "`label_column`")
@@ -175,15 +171,6 @@ class TextTask(Task):
         """Returns a note on columns of texts that are not read.
 
         Returns () if there are none, if a pair is read, or if the task or the user names a single column.
-
-        Args:
-            table: the file.
-            rows: its rows, each with its place (file:line).
-            texts: the columns that are read.
-            label: the answers' column.
-
-        Raises:
-            DataError: there is such a column, and the task reads pairs too.
         """
         if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):
             return ()

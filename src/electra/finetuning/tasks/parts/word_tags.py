@@ -118,18 +118,19 @@ class WordTagging(Task):
     @override
     def fit(self, examples: Sequence[Example]) -> WordTagging:
         counts = Counter(tag for example in examples for tag in example.gold or ())
-        scheme = self.scheme
+        scheme, default = self.scheme, CORRECT
         if scheme == "auto":
             has_entities = all(map(is_entity_tag, counts)) and any(map(is_outside, counts))
             scheme = "entities" if has_entities else "words"
         if scheme == "entities":
             _require_entity_tags(examples)
-        tags = complete_tags(counts) if scheme == "entities" else tuple(sorted(counts))
-        labels, default = self.labels or tags, _default(scheme, counts)
+        if scheme != "errors":
+            outside_tag = next(filter(is_outside, counts), None) if scheme == "entities" else None
+            default = outside_tag or counts.most_common(1)[0][0]
         fitted = replace(
             self,
             scheme=scheme,
-            labels=labels,
+            labels=self.labels or (complete_tags(counts) if scheme == "entities" else tuple(sorted(counts))),
             metrics=METRICS_OF_SCHEME[scheme],
             default=default,
             splitting=infer_splitting(word for example in examples for word in example.texts),
@@ -138,16 +139,18 @@ class WordTagging(Task):
         if len(set(classes)) < 2:
             problem = f"every word has the label {next(iter(counts))!r}: nothing to learn"
             raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
-        return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
+        return replace(fitted, weights=balanced_weights(classes, len(fitted.labels)) if self.balanced else ())
 
     @override
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
-        default, saved_splitting = config.get(DEFAULT_KEY, OUTSIDE), config.get(SPLITTING_KEY)
-        splitting = next(
-            (splitting for splitting in SPLITTINGS if splitting == saved_splitting), self.splitting
+        default = config.get(DEFAULT_KEY, OUTSIDE)
+        splittings = [name for name in SPLITTINGS if name == config.get(SPLITTING_KEY)]
+        return replace(
+            self,
+            labels=labels,
+            default=default if default in labels else labels[0],
+            splitting=splittings[0] if splittings else self.splitting,
         )
-        default = default if default in labels else labels[0]
-        return replace(self, labels=labels, default=default, splitting=splitting)
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,8 +160,8 @@ class WordTagging(Task):
     @property
     def marked(self) -> str | None:
         """The label that a threshold applies to: the one of two labels that is not the default; else None."""
-        other_labels = [label for label in self.labels if label != self.default]
-        return other_labels[0] if len(self.labels) == 2 and len(other_labels) == 1 else None
+        others = [label for label in self.labels if label != self.default]
+        return others[0] if len(self.labels) == 2 and len(others) == 1 else None
 
     @property
     @override
@@ -192,21 +195,18 @@ class WordTagging(Task):
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         return tally_labels(self.labels, (tag for example in examples for tag in example.gold))
 
-    def gold_class(self, example: Example, position: int) -> int:
-        """Returns the index of a word's gold tag, or NO_TARGET if the tag is not a label.
+    def gold_classes(self, example: Example) -> list[int]:
+        """Returns the index of each word's gold tag, or NO_TARGET if the tag is not a label.
 
         Raises:
-            DataError: in error detection, the tag is neither c nor i.
+            DataError: in error detection, a tag is neither c nor i.
         """
-        tag = example.gold[position]
-        if tag not in self.labels and self.scheme == "errors":
-            problem = f"unknown label {tag!r} of the word {example.texts[position]!r}"
-            raise DataError(problem, where=example.where, fix=nearest(tag, list(self.labels)))
-        return self.labels.index(tag) if tag in self.labels else NO_TARGET
-
-    def gold_classes(self, example: Example) -> list[int]:
-        """Returns the indices of the gold tags of all words."""
-        return [self.gold_class(example, position) for position in range(len(example.texts))]
+        index_of = {tag: index for index, tag in enumerate(self.labels)}
+        for word, tag in zip(example.texts, example.gold, strict=True):
+            if tag not in index_of and self.scheme == "errors":
+                problem = f"unknown label {tag!r} of the word {word!r}"
+                raise DataError(problem, where=example.where, fix=nearest(tag, list(self.labels)))
+        return [index_of.get(tag, NO_TARGET) for tag in example.gold]
 
     @override
     def featurize(
@@ -265,59 +265,44 @@ class WordTagging(Task):
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
         """Returns the predicted tag of each word."""
-        return [self.labels[i] for i in self._classes(prediction)]
+        return [self.labels[index] for index in self._classes(prediction)]
 
-    def _classes(self, prediction: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    def _classes(self, prediction: npt.NDArray[np.float32]) -> list[int]:
         if self.threshold is None or self.marked is None:
-            return np.asarray(prediction.argmax(-1), np.int64)
-        marked_index = self.labels.index(self.marked)
-        return np.where(prediction[:, marked_index] >= self.threshold, marked_index, 1 - marked_index).astype(
-            np.int64
-        )
+            return [int(index) for index in prediction.argmax(-1)]
+        marked = self.labels.index(self.marked)
+        return [marked if p >= self.threshold else 1 - marked for p in prediction[:, marked]]
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        predicted = [self.tags(prediction) for prediction in predictions]
-        gold = [list(example.gold) for example in examples]
+        predicted, gold = [*map(self.tags, predictions)], [list(example.gold) for example in examples]
+        if self.scheme == "errors":
+            said, wrong = (
+                np.array([tag == INCORRECT for tags in rows for tag in tags], bool)
+                for rows in (predicted, gold)
+            )
+            counts = int((said & wrong).sum()), int(said.sum()), int(wrong.sum())
+            betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
+            return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         index_of = index_labels(self.labels, (tag for tags in gold for tag in tags))
         predicted_N, gold_N = (
             np.array([index_of[tag] for tags in rows for tag in tags]) for rows in (predicted, gold)
         )
-        if self.scheme == "errors":
-            predicted_incorrect, gold_incorrect = (
-                predicted_N == index_of[INCORRECT],
-                gold_N == index_of[INCORRECT],
-            )
-            counts = (
-                int((predicted_incorrect & gold_incorrect).sum()),
-                int(predicted_incorrect.sum()),
-                int(gold_incorrect.sum()),
-            )
-            betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
-            return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](predicted_N, gold_N) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """Returns a row per word, with its label's probability and, for words split from texts, offsets."""
         has_spans = any(example.spans for example in examples)
-        probability_columns = [f"p({label})" for label in self.labels] if self.every_score else []
-        rows = [("id", "word", *(("start", "end") if has_spans else ()), "label", "p", *probability_columns)]
+        every = [f"p({label})" for label in self.labels] if self.every_score else []
+        rows = [("id", "word", *(("start", "end") if has_spans else ()), "label", "p", *every)]
         for example, prediction in zip(examples, predictions, strict=True):
-            words = zip(example.texts, self._classes(prediction), strict=True)
-            for position, (word, label_index) in enumerate(words):
-                probabilities = prediction[position]
-                span = example.spans[position] if has_spans else ()
-                all_probabilities = map(float, probabilities) if probability_columns else ()
+            spans = example.spans if has_spans else [()] * len(example.texts)
+            columns = example.texts, spans, self._classes(prediction), prediction
+            for word, span, index, probabilities in zip(*columns, strict=True):
+                label, p = self.labels[index], float(probabilities[index])
                 rows.append(
-                    (
-                        example.id,
-                        word,
-                        *span,
-                        self.labels[label_index],
-                        float(probabilities[label_index]),
-                        *all_probabilities,
-                    )
+                    (example.id, word, *span, label, p, *(map(float, probabilities) if every else ()))
                 )
         return rows
 
@@ -359,9 +344,6 @@ class TokenizedWords:
         """Yields windows of at most `max_length` tokens, `stride` tokens apart (None: half a window).
 
         Windows in which no word is scored are left out.
-
-        Raises:
-            ConfigError: `max_length` leaves no room for text.
         """
         num_before, room = len(self.before), max_length - len(self.before) - len(self.after)
         if room < 1:
@@ -386,11 +368,3 @@ def _require_entity_tags(examples: Sequence[Example]) -> None:
                 fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
             fix += ", or use `task` tagging to score each tag by itself"
             raise DataError(problem, where=example.where, fix=fix)
-
-
-def _default(scheme: Scheme, counts: Counter[str]) -> str:
-    """Returns the tag predicted for words that the tokenizer drops; `counts` are those of training tags."""
-    if scheme == "errors":
-        return CORRECT
-    outside_tag = next((tag for tag in counts if is_outside(tag)), None) if scheme == "entities" else None
-    return outside_tag or counts.most_common(1)[0][0]
