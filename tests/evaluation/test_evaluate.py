@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,39 +214,6 @@ def test_killed_shared_and_parallel_evaluations_give_the_same_record(
     assert without_times(read(out)) == without_times(read(whole))
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.reliability), signal.SIGKILL]
-)
-@slow
-def test_workers_end_with_the_command_which_then_resumes(
-    line: Line, number: signal.Signals, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    flags = ("--untrained-baseline", "--no-baselines", "--jobs", "2", "--seeds")
-    process = start(line(out, *flags, "2000"))
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("tasks/*/sst2/finetune.json"))) < 2:
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.send_signal(number)
-    process.communicate(timeout=120)
-    assert process.returncode == {signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-    while any(map(running, children)):
-        assert time.monotonic() < deadline + 60, "a worker outlives the command"
-        time.sleep(0.1)
-    assert statuses(read(out))["sst2"] == ["waiting"] * 2
-    assert main(line(out, *flags, "1")) == 0
-    assert statuses(read(out))["rte"] == ["done"] * 2
-
-
-def running(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_models_left_out_of_a_later_command_stay_in_the_plan(tmp_path: Path) -> None:
     def resume(**weights: str) -> None:
         models = {name: {"weights": digest} for name, digest in weights.items()}
@@ -331,10 +297,8 @@ def test_a_failed_task_is_reported_and_the_others_run(  # noqa: PLR0917
 @pytest.mark.parametrize(
     ("option", "value", "fact"),
     [
-        ("--finetune.epoch", "1", "--finetune.epochs"),
         ("--finetune.seed", "3", "--finetune.seed"),
         ("--seeds", "0", "--seeds"),
-        ("--jobs", "0", "--jobs"),
         ("--engine", "slurm", "slurm"),
         ("--suite", "gleu", "'glue'"),
         ("--data", "nowhere", "nowhere"),
@@ -359,13 +323,6 @@ def test_invalid_input_is_one_line_and_nothing_is_written(  # noqa: PLR0917
     assert main(words) == 2
     error = capsys.readouterr().err
     assert fact in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
-
-
-def test_an_invalid_model_is_refused_before_any_work(
-    data: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments(tmp_path / "nothing", data, suite, tmp_path / "out")) == 2
-    assert "nothing" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 @slow
@@ -398,49 +355,3 @@ def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
 
     assert models("--data", "d", "A") == models("--finetune.epochs", "1", "A", "--data", "d") == ("A",)
     assert models("A", "B", "--data", "d") == models("--data", "d", "A", "B") == ("A", "B")
-
-
-@slow
-def test_settings_of_training_do_not_concern_the_frozen_encoder(
-    model: Path, data: Path, tmp_path: Path
-) -> None:
-    suite = tmp_path / "toys.toml"
-    suite.write_text('title = "toys"\n[[task]]\nname = "sst2"\nfolders = ["sst-2"]\n')
-    words = ["evaluate", str(model), "--suite", str(suite), "--data", str(data), "--device", "cpu"]
-    words += ["--finetune.epochs", "0.1", "--finetune.limit-train", "16", "--no-baselines"]
-    words += ["--baseline-model", str(model), "--out"]
-    assert main([*words, str(tmp_path / "a")]) == 0
-    learning = ["--finetune.teacher", str(tmp_path / "a/tasks/toy/sst2"), "--finetune.teacher-weight", "0.25"]
-    assert main([*words, str(tmp_path / "b"), *learning]) == 0
-    first, second = (read(tmp_path / name)["rows"][0]["scores"]["toy (frozen)"] for name in "ab")
-    assert first["median"] == second["median"]
-
-
-@slow
-def test_a_ray_node_is_killed_and_the_result_is_that_of_one_process(
-    line: Line, whole: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    out = tmp_path / "out"
-    words = line(out, *TWO_SEEDS, "--baseline-model", str(model), "--engine", "ray")
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    assert main(words) == 2, "no cluster is one line"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        second = cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
-        process = start([*words, "--jobs", "2"], RAY_ADDRESS=cluster.address)
-        deadline = time.monotonic() + 180
-        while not list(out.glob("tasks/*/*/finetune.json")):
-            assert time.monotonic() < deadline and process.poll() is None
-            time.sleep(0.1)
-        cluster.remove_node(second, allow_graceful=False)
-        said = process.communicate(timeout=300)[0]
-        assert process.returncode == 0, said
-        assert without_times(read(out)) == without_times(read(whole))
-    finally:
-        cluster.shutdown()

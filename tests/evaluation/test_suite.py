@@ -55,7 +55,6 @@ def test_the_papers_average_leaves_wnli_out() -> None:
         ('title = "x"\n[[task]]\nname = "../rte"', "'../rte'"),
         ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "rte.full"),
         ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "'rt'"),
-        ("title", "TOML"),
     ],
 )
 def test_an_invalid_suite_names_its_file_and_key(tmp_path: Path, content: str, fact: str) -> None:
@@ -64,14 +63,6 @@ def test_an_invalid_suite_names_its_file_and_key(tmp_path: Path, content: str, f
     with pytest.raises(ConfigError) as caught:
         read_suite(path)
     assert fact in str(caught.value) and "mine.toml" in str(caught.value)
-
-
-def test_an_unknown_suite_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_suite("gleu")
-    assert "'glue'" in caught.value.fix
-    with pytest.raises(ConfigError):
-        load_suite("nowhere/mine.toml")
 
 
 def entry(name: str = "sst2", **fields: object) -> TaskEntry:

@@ -41,7 +41,6 @@ def test_responses_equal_the_results_of_the_python_library(client: Any, served: 
     assert {one["threshold"] for one in found} == {own} == {judge.threshold}
     answer = client.post("/detect", json={"texts": TEXTS, "threshold": 0.3}).json()
     assert answer["results"] == [found.to_json() for found in detect(judge, TEXTS, threshold=0.3)]
-    operations.Detect.RESPONSE.model_validate(answer, strict=True)
     vectors = client.post("/embed", json={"texts": TEXTS, "model": "toy", "pooling": "cls"}).json()["results"]
     np.testing.assert_allclose(vectors, embed(judge, TEXTS, "cls"), rtol=1e-6)
     assert client.post("/embed", json={"texts": []}).json() == {"model": "toy", "results": []}
@@ -49,7 +48,6 @@ def test_responses_equal_the_results_of_the_python_library(client: Any, served: 
 
 def test_each_mask_gets_its_own_candidates(client: Any) -> None:
     answer = client.post("/fill", json={"texts": ["the [MASK] ate a [MASK] .", "[MASK]"], "top": 3}).json()
-    operations.Fill.RESPONSE.model_validate(answer, strict=True)
     assert [[len(slot) for slot in slots] for slots in answer["results"]] == [[3, 3], [3]]
     assert all(slot[0]["p"] >= slot[1]["p"] > 0 for slots in answer["results"] for slot in slots)
 

@@ -268,17 +268,6 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
     assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
 
 
-def test_a_folder_of_something_else_is_left_alone(
-    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = "pair --probe errors --data data --probe-option resamples=20 --out"
-    assert analyze(f"{words} twin", tmp_path) == 2
-    assert "(discriminator, ...)" in capsys.readouterr().err
-    (tmp_path / "analysis.html").touch()  # where the only record was deleted, to ask again
-    (tmp_path / "figures").mkdir()
-    assert analyze(f"{words} {{out}}", tmp_path) == 0
-
-
 def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -> None:
     shutil.copytree(folders / "pair", tmp_path / "pair")
     weights = tmp_path / "pair" / "generator" / "model.safetensors"

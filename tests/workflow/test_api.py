@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import electra
-from electra.foundation.errors import DataError, RunFolderError
+from electra.foundation.errors import DataError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = """
@@ -98,22 +98,6 @@ def test_an_interrupted_run_resumes(made: dict[str, Any]) -> None:
     assert recorded["tokenizer"]["vocab_size"] == settings["tokenizer"]["vocab_size"] != 8192
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        ({"training.seed": 2}, r"training\.seed.*1.*2"),
-        ({"training.lerning_rate": 1.0}, r"training\.lerning_rate.*learning_rate"),
-        ({"training.warmup": 2.0}, r"training\.warmup"),
-    ],
-)
-def test_other_settings_are_refused_and_wrong_ones_named(
-    made: dict[str, Any], example: Any, setting: dict[str, float], named: str
-) -> None:
-    settings: dict[str, Any] = {"out": made["run"].path, "recipe": "tiny", "budget": "60steps"}
-    with pytest.raises(electra.ElectraError, match=named):
-        electra.pretrain(made["store"], overrides={**example.SMALL, **setting}, **settings)
-
-
 def test_the_same_call_resumes_without_the_recipe(
     made: dict[str, Any], example: Any, tmp_path: Path, no_figures: None
 ) -> None:
@@ -161,18 +145,6 @@ def test_finetune_returns_scores_predictions_and_mistakes(made: dict[str, Any]) 
     assert again.mistakes() == wrong
 
 
-def test_other_rows_and_a_stranger_s_folder_are_refused(made: dict[str, Any]) -> None:
-    rows = [{"text": "the cat .", "label": "animal"}, {"text": "the queen .", "label": "person"}]
-    with pytest.raises(RunFolderError):
-        electra.finetune(made["run"], task="classification", data=rows, out=made["tuned"].path)
-    stranger = made["folder"] / "stranger"
-    stranger.mkdir()
-    (stranger / "thesis.doc").write_text("years of work")
-    with pytest.raises(electra.ElectraError, match=r"thesis.doc"):
-        electra.finetune(made["run"], task="classification", data=rows, out=stranger)
-    assert [path.name for path in stranger.iterdir()] == ["thesis.doc"]
-
-
 def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.CaptureFixture[str]) -> None:
     settings: dict[str, Any] = {"recipe": "tiny", "budget": "60steps", "overrides": example.SMALL}
     run = electra.pretrain(made["store"], out=made["run"].path, **settings)
@@ -193,20 +165,13 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
 
 WRONG: dict[str, Callable[[Any], object]] = {
     "scorer: 'language_model'.*'language-model'": lambda model: model.detect(TEXT, scorer="language_model"),
-    "scorer: None": lambda model: model.detect(TEXT, scorer=None),
-    "threshold: 'a'": lambda model: model.detect(TEXT, threshold="a"),
     "pooling: 'median'.*'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),
     "device: 'gpu'": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
-    "backend: 'tf'": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
     "mask_fraction: .*2": lambda model: electra.show(model, TEXT, mask_fraction=2),
     "mask_fraction: .*nan": lambda model: electra.show(model, TEXT, mask_fraction=float("nan")),
-    "mask_fraction: 'a'": lambda model: electra.show(model, TEXT, mask_fraction="a"),  # type: ignore[arg-type]
-    "seed: 1.5": lambda model: electra.show(model, TEXT, seed=1.5),  # type: ignore[arg-type]
     r"text: \['a'\]": lambda model: electra.show(model, ["a"]),  # type: ignore[arg-type]
     "dtype: 'int2'.*'float32', 'bfloat16'": lambda model: model.export("out", dtype="int2"),
-    "recipe: 5": lambda model: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
     "out: None": lambda model: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
-    "overrides: 5": lambda model: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
     "processes: 'x'": lambda model: electra.pretrain("t", out="run", processes="x"),  # type: ignore[arg-type]
     "budget: 60": lambda model: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda model: electra.analyze("tiny-en", out="a", probe="geometr"),

@@ -35,11 +35,6 @@ def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None
     assert (recipe.training.learning_rate, recipe.training.generator_learning_rate) == (5e-4, 1e-3)
 
 
-def test_options_of_the_objective_alone_leave_its_name() -> None:
-    recipe = compose("tiny", {"objective.mask_fraction": 0.2}, "5steps")
-    assert (recipe.objective["name"], recipe.objective["mask_fraction"]) == ("rtd", 0.2)
-
-
 def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
     mine, own = tmp_path / "mine.toml", tmp_path / "own.toml"
     mine.write_text('[model]\nsize = "tiny"\n')
@@ -149,11 +144,6 @@ def test_a_plan_that_cannot_be_is_one_line(
 ) -> None:
     assert main(["pretrain", str(corpus), *DRY, *words.split()]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_plan_of_no_text_is_refused(corpus: Path) -> None:
-    corpus.write_text(" \n")
-    assert main(["pretrain", str(corpus), *DRY, "--budget", "2h"]) == 2
 
 
 def test_the_purpose_chooses_the_recipe() -> None:

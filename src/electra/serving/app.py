@@ -74,8 +74,8 @@ def make_app(
         return respond
 
     for operation in OPERATIONS:
-        about: Any = {"summary": operation.__doc__, "response_model": operation.RESPONSE}
-        app.post(f"/{operation.ABILITY}", name=operation.ABILITY, **about)(endpoint(operation))
+        route = app.post(f"/{operation.ABILITY}", name=operation.ABILITY, summary=operation.__doc__)
+        route(endpoint(operation))
 
     @app.get("/healthz", summary="Whether the server answers")
     async def health() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The operations of the API: requests and responses with their schemas, validation and computation.
+"""The operations of the API: requests with their schemas, validation and computation.
 
 The classes' docstrings are the summaries in the API's description.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
@@ -21,54 +21,9 @@ from electra.inference.mlm_detection import detect_with
 from electra.serving.limits import Limits, RequestError
 from electra.serving.models import Ability, ServedModel
 
-Result = TypeVar("Result")
 MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
 BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
 BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
-
-
-class Span(BaseModel):
-    """A part of a text; `start` and `end` count Unicode code points of the text as sent."""
-
-    start: int
-    end: int
-    p_replaced: float
-    replaced: bool
-
-
-class Token(Span):
-    """A token and its score."""
-
-    token: str
-
-
-class Word(Span):
-    """A word and the highest score of its tokens."""
-
-    word: str
-
-
-class Detection(BaseModel):
-    """The scores of one text; `replaced` is true from `threshold` on."""
-
-    text: str
-    threshold: float
-    tokens: list[Token]
-    words: list[Word]
-
-
-class Candidate(BaseModel):
-    """A token for a masked position, and its probability."""
-
-    token: str
-    p: float
-
-
-class Answer(BaseModel, Generic[Result]):
-    """The model that answered, and a result for each input."""
-
-    model: str
-    results: list[Result]
 
 
 class Request(BaseModel, ABC):
@@ -77,7 +32,6 @@ class Request(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     ABILITY: ClassVar[Ability]
-    RESPONSE: ClassVar[type[BaseModel]]
 
     model: str | None = Field(
         None, description="Name of a served model (default: the first that supports the operation)"
@@ -130,7 +84,7 @@ class TextRequest(Request):
 class Detect(TextRequest):
     """Scores each word and token of each text: the probability that it was replaced."""
 
-    ABILITY, RESPONSE = "detect", Answer[Detection]
+    ABILITY = "detect"
 
     threshold: float | None = Field(
         None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
@@ -159,7 +113,7 @@ class Detect(TextRequest):
 class Embed(TextRequest):
     """Returns a vector for each text."""
 
-    ABILITY, RESPONSE = "embed", Answer[list[float]]
+    ABILITY = "embed"
 
     pooling: Pooling | None = Field(
         None, description="How token states become one vector (default: as the model's folder says)"
@@ -174,7 +128,7 @@ class Embed(TextRequest):
 class Predict(Request):
     """Predicts the `label` with probabilities, the `score`, the `answer`, or a record for each of `words`."""
 
-    ABILITY, RESPONSE = "predict", Answer[dict[str, Any]]
+    ABILITY = "predict"
 
     inputs: list[str | list[str] | dict[str, Any]] = Field(
         examples=[["a fine film"]],
@@ -230,7 +184,7 @@ class Predict(Request):
 class Fill(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
-    ABILITY, RESPONSE = "fill", Answer[list[list[Candidate]]]
+    ABILITY = "fill"
 
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 

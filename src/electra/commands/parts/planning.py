@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan(recipe: Recipe, text: Text, origin: Origin, display: Display) -> Estimate:
-    """Measures for a few seconds what a run would cost. Writes nothing.
-
-    Raises:
-        ElectraError: the recipe cannot be trained here, or there is no text.
-        Interrupted: a stop was requested.
-    """
+    """Measures for a few seconds what a run would cost. Writes nothing."""
     from electra.training.estimate import estimate
 
     with interrupt_on_signal("the plan"):

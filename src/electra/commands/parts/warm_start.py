@@ -85,10 +85,6 @@ def settle(
         source: where the recipe is from: a name or a file.
         given: the names of the settings that the user passed.
         prepared: whether the text is in a store already.
-
-    Raises:
-        ConfigError: a setting would have no effect, or the models have other tokenizers.
-        ModelError: a model cannot be loaded.
     """
     from electra.model.precision import pick_device
     from electra.model.sizes import resolve_size
@@ -151,10 +147,6 @@ def warm_start(
         auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
         recipe: the recipe, whose dropout rates the networks get.
         tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
-
-    Raises:
-        ConfigError: the layers to use are invalid.
-        ModelError: a model cannot be loaded or does not fit.
     """
     if main is None and auxiliary is None:
         return None

@@ -56,11 +56,7 @@ def find_files(entry: TaskEntry, data: Path) -> TaskFiles:
 
 
 def score_frozen(encoder: Encoder, tokenizer: Tokenizer, name: str, data: Path) -> dict[str, Any]:
-    """Returns the accuracy ("value") of a linear model on the frozen encoder's states, and its mix of layers.
-
-    Raises:
-        DataError: The training file or the dev file is missing.
-    """
+    """Returns the accuracy ("value") of a linear model on the frozen encoder's states, and its `mix`."""
     files, task, splits = find_files(TASKS[name], data), load_task(TASKS[name].task), []
     for path, limit in zip((files.train, files.dev), SENTENCE_LIMITS, strict=True):
         assert path is not None
@@ -73,12 +69,7 @@ def score_frozen(encoder: Encoder, tokenizer: Tokenizer, name: str, data: Path) 
 
 
 def score_finetuned(run: Path, name: str, data: Path, seed: int, *, say: Say, stop: Stop) -> dict[str, Any]:
-    """Returns the dev score ("value") after fine-tuning the run's exported model.
-
-    Raises:
-        DataError: The training file or the dev file is missing.
-        Interrupted: A stop was requested.
-    """
+    """Returns the dev score ("value") after fine-tuning the run's exported model."""
     entry, files = TASKS[name], find_files(TASKS[name], data)
     fixed = {"task": entry.task, "data": files.train, "dev": files.dev, "seed": seed}
     fixed |= {"out": run / "panel" / name, "baselines": False}

@@ -83,10 +83,6 @@ def make_plan(
         budget_text: The budget as the user writes it (None: the recipe's own).
         threads: Threads of each run.
         panel: The panel's description (`panel.panel_record`).
-
-    Raises:
-        ConfigError: An arm's recipe is invalid, or the budget is too small.
-        RunFolderError: `out` holds a different study, or a damaged record of one.
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
@@ -158,9 +154,6 @@ def budget_in_flops(
     """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m.
 
     For a time, the baseline arm is trained for a few updates to measure their speed.
-
-    Raises:
-        ConfigError: The text is not a budget.
     """
     amount, unit = budget.parse(text)
     if unit == "flops":
@@ -210,11 +203,7 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 
 def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
-    """Checks that a new plan agrees with the recorded one; new arms are allowed.
-
-    Raises:
-        RunFolderError: Anything else that determines a number differs; the message names the keys.
-    """
+    """Raises RunFolderError, naming what differs, unless a new plan only adds arms to the recorded one."""
     old, new = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
     new_arms = {f"arms.{name}" for name in new["arms"] if name not in old["arms"]}
     differing = [entry for entry in differences(old, new) if entry[0] not in new_arms]

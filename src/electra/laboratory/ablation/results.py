@@ -126,9 +126,6 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
     """Returns a run's score on each panel task (`tasks` None: all), and their mean as `PANEL`.
 
     Empty if there are no tasks.
-
-    Raises:
-        RunFolderError: score.json is missing or damaged.
     """
     record = durable.read_json(run.score, RunFolderError)["scores"]
     scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}

@@ -46,11 +46,7 @@ class StudyRun(Piece):
 
     @override
     def is_finished(self) -> bool:
-        """Whether the run is fully trained and scored with the panel.
-
-        Raises:
-            RunFolderError: score.json is damaged.
-        """
+        """Whether the run is fully trained and scored with the panel."""
         path = self.folder / self.record
         if not path.exists():
             return False

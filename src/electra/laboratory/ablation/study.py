@@ -80,11 +80,7 @@ class Study:
 
 
 def find_study(name: str) -> Path:
-    """Returns the path of a built-in study's file, by name, or of a file of your own.
-
-    Raises:
-        ConfigError: There is no such study.
-    """
+    """Returns the path of a built-in study's file, by name, or of a file of your own."""
     return find_named(STUDIES, name, "study", key="study")
 
 
@@ -158,9 +154,6 @@ def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
         study: The study.
         arm: One of its arms.
         recipe: Name or path of the recipe that the study changes.
-
-    Raises:
-        ConfigError: The recipe is missing or invalid.
     """
     from electra import objectives
 

@@ -99,11 +99,7 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """Returns the built-in suite of this name, or the suite in a TOML file.
-
-    Raises:
-        ConfigError: There is no such suite, or its file is invalid.
-    """
+    """Returns the built-in suite of this name, or the suite in a TOML file."""
     return read_suite(find_named(SUITES, name, "suite", key="suite"))
 
 

@@ -217,11 +217,7 @@ def pieces_of(
 def score_task(
     ready: ReadyTask, model: ModelEntry, out: Path, options: Options, prefix: str, *, say: Say, stop: Stop
 ) -> None:
-    """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json.
-
-    Raises:
-        Interrupted: A stop was requested before the end.
-    """
+    """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
     fixed = {
         "task": ready.entry.task,
         "data": ready.files.train,
