@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.load import load
 from electra.exchange.warm_start import load_weights_into
 from electra.model.pair import Pair, build_networks, build_pair
 from electra.model.sizes import generator_config
@@ -66,18 +65,6 @@ def test_a_corrector_can_share_the_encoder() -> None:
         is None
     )
     assert torch.autograd.grad(losses["sampler"], [words.delta, base], allow_unused=True)[0] is None
-
-
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_exported_tables_are_plain(architecture: str, export_pair: Callable[..., tuple[Pair, Path]]) -> None:
-    pair, folder = export_pair(architecture=architecture, sharing="disentangled")
-    ids = torch.randint(5, 100, (2, 9))
-    for kind in ("discriminator", "generator"):
-        loaded, network = load(folder, kind), getattr(pair, kind)  # type: ignore[arg-type]
-        assert not any(isinstance(module, DisentangledTable) for module in loaded.encoder.modules())
-        assert torch.equal(loaded.encoder.token_table(), network.encoder.token_table())
-        with torch.no_grad():
-            assert torch.allclose(loaded.logits(ids), network.logits(network.encoder(ids)), atol=1e-6)
 
 
 def test_a_pair_is_trained_further_from_its_folders(

@@ -178,17 +178,6 @@ def test_same_network_same_bytes(export_pair: ExportPair) -> None:
         assert len({(folder / name).read_bytes() for folder in folders}) == 1, name
 
 
-def test_bfloat16(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
-    network = make_pair(vocab_size=uncased.vocab_size).main
-    assert network is not None
-    export_network(tmp_path, network, uncased, Card("x", "discriminator"), dtype="bfloat16")
-    reference = from_pretrained(transformers.ElectraForPreTraining, tmp_path)
-    assert reference.dtype == torch.bfloat16
-    loaded = load(tmp_path)
-    mine, back = network.encoder.state_dict(), loaded.encoder.state_dict()
-    assert all(torch.equal(mine[name].bfloat16().float(), back[name]) for name in mine)
-
-
 class Head(torch.nn.Module):
     """A fine-tuned head by its parameters' names: see names.py."""
 

@@ -95,6 +95,7 @@ def masked_logits(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Te
     [
         ("BERT", "ForMaskedLM", {}),
         ("BERT", "ForPreTraining", {}),
+        ("ELECTRA", "ForMaskedLM", {}),
         ("RoBERTa", "ForMaskedLM", {}),
         ("XLM-RoBERTa", "ForMaskedLM", {}),
         ("ModernBERT", "ForMaskedLM", {}),

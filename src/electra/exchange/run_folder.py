@@ -63,18 +63,12 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     finished_kinds = [name for name in kinds if name in pair.finished_networks()]
     if finished_kinds:
         return pair.network(finished_kinds[0]).path
-    if network not in (*NETWORKS, "encoder"):
-        raise ModelError(
-            f"this is a pre-trained pair, not a fine-tuned {network}",
-            where=path,
-            fix="Run electra finetune",
-        )
+    if network not in PRETRAINED:
+        problem = f"this is a pre-trained pair, not a fine-tuned {network}"
+        raise ModelError(problem, where=path, fix="Run electra finetune")
     if not RunFolder.is_at(path):
-        raise AbsentNetwork(
-            f"there is no {network} in this folder",
-            where=path,
-            fix=f"Pass a folder with a subfolder {network}/",
-        )
+        fix = f"Pass a folder with a subfolder {network}/"
+        raise AbsentNetwork(f"there is no {network} in this folder", where=path, fix=fix)
     return None
 
 
@@ -105,18 +99,12 @@ def open_checkpoint(
     record = folder.record
     if kind not in present_kinds:
         objective = record.get("objective", {}).get("name", "unknown")
-        raise AbsentNetwork(
-            f"this run has no {kind} (its objective is {objective})",
-            where=run,
-            fix=f"Pass a run or folder that has a {kind}",
-        )
+        problem = f"this run has no {kind} (its objective is {objective})"
+        raise AbsentNetwork(problem, where=run, fix=f"Pass a run or folder that has a {kind}")
     is_headless = kind == "discriminator" and not folder.trains_detection(record)
     if is_headless and network != "encoder":
-        raise AbsentNetwork(
-            "this run's discriminator is an encoder without a head (its discriminator_weight is 0)",
-            where=run,
-            fix="Pass a run or folder whose objective trains detection",
-        )
+        problem = "this run's discriminator is an encoder without a head (its discriminator_weight is 0)"
+        raise AbsentNetwork(problem, where=run, fix="Pass a run or folder whose objective trains detection")
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present_kinds)
     _fill(pair, tensors, selected[-1].path)
@@ -126,9 +114,8 @@ def open_checkpoint(
         encoder = EncoderAlone(module.encoder).eval()
         return OpenedNetwork(encoder, "encoder", tokenizer, selected, notes, LOG_ODDS)
     identity = record.get("identity", {})
-    output = LOG_ODDS
-    if isinstance(identity, dict) and kind == "discriminator":
-        output = str(identity.get("output", LOG_ODDS))
+    has_output = isinstance(identity, dict) and kind == "discriminator"
+    output = str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS
     return OpenedNetwork(module.eval(), kind, tokenizer, selected, notes, output)
 
 
@@ -137,11 +124,8 @@ def find_tokenizer(run: Path) -> Tokenizer:
     for folder in RunFolder(run).tokenizers():
         if folder.is_dir():
             return Tokenizer.load(folder)
-    raise RunFolderError(
-        "the run folder has no tokenizer",
-        where=run,
-        fix="Copy the folder tokenizer/ from its token store",
-    )
+    fix = "Copy the folder tokenizer/ from its token store"
+    raise RunFolderError("the run folder has no tokenizer", where=run, fix=fix)
 
 
 def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
@@ -209,11 +193,9 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
         return build_networks(Networks.in_order(networks), sharing=sharing)
     except (KeyError, TypeError, ConfigError, UnsupportedConfig) as problem:
-        raise RunFolderError(
-            f"it does not describe the networks ({problem})",
-            where=run.path / run.RECORD,
-            fix="Open the run with the version that wrote it",
-        ) from None
+        message = f"it does not describe the networks ({problem})"
+        fix = "Open the run with the version that wrote it"
+        raise RunFolderError(message, where=run.path / run.RECORD, fix=fix) from None
 
 
 def _networks_in(tensors: Iterable[str]) -> list[Kind]:
@@ -224,19 +206,14 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
     """Copies a checkpoint into all networks of a pair at once: tensors that they share are stored once."""
     parameters = dict(pair.named_parameters())
-    encoder_names = {f"{kind}.encoder" for kind in NETWORKS}
-    unknown = [
-        name for name in tensors if name.rsplit(".layers.")[0] in encoder_names and name not in parameters
-    ]
+    encoders = {f"{kind}.encoder" for kind in NETWORKS}
+    unknown = [name for name in tensors if name.rsplit(".layers.")[0] in encoders and name not in parameters]
     if unknown:
-        raise CheckpointError(
-            f"the networks in run.toml have no parameter for tensor {unknown[0]}",
-            where=checkpoint,
-        )
+        problem = f"the networks in run.toml have no parameter for tensor {unknown[0]}"
+        raise CheckpointError(problem, where=checkpoint)
     for name, parameter in parameters.items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             problem = f"has the shape {list(tensors[name].shape)}" if name in tensors else "is missing"
-            raise CheckpointError(
-                f"tensor {name} {problem}; the expected shape is {list(parameter.shape)}", where=checkpoint
-            )
+            problem = f"tensor {name} {problem}; the expected shape is {list(parameter.shape)}"
+            raise CheckpointError(problem, where=checkpoint)
         parameter.data.copy_(tensors[name])

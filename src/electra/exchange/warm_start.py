@@ -51,23 +51,14 @@ def load_weights_into(
         tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
         layers: the layers of the discriminator's source that are used (None: all).
 
-    Returns:
-        Notes for the log.
-
-    Raises:
-        ConfigError: `layers` is invalid.
-        ModelError: the sizes or tokenizers differ, or the objective has no such network.
-        ElectraError: the errors of `load`.
+    Returns notes for the log. Raises ModelError if sizes or tokenizers differ, or the objective has no such
+    network.
     """
     notes: list[str] = []
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
     if discriminator is not None:
         if own_discriminator is None:
-            raise ModelError(
-                "this objective has no discriminator",
-                key="init_discriminator",
-                fix="Use `init_generator`" if own_generator is not None else "Omit the option",
-            )
+            raise _absent("discriminator", "generator", own_generator)
         loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(own_discriminator, loaded, set(), "discriminator")
@@ -78,15 +69,14 @@ def load_weights_into(
         notes += loaded.notes
     if generator is not None:
         if own_generator is None:
-            raise ModelError(
-                "this objective has no generator",
-                key="init_generator",
-                fix="Use `init_discriminator`" if own_discriminator is not None else "Omit the option",
-            )
+            raise _absent("generator", "discriminator", own_discriminator)
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
-        fixed_ids = _parameters(own_discriminator) if discriminator is not None else set()
-        tables = _disentangled(own_discriminator) if discriminator is not None else []
+        kept = nn.ModuleList(
+            [own_discriminator] if discriminator is not None and own_discriminator is not None else []
+        )
+        fixed_ids = {id(parameter) for parameter in kept.parameters()}
+        tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
         old_tables = [table.weight.detach().clone() for table in tables]
         differing_names = _copy(own_generator, loaded, fixed_ids, "generator")
         # The generator's table, which is a summand of these tables, has changed.
@@ -99,6 +89,11 @@ def load_weights_into(
                 f" ({', '.join(differing_names[:3])}, ...)"
             )
     return tuple(notes)
+
+
+def _absent(name: str, other: str, has_other: object) -> ModelError:
+    fix = f"Use `init_{other}`" if has_other is not None else "Omit the option"
+    return ModelError(f"this objective has no {name}", key=f"init_{name}", fix=fix)
 
 
 def load_start(
@@ -120,11 +115,9 @@ def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:
         return loaded
     fitted = in_vocabulary(loaded, tokenizer)
     if fitted is None:
-        raise ModelError(
-            "its tokenizer is not the one with which the text was encoded",
-            where=loaded.folder,
-            fix=f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}",
-        )
+        problem = "its tokenizer is not the one with which the text was encoded"
+        fix = f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}"
+        raise ModelError(problem, where=loaded.folder, fix=fix)
     return fitted
 
 
@@ -163,15 +156,6 @@ def _require_tied(loaded: Loaded) -> None:
         raise ModelError(problem, where=loaded.folder, fix=fix)
 
 
-def _parameters(network: nn.Module | None) -> set[int]:
-    return {id(parameter) for parameter in network.parameters()} if network is not None else set()
-
-
-def _disentangled(network: nn.Module | None) -> list[DisentangledTable]:
-    modules = network.modules() if network is not None else ()
-    return [module for module in modules if isinstance(module, DisentangledTable)]
-
-
 @torch.no_grad()
 def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> list[str]:
     """Copies weights into `network`, except into the parameters whose `id` is in `fixed`.
@@ -195,64 +179,43 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
             differing_names.append(key)
-    unknown = sorted(set(state) - set(parameters))
-    if unknown:
-        raise ModelError(
-            f"this run's {name} has no parameter for tensor {unknown[0]}",
-            where=loaded.folder,
-            fix=SIZES_DIFFER,
-        )
+    if unknown := sorted(set(state) - set(parameters)):
+        problem = f"this run's {name} has no parameter for tensor {unknown[0]}"
+        raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
     return differing_names
 
 
 def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Loaded, name: str) -> None:
-    if loaded_tensor is None:
-        raise ModelError(
-            f"it has no tensor {key}, which this run's {name} needs", where=loaded.folder, fix=SIZES_DIFFER
-        )
-    if loaded_tensor.shape != own.shape:
-        shapes = f"{list(loaded_tensor.shape)}; this run's {name} needs {list(own.shape)}"
-        raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
+    if loaded_tensor is None or loaded_tensor.shape != own.shape:
+        shape = None if loaded_tensor is None else list(loaded_tensor.shape)
+        found = "missing" if shape is None else f"of the shape {shape}"
+        problem = f"tensor {key} is {found}; this run's {name} needs {list(own.shape)}"
+        raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
 
 
 def _is_derived(key: str, encoder: nn.Module) -> bool:
     """Whether a parameter is set separately: a token table is derived from it and another network's table."""
-    projected = (
-        isinstance(encoder, ModernEncoder)
-        and isinstance(encoder.tokens, ProjectedTable)
-        and key.startswith("encoder.tokens.")
-    )
-    return projected or key in [
-        f"encoder.{name}.delta"
-        for name, module in encoder.named_modules()
-        if isinstance(module, DisentangledTable)
-    ]
+    derived = (DisentangledTable, ProjectedTable)
+    tables = [name for name, module in encoder.named_modules() if isinstance(module, derived)]
+    return any(key.startswith(f"encoder.{name}.") for name in tables)
 
 
 def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int], loaded: Loaded) -> None:
     """Sets the projection that turns the shared table into `table_VD`: an export has only the product."""
     source = tokens.source.weight
-    if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
-        expected = [source.shape[0], tokens.projection.weight.shape[0]]
-        raise ModelError(
-            f"its token table has the shape {list(table_VD.shape)}, expected {expected}",
-            where=loaded.folder,
-            fix=SIZES_DIFFER,
-        )
+    expected = [source.shape[0], tokens.projection.weight.shape[0]]
+    if list(table_VD.shape) != expected:
+        problem = f"its token table has the shape {list(table_VD.shape)}, expected {expected}"
+        raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
     if id(source) not in fixed:
+        problem = "this generator's token table is a projection of its discriminator's"
         fix = "Set `init_discriminator` too, or `model.sharing=none`"
-        raise ModelError(
-            "this generator's token table is a projection of its discriminator's",
-            where=loaded.folder,
-            fix=fix,
-        )
+        raise ModelError(problem, where=loaded.folder, fix=fix)
     shared_table = source.detach().cpu().double()
     solution = torch.linalg.lstsq(shared_table, table_VD.double()).solution
     relative_error = torch.linalg.norm(shared_table @ solution - table_VD) / torch.linalg.norm(table_VD)
     if relative_error > PROJECTION_TOLERANCE:
-        raise ModelError(
-            "this generator's token table is not a projection of the discriminator's",
-            where=loaded.folder,
-            fix="Start both networks from one pair, or set `model.sharing=none`",
-        )
+        problem = "this generator's token table is not a projection of the discriminator's"
+        fix = "Start both networks from one pair, or set `model.sharing=none`"
+        raise ModelError(problem, where=loaded.folder, fix=fix)
     tokens.projection.weight.copy_(solution.T)
