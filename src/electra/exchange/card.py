@@ -80,26 +80,18 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
         step: the step of the checkpoint (None: the last).
         averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
             measured on single checkpoints.
-
-    Raises:
-        ConfigError: run.toml is not valid TOML.
-        RunFolderError: run.toml is empty.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
-    last_row = ledger.last("train", "eval") or {}
+    last_row = dict(ledger.last("train", "eval") or {})
     record = dict(folder.record) if folder.exists() else {}
     record.pop("environment", None)  # a card is published: paths and the command line of the run are private
     identity, objective = record.get("identity", {}), record.get("objective", {}).get("name", "")
     base = str(identity.get(f"initial_{'discriminator' if kind == 'encoder' else kind}", ""))
     scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
     threshold = scores.get("best_f1_threshold") if kind == "discriminator" else None
-    training = {
-        "steps": last_row.get("step") if step is None else step,
-        "tokens": last_row.get("tokens"),
-        "FLOPs": last_row.get("flops"),
-        "seconds": last_row.get("seconds"),
-    }
+    last_row |= {} if step is None else {"step": step}
+    labels = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "seconds"}
     try:
         audit = durable.read_json(folder.audit, ElectraError)
     except ElectraError:  # a run from a store has none
@@ -111,7 +103,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
         kind=kind,
         objective=objective if kind == "encoder" or is_language_model else "",
         summary=f"{mean} {averaged[0]:,} to step {averaged[-1]:,}." if averaged else "",
-        training={key: value for key, value in training.items() if value is not None},
+        training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=audit if isinstance(audit, dict) else {},
         recipe=write_toml(record),
@@ -125,8 +117,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
 def card_of_language_model(run: Path, threshold: float | None) -> Card:
     """Makes the card of the masked language model that shares the encoder of a run's discriminator.
 
-    `threshold` is the lowest P(replaced) at which `detect` marks a word (None: not stated). Raises
-    ConfigError if run.toml is missing or not valid TOML, RunFolderError if it is empty.
+    `threshold` is the lowest P(replaced) at which `detect` marks a word (None: not stated).
     """
     card = card_of_run(run, "generator")
     return replace(

@@ -99,13 +99,20 @@ class FolderConfig:
 
 
 def write_config(
-    config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]
+    config: EncoderConfig,
+    kind: Kind,
+    labels: Sequence[str],
+    dtype: str,
+    special_ids: Mapping[str, int],
+    *,
+    output: str = LOG_ODDS,
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """Returns the contents of config.json.
 
     `labels` are the names of a fine-tuned head's outputs (those of a modern discriminator are fixed),
     `dtype` is the number format of the stored weights, and `special_ids` has the ids of [CLS] and [SEP] under
-    the keys "cls" and "sep".
+    the keys "cls" and "sep". `output` and `threshold` are those of `FolderConfig`.
     """
     architecture = config.architecture
     if kind == "discriminator" and architecture == "modern":
@@ -119,6 +126,10 @@ def write_config(
     further = _electra_keys(config) if architecture == "electra" else _deberta_keys(config)
     if architecture == "modern":
         further = _modern_keys(config, special_ids)
+    if kind == "discriminator" and (architecture == "modern" or output != LOG_ODDS):
+        further[OUTPUT] = output
+    if threshold is not None:
+        further[THRESHOLD] = threshold
     return {
         "model_type": next(name for name, ours in MODEL_TYPES.items() if ours == architecture),
         "architectures": [CLASSES[architecture][kind]],

@@ -64,11 +64,8 @@ def public_files(source: Path, repo: str, revision: str = MAIN) -> list[PublicFi
         repo: the repository, from which the code in the cards loads the model.
         revision: the branch; milestones have branches of their own.
 
-    Raises:
-        RunFolderError: there is no such folder, or electra did not write it.
-        ModelError: `source` is not a model, or has no finished network, or one that is damaged or that
-            transformers cannot load.
-        TokenizerError: a network's tokenizer is missing or damaged.
+    Raises ModelError if `source` is not a model, or has no finished network, or one that is damaged or that
+    transformers cannot load.
     """
     folder = open_folder(source)
     if isinstance(folder, FinetuningFolder):
@@ -131,11 +128,8 @@ def public_card(text: str, repo: str, subfolder: str, branch: str) -> str:
 def publish(files: list[PublicFile], repo: str, *, private: bool = False) -> str:
     """Uploads `files` to the repository `repo`, creating it if necessary. Returns its URL.
 
-    `private` applies to a new repository.
-
-    Raises:
-        ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached or
-            refuses the upload.
+    `private` applies to a new repository. Raises ConfigError if there is no token or no permission, the name
+    is invalid, or the hub cannot be reached or refuses the upload.
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
@@ -166,11 +160,9 @@ def publish(files: list[PublicFile], repo: str, *, private: bool = False) -> str
         problem, fix = "invalid repository name", "Use owner/name, with letters, digits, '-', '_' and '.'"
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
-        problem = f"the hub refused the upload ({status}{': ' * bool(error.server_message)}"
-        problem += f"{error.server_message or ''})"
-        fix = (
-            "Check the name, and that the token may write there (`hf auth login`); otherwise try again later"
-        )
+        reason = f": {error.server_message}" if error.server_message else ""
+        problem = f"the hub refused the upload ({status}{reason})"
+        fix = "Check the name and that the token may write there (`hf auth login`), or try again later"
     except OfflineModeIsEnabled:
         problem, fix = "HF_HUB_OFFLINE is set", "Unset HF_HUB_OFFLINE"
     except connection_errors as error:

@@ -33,7 +33,8 @@ from electra.artifacts.model import (
     Pooling,
 )
 from electra.exchange.card import Card, render
-from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
+from electra.exchange.configs import CLASSES, write_config
+from electra.exchange.load import require_entries
 from electra.exchange.pooling import pooling_files
 from electra.exchange.quantized import BITS, quantize
 from electra.exchange.weight_names import Kind, to_transformers
@@ -95,8 +96,8 @@ def write_model(
     Args:
         folder: the folder, which must not exist or must contain only a model.
         encoder: the encoder.
-        head: the head (None: none), with parameters named as in `names.py`; those of a fine-tuned head are
-            dense, norm (modern encoders only) and output.
+        head: the head (None: none), with parameters named as in weight_names.py; those of a fine-tuned head
+            are dense, norm (modern encoders only) and output.
         kind: the kind of the head.
         labels: the names of a fine-tuned head's outputs; empty for other heads.
         tokenizer: the tokenizer, whose vocabulary must fit the encoder.
@@ -115,40 +116,30 @@ def write_model(
     convert(Dtype, dtype, "dtype")
     require_replaceable(folder, further)
     config = encoder.config
-    if tokenizer.vocab_size > config.vocab_size:
-        raise ModelError(
-            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
-            where=folder,
-        )
+    require_entries(tokenizer, config, folder)
     tensors = to_transformers(exported_weights(encoder, head), config.architecture, kind)
     if (bits := BITS.get(dtype)) is not None:
         tensors = quantize(tensors, bits)
     else:
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
-    settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
+    threshold = None if card.threshold is None else round(card.threshold, 4)
+    settings = write_config(
+        config, kind, labels, dtype, special_ids, output=card.output, threshold=threshold
+    ) | dict(values)
     if isinstance(head, GeneratorHead) and head.weight is not None:
         settings["tie_word_embeddings"] = False
-    if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
-        settings[OUTPUT] = card.output
-    if card.threshold is not None:
-        settings[THRESHOLD] = round(card.threshold, 4)
     other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
         **pooling_files(pooling, config.hidden_size),
         **further,
     }
+    class_name = card.architecture or CLASSES[config.architecture][kind]
     files: dict[str, durable.Content] = {
         **other_files,
         INTEGER_WEIGHTS.get(dtype, WEIGHTS): lambda path: write_weights(path, tensors, other_files),
-        CARD: render(
-            replace(
-                card,
-                architecture=card.architecture or CLASSES[config.architecture][kind],
-                bits=bits or card.bits,
-            )
-        ).encode(),
+        CARD: render(replace(card, architecture=class_name, bits=bits or card.bits)).encode(),
     }
     durable.commit_directory(folder, files)
     (folder / durable.MANIFEST).unlink()  # needed for the commit only; not part of a published folder
@@ -163,16 +154,11 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
-    known = {
-        name.partition("/")[0] for name in (*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST)
-    }
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in known)
+    names = (*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST)
+    others = {entry.name for entry in folder.iterdir()} - {name.partition("/")[0] for name in names}
     if others:
-        raise ModelError(
-            f"the folder exists and contains other files ({', '.join(others[:3])})",
-            where=folder,
-            fix="Choose another `out`",
-        )
+        problem = f"the folder exists and contains other files ({', '.join(sorted(others)[:3])})"
+        raise ModelError(problem, where=folder, fix="Choose another `out`")
 
 
 def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
-from electra.exchange.configs import DEFAULT_THRESHOLD, LOG_ODDS, OUTPUT, THRESHOLD, write_config
+from electra.exchange.configs import DEFAULT_THRESHOLD, write_config
 from electra.exchange.huggingface import require_replaceable, tokenizer_files
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
@@ -83,12 +83,9 @@ class Graph(nn.Module):
 
 
 def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport:
-    """Writes a discriminator or an encoder as a folder with an ONNX graph.
+    """Writes a discriminator or an encoder (also that of a generator) as a folder with an ONNX graph.
 
-    Args:
-        loaded: the model; of a generator, only the encoder is exported.
-        out: the folder to write.
-        int8: store and multiply weights as 8-bit integers.
+    `int8` stores and multiplies weights as 8-bit integers.
 
     Raises:
         ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
@@ -102,15 +99,12 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
             f"this is {KIND_PHRASES[loaded.kind]}; only discriminators and encoders can be exported here"
         )
         raise ModelError(problem, where=loaded.folder)
-    specials = loaded.tokenizer.specials
+    specials, is_discriminator = loaded.tokenizer.specials, loaded.kind == "discriminator"
     config = write_config(
-        loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep}
-    )
-    is_discriminator = loaded.kind == "discriminator"
-    if is_discriminator and (loaded.config.architecture == "modern" or loaded.output != LOG_ODDS):
-        config[OUTPUT] = loaded.output
-    if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD:
-        config[THRESHOLD] = loaded.threshold
+        loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep},
+        output=loaded.output,
+        threshold=loaded.threshold if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD else None,
+    )  # fmt: skip
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(config),
         CARD: README.format(name=out.resolve().name, kind=loaded.kind).encode(),
