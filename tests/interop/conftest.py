@@ -18,16 +18,8 @@ from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, resolve_size
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
-LETTERS = [
-    *string.ascii_letters,
-    *string.digits,
-    *string.punctuation,
-    "\u00e9",
-    "\u00fc",
-    "\u6f22",
-    "\u5b57",
-    "\ud55c",
-]
+LETTERS = [*string.ascii_letters, *string.digits, *string.punctuation, *"\u00e9\u00fc\u6f22\u5b57\ud55c"]
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,22 +35,13 @@ def make_tokenizer(folder: Path, lowercase: bool = True) -> Tokenizer:
     from tokenizers import Tokenizer as Backend
     from tokenizers import models, normalizers, pre_tokenizers, processors
 
-    entries = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        *WORDS,
-    ]
+    entries = [*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS]
     vocabulary = {entry: index for index, entry in enumerate(dict.fromkeys(entries))}
     backend = Backend(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    backend.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    backend.add_special_tokens(SPECIALS)
     folder.mkdir(parents=True, exist_ok=True)
     backend.save(str(folder / "tokenizer.json"))
     return Tokenizer.load(folder)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
+from published import TOLERANCE, loaded_again, rows
 from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
@@ -22,12 +22,11 @@ from electra.inference.detection import detect
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 
-TOLERANCE = 1e-5
 MakePair = Callable[..., Pair]
 ExportPair = Callable[..., tuple[Pair, Path]]
-CLASSES = {
-    "electra": (transformers.ElectraForPreTraining, transformers.ElectraForMaskedLM),
-    "modern": (transformers.ModernBertForTokenClassification, transformers.ModernBertForMaskedLM),
+HEADS = {
+    "electra": ("ModelForPreTraining", "ModelForMaskedLM"),
+    "modern": ("ModelForTokenClassification", "ModelForMaskedLM"),
 }
 SIZES = [
     ("tiny", "electra"),
@@ -38,47 +37,24 @@ SIZES = [
 ]
 
 
-def from_pretrained(model_class: Any, folder: Path) -> Any:
-    model, report = model_class.from_pretrained(folder, output_loading_info=True)
-    assert not any(
-        report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
-    ), report
-    return model.eval()
-
-
-def batch(vocab_size: int, padded: bool) -> tuple[dict[str, torch.Tensor], torch.Tensor | None, torch.Tensor]:
-    """Ids with attention mask for transformers, our document ids, and which positions are real."""
-    ids = torch.randint(5, vocab_size, (3, 17), generator=torch.Generator().manual_seed(0))
-    real = torch.ones_like(ids, dtype=torch.bool)
-    if padded:
-        for row, length in enumerate((17, 9, 4)):
-            real[row, length:] = False
-        ids = ids.masked_fill(~real, 0)
-    return (
-        {"input_ids": ids, "attention_mask": real.long()},
-        torch.where(real, 0, -1) if padded else None,
-        real,
-    )
-
-
 @pytest.mark.parametrize(("size", "architecture"), SIZES)
 @torch.inference_mode()
 def test_logits_are_transformers(
     size: str, architecture: str, tmp_path: Path, uncased: Tokenizer, make_pair: MakePair
 ) -> None:
     pair = make_pair(size, architecture, uncased.vocab_size, num_layers=1 if size == "large" else 2)
-    for network, model_class in zip((pair.main, pair.auxiliary), CLASSES[architecture], strict=True):
+    ids, real, document_ids = rows()
+    for network, head in zip((pair.main, pair.auxiliary), HEADS[architecture], strict=True):
         assert network is not None
         export_network(tmp_path, network, uncased, Card("x", "discriminator"))
-        model = from_pretrained(model_class, tmp_path)
-        for padded in (False, True):
-            inputs, document_ids, real = batch(uncased.vocab_size, padded)
-            ours = network.logits(network.encoder(inputs["input_ids"], document_ids=document_ids))
-            logits = model(**inputs).logits
-            if architecture == "modern" and network is pair.main:
-                assert not logits[..., 0].any()  # of ORIGINAL
-                logits = logits[..., 1]
-            assert (ours - logits.view_as(ours))[real].abs().max() <= TOLERANCE
+        logits = loaded_again(tmp_path, head)(input_ids=ids, attention_mask=real.long()).logits
+        if architecture == "modern" and network is pair.main:
+            assert not logits[..., 0].any()  # of ORIGINAL
+            logits = logits[..., 1]
+        ours = network.logits(network.encoder(ids, document_ids=document_ids))
+        assert (ours - logits.view_as(ours))[real].abs().max() <= TOLERANCE
+        full = network.logits(network.encoder(ids[:1]))
+        assert (full - logits.view_as(ours)[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
 
 
 def test_a_pipeline_gives_the_probabilities_that_detect_gives(export_pair: ExportPair) -> None:
@@ -217,13 +193,12 @@ def test_finetuned_classifier(
         card=Card("x", "classifier"),
         values=first,
     )
-    model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
+    model = loaded_again(tmp_path, "ModelForSequenceClassification")
     assert model.config.id2label == dict(enumerate(labels))
     assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")
-    inputs, document_ids, _ = batch(uncased.vocab_size, padded=True)
-    assert (
-        model(**inputs).logits - head(encoder(inputs["input_ids"], document_ids=document_ids))
-    ).abs().max() <= TOLERANCE
+    ids, real, document_ids = rows()
+    expected = model(input_ids=ids, attention_mask=real.long()).logits
+    assert (head(encoder(ids, document_ids=document_ids)) - expected).abs().max() <= TOLERANCE
 
     loaded = load(tmp_path, "classifier")
     assert (loaded.kind, loaded.labels, loaded.head, loaded.notes) == ("classifier", labels, None, ())

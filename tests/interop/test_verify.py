@@ -41,6 +41,8 @@ def test_every_flipped_bit_of_the_weights_is_found(export_pair: ExportPair) -> N
         weights.write_bytes(bad)
         [problem] = problems(folder)
         assert "model.safetensors" in problem or "tensor" in problem
+        with pytest.raises(ModelError):
+            load(folder)
     for length in (0, 7, header, len(good) - 1):
         weights.write_bytes(good[:length])
         assert len(problems(folder)) == 1
@@ -97,13 +99,6 @@ def test_swapped_tokens_are_reported_on_loading(export_pair: ExportPair) -> None
     assert "config.json was changed" in problems(folder)[1]
 
 
-def test_a_layer_that_the_configuration_drops_is_an_error_on_loading(export_pair: ExportPair) -> None:
-    _, folder = export_pair()
-    edit_config(folder / "discriminator", "num_hidden_layers", 1)
-    with pytest.raises(ModelError, match=r"electra\.encoder\.layer\.1\."):
-        load(folder, "discriminator")
-
-
 def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     run = tmp_path / "run"
     for step in (1, 2):
@@ -144,12 +139,3 @@ def test_the_command_line_says_that_a_file_changed(
     tokenizer.write_text(tokenizer.read_text() + "\n")
     assert main([verb, str(folder), "the chef"]) == 0
     assert f"note: {folder}: tokenizer.json was changed" in capsys.readouterr().err
-
-
-def test_one_wrong_bit_of_a_weight_is_refused(export_pair: ExportPair) -> None:
-    weights = export_pair()[1] / "discriminator" / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-5] ^= 1  # the last bit of a number: as good as any
-    weights.write_bytes(content)
-    with pytest.raises(ModelError, match=r"model\.safetensors"):
-        load(weights.parent)
