@@ -21,18 +21,7 @@ SMALLER = {  # what the page says, and what is run
     'budget="30m"': 'budget="4steps", overrides={"training.batch_size": 4, "training.threads": 1}',
     "seeds=2": "seeds=2, epochs=1, max_length=16",
 }
-WORDS = ["the", "chef", "cooked", "a", "fine", "meal", "and", "ate", "it"] + [
-    "with",
-    "a",
-    "friend",
-    "in",
-    "an",
-    "old",
-    "house",
-    "by",
-    "the",
-    "sea",
-]
+WORDS = "the chef cooked a fine meal and ate it with a friend in an old house by the sea".split()
 
 
 def test_the_page_runs(tmp_path: Path) -> None:

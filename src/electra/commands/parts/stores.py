@@ -112,15 +112,9 @@ def holds_weights(name: str | None) -> bool:
 
 
 def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:
-    """Checks that settings which the user passed, and a cut, are those that a prepared store was made with.
+    """Raises ConfigError if a store has other values than the recipe of `settings`, or of a cut.
 
-    Args:
-        settings: the names of the settings, with their sections.
-        recipe: has their values.
-        store: the prepared store.
-
-    Raises:
-        ConfigError: a setting has another value, which would have no effect.
+    `settings` are the names of those that the user passed, with their sections; they would have no effect.
     """
     recorded, sections = store.description.get("settings", {}), {"data": "corpus", "tokenizer": "tokenizer"}
     for name in dict.fromkeys((*settings, "tokenizer.cut_to")):

@@ -77,14 +77,8 @@ def settle(
 ) -> Recipe:
     """Returns the recipe with what the models that a run starts from determine: tokenizer, shape, rate.
 
-    Args:
-        recipe: the recipe.
-        models: the models for the main network and the generator (None: random weights).
-        out: the run folder; a run that is there keeps its learning rate.
-        display: shows the learning rate.
-        source: where the recipe is from: a name or a file.
-        given: the names of the settings that the user passed.
-        prepared: whether the text is in a store already.
+    `models` are those of the main network and the generator (None: random weights). `source` is the recipe's
+    name or file, `given` the settings that the user passed; `prepared`: the text is in a store already.
     """
     from electra.model.precision import pick_device
     from electra.model.sizes import resolve_size
@@ -118,11 +112,7 @@ def settle(
 def refuse_other_tokenizer(source: str | None, model: str) -> None:
     """Checks, before text is encoded with the tokenizer `source`, that a model could read it.
 
-    It must be the model's, or cut from it (None: it is the model's).
-
-    Raises:
-        ConfigError: the model has another tokenizer.
-        ModelError: the model is missing, or is not supported.
+    It must be the model's, or cut from it (None: it is the model's). Raises ConfigError if it is not.
     """
     from electra.data.cut_vocabulary import ids_in_original
     from electra.exchange.load import load_main
@@ -142,11 +132,8 @@ def warm_start(
 ) -> WarmStart | None:
     """Returns the shapes of the models to start from and a function that loads their weights.
 
-    Args:
-        main: the model for the main network (None: random weights).
-        auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
-        recipe: the recipe, whose dropout rates the networks get.
-        tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
+    None if both networks start from random weights (None). They get the recipe's dropout rates. The run's
+    `tokenizer` must be the models', or cut from theirs (None: not checked).
     """
     if main is None and auxiliary is None:
         return None
@@ -189,8 +176,7 @@ def refuse_training_tokenizer(settings: Iterable[str], tokenizer: str) -> None:
 def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Recipe:
     """Returns the recipe with the shape of the model that the main network starts from, if there is one.
 
-    Raises:
-        ConfigError: one of `settings`, the names of those that the user passed, asks for another shape.
+    Raises ConfigError if one of `settings`, which the user passed, asks for another shape.
     """
     from electra.model.sizes import resolve_size
     from electra.objectives import module_of

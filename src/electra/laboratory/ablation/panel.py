@@ -42,11 +42,7 @@ TASKS = {entry.name: entry for entry in read_suite(Path(__file__).with_suffix(".
 
 
 def find_files(entry: TaskEntry, data: Path) -> TaskFiles:
-    """Returns a task's files below the folder `data`.
-
-    Raises:
-        DataError: The training file or the dev file is missing.
-    """
+    """Returns a task's files below the folder `data`. Raises DataError if train or dev is missing."""
     files = find_data(entry, load_task(entry.task), [data]) if data.is_dir() else None
     if files is None or files.dev is None:
         split = "train" if files is None or files.trained_on_dev else "dev"
@@ -97,15 +93,8 @@ def states_and_tags(
 def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
     """Returns the panel as study.json records it.
 
-    It has the folder, the tasks, and the version and file digests under which scores are comparable.
-
-    Args:
-        data: The folder with the tasks' data; None for no panel.
-        names: The names of the tasks.
-
-    Raises:
-        ConfigError: A task is unknown.
-        DataError: A task's files are missing.
+    It has the folder (`data`; None: no panel), the tasks, and the version and file digests under which scores
+    are comparable. Raises ConfigError for an unknown task.
     """
     for name in names:
         if name not in TASKS:

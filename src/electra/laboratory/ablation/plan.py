@@ -73,16 +73,10 @@ def make_plan(
     threads: int,
     panel: dict[str, Any],
 ) -> dict[str, Any]:
-    """Returns the contents of study.json.
+    """Returns the contents of study.json, which agree with an earlier plan in the study's folder `out`.
 
-    Args:
-        study: The study.
-        store: The tokens that all arms read.
-        out: The study's folder, which may hold an earlier plan.
-        recipe: Name or path of the recipe that the arms change.
-        budget_text: The budget as the user writes it (None: the recipe's own).
-        threads: Threads of each run.
-        panel: The panel's description (`panel.panel_record`).
+    `recipe` (a name or path) is the one that the arms change; `budget_text` is the budget as the user writes
+    it (None: the recipe's own); `threads` are those of each run; `panel` is described by `panel_record`.
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
@@ -172,8 +166,7 @@ def steps_of(
 ) -> list[int]:
     """Returns the arm's number of updates at each share of the budget, rounded to the nearest.
 
-    Raises:
-        ConfigError: A share gives fewer than `MIN_STEPS` updates.
+    Raises ConfigError if a share gives fewer than `MIN_STEPS`.
     """
     steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:
@@ -188,11 +181,7 @@ def steps_of(
 
 
 def read_plan(out: Path) -> dict[str, Any]:
-    """Returns the recorded plan of the study in `out`.
-
-    Raises:
-        RunFolderError: The record is missing, damaged or incomplete.
-    """
+    """Returns the recorded plan of the study in `out`. Raises RunFolderError if it is damaged."""
     fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
     for key in ("study", "budget", "fixed", "panel", "store"):

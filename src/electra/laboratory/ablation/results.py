@@ -38,13 +38,7 @@ Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 def study_results(
     plan: Mapping[str, Any], runs: Sequence[StudyRun], failures: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
-    """Returns the contents of results.json, computed from the runs that are finished.
-
-    Args:
-        plan: The contents of study.json.
-        runs: All runs of the study.
-        failures: Why runs failed, by their names.
-    """
+    """Returns the contents of results.json, from the finished ones of all runs, and why others failed."""
     study, fixed, panel, failures = plan["study"], plan["fixed"], plan["panel"], failures or {}
     panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
     recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
@@ -91,12 +85,8 @@ def primary_metric(
 ) -> str | None:
     """Returns the name of the score that decides the study; None if there is none.
 
-    It is the panel's or, without a panel, a metric that is comparable across arms.
-
-    Args:
-        panel_metrics: The names of the panel's scores, the mean first; empty without a panel.
-        arms: Each arm's results at the full budget.
-        recipes: Each arm's recipe.
+    It is the panel's (`panel_metrics`, the mean first) or, without a panel, a metric that is comparable
+    across arms. `arms` are their results at the full budget.
     """
     if panel_metrics:
         return panel_metrics[0]

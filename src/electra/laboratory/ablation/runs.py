@@ -80,12 +80,7 @@ def runs_of(out: Path, plan: Mapping[str, Any], jobs: Sequence[Job], threads: in
 def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
     """Trains a job's arm and scores it.
 
-    Raises:
-        DataError: The files of a task of the panel are missing.
-        Interrupted: A stop was requested before the end. Rerunning resumes from the last checkpoint.
-        RunFailed: Training failed, for example because the loss became non-finite.
-        RunFolderError: Another process keeps the run folder locked.
-        StoreError: The store is missing or damaged.
+    Raises Interrupted if a stop was requested before the end; rerunning resumes from the last checkpoint.
     """
     plan, folder = read_plan(out), job.folder(out)
     with durable.lock(folder):
@@ -111,10 +106,6 @@ def score(run: Run, panel_plan: Mapping[str, Any], seed: int, stop: Stop) -> dic
     """Returns the contents of score.json: the scores of the run's full-size encoder on the panel's tasks.
 
     `panel_plan` is the study's description of the panel (`panel.panel_record`).
-
-    Raises:
-        DataError: A task's files are missing.
-        Interrupted: A stop was requested.
     """
     data, began, scores = Path(panel_plan["folder"]), time.perf_counter(), dict[str, Any]()
     encoder, tokenizer, say = run.pair.main.encoder, run.store.tokenizer, run.telemetry.say

@@ -87,8 +87,7 @@ def find_study(name: str) -> Path:
 def read_study(path: Path) -> Study:
     """Reads a study's file and checks all that can be checked without a recipe.
 
-    Raises:
-        ConfigError: The file is invalid; the message names the file and the key.
+    Raises ConfigError, naming the file and the key.
     """
     values = read_toml(path)
     for key in ("baseline", "arms"):
@@ -148,13 +147,7 @@ def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
 
 
 def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
-    """Returns the recipe of an arm, without seed, steps and budget.
-
-    Args:
-        study: The study.
-        arm: One of its arms.
-        recipe: Name or path of the recipe that the study changes.
-    """
+    """Returns the recipe of an arm, without seed, steps and budget, over `recipe` (its name or path)."""
     from electra import objectives
 
     path = find_recipe(recipe)

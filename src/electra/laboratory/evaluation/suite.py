@@ -104,11 +104,7 @@ def load_suite(name: str) -> Suite:
 
 
 def read_suite(path: Path) -> Suite:
-    """Reads and checks a suite's file.
-
-    Raises:
-        ConfigError: The file is invalid; the message names the file and the key.
-    """
+    """Reads and checks a suite's file. Raises ConfigError, naming the file and the key."""
     suite = build(Suite, read_toml(path), where=path.name)
     tasks = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in tasks]

@@ -100,16 +100,9 @@ def model_entries(
 ) -> list[ModelEntry]:
     """Returns the models of the table, with distinct names.
 
-    Args:
-        sources: Folders or names of models.
-        untrained_baseline: Whether to add a model of the first one's shape with random weights.
-        with_baselines: Whether to add the baselines that need no network.
-        baseline_model: A model whose frozen encoder, with a linear model on top, becomes a baseline; None
-            for no such baseline.
-
-    Raises:
-        ConfigError: Two models would share a folder, or a name has no character that a folder's may have.
-        ModelError: A model was passed twice.
+    They are the `sources`, then the baselines: random weights in the shape of the first, the frozen encoder
+    of `baseline_model` (None: no such one), those that need no network. Raises ConfigError if two would share
+    a folder, or a name has no character that a folder's may have.
     """
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
     if untrained_baseline:
@@ -142,16 +135,9 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any]:
-    """Runs all tasks that are not done yet.
+    """Runs all tasks that are not done yet, and returns the contents of evaluation.json.
 
-    Returns:
-        The contents of evaluation.json.
-
-    Raises:
-        ConfigError: An option is invalid.
-        DataError: There are no data for any task.
-        DiskError: A file cannot be written.
-        Interrupted: A stop was requested before the end.
+    Raises DataError if there are no data for any task, and DiskError; other failures of tasks are recorded.
     """
     tasks = find_tasks(suite, options, roots)
     if not tasks:
@@ -248,9 +234,7 @@ def score_task(
 def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
     """Returns the tasks that have data, after checking the names and settings of all tasks.
 
-    Raises:
-        DataError: A root folder is missing, or a task lacks a metric that the suite lists.
-        ConfigError: A setting is invalid or is chosen by the evaluation.
+    Raises DataError if a root folder or a metric is missing, ConfigError if the evaluation chooses a setting.
     """
     for root in roots:
         if not root.exists():
