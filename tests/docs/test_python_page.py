@@ -21,13 +21,14 @@ SMALLER = {  # what the page says, and what is run
     'budget="30m"': 'budget="4steps", overrides={"training.batch_size": 4, "training.threads": 1}',
     "seeds=2": "seeds=2, epochs=1, max_length=16",
 }
-WORDS = "the chef cooked a fine meal and ate it with a friend in an old house by the sea".split()
+SENTENCE = "the chef cooked a fine meal and ate it with a friend in an old house by the sea"
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
+    words = SENTENCE.split()
     for number in range(30):
-        text = " ".join(WORDS[(i * (number + 1)) % len(WORDS)] for i in range(60))
+        text = " ".join(words[(i * (number + 1)) % len(words)] for i in range(60))
         (tmp_path / "texts" / f"{number}.txt").write_text(text)
     rows = [f"{'good' if i % 2 else 'bad'} film number {i},{'yes' if i % 2 else 'no'}" for i in range(40)]
     (tmp_path / "reviews.csv").write_text("\n".join(["text,label", *rows]) + "\n")

@@ -40,7 +40,7 @@ def test_the_python_reference_names_all_that_is_public() -> None:
 def test_it_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings_handlers.python")
-    typed = [sys.executable, *"-m mkdocs build --strict --site-dir".split(), str(tmp_path / "site")]
+    typed = [sys.executable, *["-m", "mkdocs", "build", "--strict", "--site-dir"], str(tmp_path / "site")]
     done = subprocess.run(typed, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     made = {page: page.read_text(encoding="utf-8") for page in (tmp_path / "site").rglob("*.html")}
