@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -20,29 +21,15 @@ from electra.foundation.errors import RunFolderError
 from electra.testing import toy_task
 
 
-def command(model: Path, data: Path, out: Path) -> list[str]:
+def start(model: Path, data: Path, out: Path) -> subprocess.Popen[str]:
     options = (
-        "--task sst2 --seeds 2 --epochs 4 --batch-size 16 --learning-rate 2e-3 --checkpoint-every 5"
-        " --precision fp32 --device cpu"
+        f"--data {data} --out {out} --task sst2 --seeds 2 --epochs 4 --batch-size 16 --learning-rate 2e-3"
+        " --checkpoint-every 5 --precision fp32 --device cpu"
     )
-    return [
-        sys.executable,
-        "-m",
-        "electra",
-        "finetune",
-        str(model),
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-        *options.split(),
-    ]
-
-
-def start(arguments: list[str]) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "electra", "finetune", str(model), *options.split()]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
 
 
@@ -59,77 +46,58 @@ def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals)
     return seen + rest
 
 
-def model_digest(out: Path) -> str:
-    """Of the saved weights: the order of a safetensors file's own notes is not fixed."""
-    return digest(load_file(out / "model" / "model.safetensors"))
-
-
 @pytest.mark.slow
 def test_a_killed_and_resumed_run_is_bit_identical(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    uninterrupted, interrupted = tmp_path / "whole", tmp_path / "broken"
-    process = start(command(electra_folder, sst2_folder, interrupted))
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(electra_folder, sst2_folder, broken)
     stop_at(process, "seed 0  epoch 1.05  step 20/76", signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL and not (interrupted / "seeds" / "seed-0").exists()
-    assert list((interrupted / "checkpoints" / "seed-0").glob("step-*"))
+    assert process.returncode == -signal.SIGKILL and not (broken / "seeds" / "seed-0").exists()
+    assert list((broken / "checkpoints" / "seed-0").glob("step-*"))
 
-    process = start(command(electra_folder, sst2_folder, interrupted))
+    process = start(electra_folder, sst2_folder, broken)
     output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
-    assert "resuming from step" in output and "stopped; rerun to resume" in output
-    assert (
-        process.returncode == 143
-        and (interrupted / "seeds" / "seed-0").exists()
-        and not (interrupted / "all_results.json").exists()
-    )
+    assert "resuming from step" in output and process.returncode == 143
+    assert (broken / "seeds" / "seed-0").exists() and not (broken / "all_results.json").exists()
 
-    settings = toy_task.settings(
-        uninterrupted, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000
-    )
-    finetune(str(electra_folder), settings, lambda line: None)
+    options: dict[str, Any] = {"layer_decay": None, "checkpoint_every": 1000}
+    settings = toy_task.settings(whole, sst2_folder, seeds=2, epochs=4.0, **options)
+    finetune(str(electra_folder), settings)
     lines: list[str] = []
-    finetune(str(electra_folder), replace(settings, out=interrupted), lines.append)
-    assert any("resuming from step" in line for line in lines) and not any(
-        "seed 0  epoch" in line for line in lines
-    )
+    finetune(str(electra_folder), replace(settings, out=broken), lines.append)
+    assert any("resuming from step" in line for line in lines)
+    assert not any("seed 0  epoch" in line for line in lines)
     for seed in ("seed-0", "seed-1"):
         for name in ("dev.tsv", "test.tsv", "model.safetensors"):
-            assert durable.sha256(uninterrupted / "seeds" / seed / name) == durable.sha256(
-                interrupted / "seeds" / seed / name
-            ), (seed, name)
-        losses = [
-            json.loads((out / "seeds" / seed / "results.json").read_text())["losses"]
-            for out in (uninterrupted, interrupted)
-        ]
-        assert losses[0] == losses[1]  # stops and checkpoints do not change what the loss is averaged over
-    assert model_digest(uninterrupted) == model_digest(interrupted)
-    assert not list((interrupted / "checkpoints").glob("seed-*"))
+            digests = {durable.sha256(out / "seeds" / seed / name) for out in (whole, broken)}
+            assert len(digests) == 1, (seed, name)
+        records = [out / "seeds" / seed / "results.json" for out in (whole, broken)]
+        # Stops and checkpoints do not change what the loss is averaged over.
+        losses = [json.loads(record.read_text())["losses"] for record in records]
+        assert losses[0] == losses[1]
+    # Digests of the weights: the order of a safetensors file's own notes is not fixed.
+    saved = [digest(load_file(out / "model" / "model.safetensors")) for out in (whole, broken)]
+    assert saved[0] == saved[1] and not list((broken / "checkpoints").glob("seed-*"))
 
 
 @pytest.mark.slow
 def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.5)
-    first = finetune(str(electra_folder), settings, lambda line: None)
-    before = (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes()
-    (tmp_path / "out/seeds/seed-0/dev.tsv").write_bytes(before[:-1])
-    lines: list[str] = []
+    settings, lines = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.5), list[str]()
+    first = finetune(str(electra_folder), settings)
+    table = tmp_path / "out/seeds/seed-0/dev.tsv"
+    before = table.read_bytes()
+    table.write_bytes(before[:-1])
     second = finetune(str(electra_folder), replace(settings, seeds=2), lines.append)
-    assert first is not None and second is not None
     assert any("dev.tsv has" in line and "training seed 0 again" in line for line in lines)
-    assert (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes() == before
+    assert table.read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
-    third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2), lines.append)
-    fewer = finetune(
-        str(electra_folder), settings, lines.append
-    )  # what is finished stays in the summary and in the ensemble
-    assert (
-        third is not None
-        and fewer == third
-        and "ensemble_eval_accuracy" in fewer
-        and fewer["seeds"] == [0, 1]
-    )
+    third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2))
+    fewer = finetune(str(electra_folder), settings)
+    assert fewer == third, "what is finished stays in the summary and in the ensemble"
+    assert "ensemble_eval_accuracy" in fewer and fewer["seeds"] == [0, 1]
 
 
 def test_another_fine_tuning_is_refused_naming_what_differs(

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -58,52 +59,35 @@ def transformers_logits(folder: Path, texts: list[tuple[str, ...]]) -> torch.Ten
 def test_training_learns_and_the_saved_model_predicts_the_same(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    lines: list[str] = []
+    from transformers import AutoConfig
+
+    out, lines = tmp_path / "out", list[str]()
     chosen = toy_task.settings(out, sst2_folder, seeds=2, epochs=4, evaluate_every_epoch=True)
     results = finetune(str(electra_folder), chosen, lines.append)
     assert results == json.loads((out / "all_results.json").read_text())
-    assert results["eval_accuracy"] > 0.95
     by_seed = results["eval_accuracy_by_seed"]
-    assert results["eval_accuracy"] == pytest.approx(np.mean(by_seed)) and results[
-        "eval_accuracy_median"
-    ] == pytest.approx(np.median(by_seed))
+    assert results["eval_accuracy"] == pytest.approx(np.mean(by_seed)) and np.mean(by_seed) > 0.95
+    assert results["eval_accuracy_median"] == pytest.approx(np.median(by_seed))
     assert results["eval_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
-    assert (results["train_samples"], results["eval_samples"], results["test_samples"], results["seeds"]) == (
-        300,
-        60,
-        20,
-        [0, 1],
-    )
-    assert results["kept_seed"] == int(np.argmax(by_seed))
+    assert [results[f"{split}_samples"] for split in ("train", "eval", "test")] == [300, 60, 20]
+    assert results["seeds"] == [0, 1] and results["kept_seed"] == int(np.argmax(by_seed))
 
     kept_seed = out / "seeds" / f"seed-{results['kept_seed']}"
-    dev = read_tsv(kept_seed / "dev.tsv")
-    gold = [row["label"] for row in read_tsv(sst2_folder / "dev.tsv")]
-    correct = [
-        row["label"] == ("negative", "positive")[int(label)] for row, label in zip(dev, gold, strict=True)
-    ]
+    rows, dev = read_tsv(sst2_folder / "dev.tsv"), read_tsv(kept_seed / "dev.tsv")
+    gold = [("negative", "positive")[int(row["label"])] for row in rows]
+    correct = [row["label"] == label for row, label in zip(dev, gold, strict=True)]
     assert np.mean(correct) == pytest.approx(by_seed[results["kept_seed"]])
     assert [row["id"] for row in read_tsv(kept_seed / "test.tsv")] == [str(100 + i) for i in range(20)]
 
-    from transformers import AutoConfig
-
     assert AutoConfig.from_pretrained(out / "model").id2label == {0: "negative", 1: "positive"}
-    texts = [(row["sentence"],) for row in read_tsv(sst2_folder / "dev.tsv")]
-    reference = transformers_logits(out / "model", texts).softmax(-1)
+    reference = transformers_logits(out / "model", [(row["sentence"],) for row in rows]).softmax(-1)
     ours = torch.tensor([[float(row["p(negative)"]), float(row["p(positive)"])] for row in dev])
     torch.testing.assert_close(reference, ours, atol=1e-5, rtol=0)
-
     for name in (str(out), str(out / "model")):
-        assert predict(name, sst2_folder / "dev.tsv").rows() == [
-            tuple(dev[0]),
-            *(tuple(row.values()) for row in dev),
-        ]
-    assert any("after epoch 1: accuracy" in line for line in lines) and lines == lines_of(out)
-
-
-def lines_of(out: Path) -> list[str]:
-    return [line[20:] for line in (out / "log.txt").read_text().splitlines()]
+        header, *predicted = predict(name, sst2_folder / "dev.tsv").rows()
+        assert [header, *predicted] == [tuple(dev[0]), *(tuple(row.values()) for row in dev)]
+    assert any("after epoch 1: accuracy" in line for line in lines)
+    assert lines == [line[20:] for line in (out / "log.txt").read_text().splitlines()]
 
 
 @pytest.mark.slow
@@ -181,28 +165,19 @@ def test_learning_rates_decay_from_the_top_layer_down(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     model = build_model(tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
-    peaks = {
-        id(p): group["peak"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]
-    }
-    decays = {
-        id(p): group["weight_decay"]
-        for group in parameter_groups(model, 1.0, 0.5, 0.1)
-        for p in group["params"]
-    }
+    groups = parameter_groups(model, 1.0, 0.5, 0.1)
+    found = {id(p): (group["peak"], group["weight_decay"]) for group in groups for p in group["params"]}
     named = dict(model.named_parameters())
-    assert len(peaks) == len(named)
+    assert len(found) == len(named)
     expected = {
-        "head.dense.weight": 1.0,
-        "encoder.layers.1.qkv.weight": 0.5,
-        "encoder.layers.0.output.bias": 0.25,
-        "encoder.projection.weight": 0.125,
-        "encoder.embeddings.words.weight": 0.125,
+        "head.dense.weight": (1.0, 0.1),
+        "encoder.layers.1.qkv.weight": (0.5, 0.1),
+        "encoder.layers.1.qkv.bias": (0.5, 0.0),
+        "encoder.layers.0.output.bias": (0.25, 0.0),
+        "encoder.projection.weight": (0.125, 0.1),
+        "encoder.embeddings.words.weight": (0.125, 0.1),
     }
-    assert {name: peaks[id(named[name])] for name in expected} == expected
-    assert (
-        decays[id(named["encoder.layers.1.qkv.weight"])] == 0.1
-        and decays[id(named["encoder.layers.1.qkv.bias"])] == 0.0
-    )
+    assert {name: found[id(named[name])] for name in expected} == expected
 
 
 def test_mean_pooling_is_the_default_if_transformers_supports_it(
@@ -230,21 +205,14 @@ def test_mean_pooling_is_the_default_if_transformers_supports_it(
 def test_nothing_depends_on_the_padding(
     architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    tuning = tuning_for(
-        request.getfixturevalue(f"{architecture}_folder"), toy_task.settings(tmp_path, sst2_folder)
-    )
-    model = build_model(tuning, 0).eval()
-    alone = torch.cat(
-        [model(collate(tuning.splits["dev"].windows, np.array([i]), tuning.pad)) for i in range(8)]
-    )
-    together = model(
-        collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
-    )[:8]
-    assert len({len(tuning.splits["dev"].windows.input_ids[i]) for i in range(8)}) > 1
+    folder = request.getfixturevalue(f"{architecture}_folder")
+    tuning = tuning_for(folder, toy_task.settings(tmp_path, sst2_folder))
+    model, dev = build_model(tuning, 0).eval(), tuning.splits["dev"].windows
+    alone = torch.cat([model(collate(dev, np.array([i]), tuning.pad)) for i in range(8)])
+    together = model(collate(dev, np.arange(len(dev)), tuning.pad))[:8]
+    assert len({len(ids) for ids in dev.input_ids[:8]}) > 1
     torch.testing.assert_close(alone, together, atol=1e-6, rtol=0)
-    outputs, _ = run_model(
-        model, tuning.splits["dev"].windows, tuning.task, pad=tuning.pad, device=tuning.device
-    )
+    outputs, _ = run_model(model, dev, tuning.task, pad=tuning.pad, device=tuning.device)
     np.testing.assert_allclose(np.stack(outputs[:8]), alone.detach().numpy(), atol=1e-6)
 
 
@@ -262,37 +230,31 @@ def test_an_epoch_has_every_example_once_in_batches_of_similar_length() -> None:
 def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
     from transformers import AutoTokenizer
 
-    reference, tokens = (
-        AutoTokenizer.from_pretrained(electra_folder),
-        Tokens(load(electra_folder, "encoder").tokenizer),
-    )
-    words = list(toy_task.OTHER)
-    for first in (0, 1, 4, 9, 15):
-        for second in (None, 0, 1, 4, 9, 15):
-            row = [" ".join(words[:first])] + ([] if second is None else [" ".join(words[:second])])
-            [(ids, types, cut)] = tokens.join([[text] for text in row], 12)
-            expected = reference(*([text] for text in row), max_length=12, truncation=True)
-            assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
-            assert cut == (len(reference(*([text] for text in row))["input_ids"][0]) > 12)
+    reference = AutoTokenizer.from_pretrained(electra_folder)
+    tokens = Tokens(load(electra_folder, "encoder").tokenizer)
+    texts = {size: " ".join(toy_task.OTHER[:size]) for size in (0, 1, 4, 9, 15)}
+    for row in [*((text,) for text in texts.values()), *product(texts.values(), repeat=2)]:
+        [(ids, types, cut)] = tokens.join([[text] for text in row], 12)
+        expected, whole = (
+            reference(*([text] for text in row), **limit)
+            for limit in ({"max_length": 12, "truncation": True}, {})
+        )
+        assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
+        assert cut == (len(whole["input_ids"][0]) > 12)
     assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
 
 
 def test_both_orders_of_a_pair_are_read_in_training_only(
     electra_folder: Path, regression_folder: Path, tmp_path: Path
 ) -> None:
-    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
+    settings = toy_task.settings(tmp_path, regression_folder, "stsb")
+    tuning, sep = tuning_for(electra_folder, settings), 3
     assert (len(tuning.train), len(tuning.splits["dev"].windows)) == (600, 60)
-    sep = 3
     first, swapped = tuning.train.input_ids[0].tolist(), tuning.train.input_ids[300].tolist()
     cut = first.index(sep)
-    assert (
-        swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep]
-        and tuning.train.example[300] == 0
-    )
-    off = tuning_for(
-        electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb", both_orders=False)
-    )
-    assert len(off.train) == 300
+    assert swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep]
+    assert tuning.train.example[300] == 0
+    assert len(tuning_for(electra_folder, replace(settings, both_orders=False)).train) == 300
 
 
 def test_without_a_dev_file_a_tenth_is_held_out_and_reported(

@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,88 +34,57 @@ def frozen_settings(folder: Path, task: str) -> Settings:
     )
 
 
-def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, str]]:
+def write_rows(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    return rows
+
+
+def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, ...]]:
     """Texts whose second word is their label."""
-    rows = [
-        (f"a {toy_task.OTHER[i % len(toy_task.OTHER)]} film of my town {i % 3}", COLOURS[i % 3])
-        for i in range(count)
-    ]
-    folder.mkdir(exist_ok=True)
-    with (folder / f"{name}.csv").open("w", newline="") as out:
-        csv.writer(out).writerows([("text", "label"), *rows])
-    return rows
+    others = toy_task.OTHER * count
+    rows = [(f"a {others[i]} film of my town {i % 3}", COLOURS[i % 3]) for i in range(count)]
+    return write_rows(folder / f"{name}.csv", ("text", "label"), rows)
 
 
-def pairs(folder: Path, name: str, count: int) -> list[tuple[str, str, str]]:
+def pairs(folder: Path, name: str, count: int) -> list[tuple[str, ...]]:
     """Pairs of texts that are about the same colour or not."""
-    rows = [
-        (
-            f"a {COLOURS[i % 3]} {toy_task.OTHER[i % len(toy_task.OTHER)]} film of my town {i}",
-            f"the town was {COLOURS[i % 3 if i % 2 else (i + 1) % 3]} {toy_task.OTHER[i % 4]}",
-            ("other", "same")[i % 2],
-        )
-        for i in range(count)
-    ]
-    folder.mkdir(exist_ok=True)
-    with (folder / f"{name}.csv").open("w", newline="") as out:
-        csv.writer(out).writerows([("text_a", "text_b", "label"), *rows])
-    return rows
+    rows, others = [], toy_task.OTHER * count
+    for i in range(count):
+        first, second = COLOURS[i % 3], COLOURS[i % 3 if i % 2 else (i + 1) % 3]
+        texts = f"a {first} {others[i]} film of my town {i}", f"the town was {second} {others[i % 4]}"
+        rows.append((*texts, ("other", "same")[i % 2]))
+    return write_rows(folder / f"{name}.csv", ("text_a", "text_b", "label"), rows)
 
 
 @pytest.mark.parametrize("encoder", ["modern_folder", "electra_folder"])
+@pytest.mark.parametrize(("task", "write"), [("classification", three_classes), ("pair", pairs)])
 def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_states(
-    tmp_path: Path, encoder: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    task: str, write: Any, encoder: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(frozen, "STRENGTHS", (1.0,))
+    """Of the two texts of a pair: on the differences and products of their vectors."""
     model = str(request.getfixturevalue(encoder))
-    train = three_classes(tmp_path / "data", "train", 90)
-    dev = three_classes(tmp_path / "data", "dev", 12)
-    settings = frozen_settings(tmp_path, "classification")
-    results = finetune(model, settings)
-    assert results["steps"] == 0
-
-    loaded = load(model, "encoder")
-    x, y = (embed(loaded, [text for text, _ in rows], "mean").astype(float) for rows in (train, dev))
-    mean, scale = x.mean(0), x.std()
-    expected = LogisticRegression(C=1.0, max_iter=1000, tol=1e-8).fit(
-        (x - mean) / scale, [label for _, label in train]
-    )
-    answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
-    for prediction, probability in zip(
-        answers.values, expected.predict_proba((y - mean) / scale), strict=True
-    ):
-        probabilities = [prediction[answers.task.label_names.index(label)] for label in expected.classes_]
-        assert np.allclose(probabilities, probability, atol=2e-3)
-
-
-@pytest.mark.parametrize("encoder", ["modern_folder", "electra_folder"])
-def test_a_pair_is_compared_by_the_vectors_of_its_texts(
-    tmp_path: Path, encoder: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frozen, "STRENGTHS", (1.0,))
-    model = str(request.getfixturevalue(encoder))
-    train = pairs(tmp_path / "data", "train", 80)
-    dev = pairs(tmp_path / "data", "dev", 12)
-    settings = frozen_settings(tmp_path, "pair")
-    finetune(model, settings)
-
+    train, dev = write(tmp_path / "data", "train", 90), write(tmp_path / "data", "dev", 12)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(frozen, "STRENGTHS", (1.0,))
+        assert finetune(model, frozen_settings(tmp_path, task))["steps"] == 0
     loaded = load(model, "encoder")
 
-    def features(rows: list[tuple[str, str, str]]) -> np.ndarray:
-        u, v = (embed(loaded, [row[i] for row in rows], "mean").astype(float) for i in (0, 1))
-        return np.hstack([abs(u - v), u * v])
+    def features(rows: list[tuple[str, ...]]) -> np.ndarray:
+        u, *v = (
+            embed(loaded, list(texts), "mean").astype(float) for texts in [*zip(*rows, strict=True)][:-1]
+        )
+        return np.hstack([abs(u - v[0]), u * v[0]]) if v else u
 
     x, y = features(train), features(dev)
     mean, scale = x.mean(0), x.std()
-    expected = LogisticRegression(C=1.0, max_iter=1000, tol=1e-8).fit(
-        (x - mean) / scale, [label for *_, label in train]
-    )
+    expected = LogisticRegression(C=1.0, max_iter=1000, tol=1e-8)
+    expected.fit((x - mean) / scale, [row[-1] for row in train])
     answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
-    for prediction, probability in zip(
-        answers.values, expected.predict_proba((y - mean) / scale), strict=True
-    ):
-        probabilities = [prediction[answers.task.label_names.index(label)] for label in expected.classes_]
-        assert np.allclose(probabilities, probability, atol=2e-3)
+    order = [answers.task.label_names.index(label) for label in expected.classes_]
+    probabilities = np.stack(answers.values)[:, order]
+    np.testing.assert_allclose(probabilities, expected.predict_proba((y - mean) / scale), atol=2e-3)
 
 
 def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
