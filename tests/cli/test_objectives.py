@@ -16,7 +16,6 @@ BOTH, GENERATOR, DISCRIMINATOR = ["discriminator", "generator"], ["generator"], 
 MODERN = "--model.encoder modern"
 CASES = {  # name of the objective, what else is typed -> networks of the run
     "two_stage": ("--model.sharing none --model.generator-width 1.0", BOTH),
-    "two_stage fresh": ("--model.sharing none --objective.no-initialise", BOTH),
     "adversarial": ("", BOTH),
     "adversarial gumbel": (
         "--training.precision bf16 --objective.gradient gumbel --objective.anneal-from 0.3"
@@ -25,15 +24,12 @@ CASES = {  # name of the objective, what else is typed -> networks of the run
     ),
     "adversarial modern": (f"{MODERN} --objective.entropy-weight 0.1 --training.clip-separately", BOTH),
     "electric": ("", DISCRIMINATOR),
-    "electric modern": (f"{MODERN} --training.precision bf16", DISCRIMINATOR),
     "sentence": ("", BOTH),
     "coco_lm": ("", GENERATOR),
     "teams": (MODERN, BOTH),
     "electra_15": ("", BOTH),
     "replace_mlm": ("--objective.masking span", GENERATOR),
-    "replace_mlm modern": (f"{MODERN} --objective.no-sampling-dropout", GENERATOR),
     "all_tokens_mlm": ("--objective.masking whole_word", GENERATOR),
-    "all_tokens_mlm modern": (f"{MODERN} --model.sharing disentangled", GENERATOR),
     "mlm": ("--objective.masking frequency", GENERATOR),
     "rtd unigram": ("--objective.generator unigram --objective.disallow-correct", DISCRIMINATOR),
     "rtd disentangled": ("--model.sharing disentangled --objective.label-smoothing 0.1", BOTH),

@@ -268,15 +268,9 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
     assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
 
 
-def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -> None:
-    shutil.copytree(folders / "pair", tmp_path / "pair")
-    weights = tmp_path / "pair" / "generator" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(ModelError):
-        named_models([str(tmp_path / "pair")])[0].optional("generator")
-
-
-def test_a_network_added_later_is_probed(folders: Path, tmp_path: Path) -> None:
+def test_a_network_added_later_is_probed_and_a_damaged_one_is_not_absent(
+    folders: Path, tmp_path: Path
+) -> None:
     shutil.copytree(folders / "pair" / "discriminator", tmp_path / "pair" / "discriminator")
     model = named_models([str(tmp_path / "pair")])[0]
     assert model.network("discriminator") and model.optional("generator") is None
@@ -284,6 +278,10 @@ def test_a_network_added_later_is_probed(folders: Path, tmp_path: Path) -> None:
     assert named_models([str(tmp_path / "pair")])[0].matches_record(described)
     shutil.copytree(folders / "pair" / "generator", tmp_path / "pair" / "generator")
     assert not named_models([str(tmp_path / "pair")])[0].matches_record(described)
+    weights = tmp_path / "pair" / "generator" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ModelError):
+        named_models([str(tmp_path / "pair")])[0].optional("generator")
 
 
 def test_differences_between_two_trainings_are_named(tmp_path: Path) -> None:
