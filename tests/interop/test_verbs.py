@@ -1,4 +1,4 @@
-"""The commands detect, show, export, import and verify."""
+"""The commands detect, show, export and verify."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_detect_reads_lines_and_writes_json(
     assert capsys.readouterr().out == from_file
 
 
-def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
+def test_detect_and_show_refuse(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
     folder = export_pair()[1]
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
     assert "this is a generator" in fails(capsys, "detect", folder / "generator", "x")
@@ -75,6 +75,8 @@ def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture
     assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, tmp_path / "latin")
     assert "no such file" in fails(capsys, "detect", folder, tmp_path / "none")
     assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
+    assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")
+    assert "not a generator" in fails(capsys, "show", folder, "--generator", folder / "discriminator")
 
 
 def test_show_finds_the_networks_it_needs(export_pair: ExportPair, capsys: Capture) -> None:
@@ -96,26 +98,10 @@ def test_show_finds_the_networks_it_needs(export_pair: ExportPair, capsys: Captu
     assert capsys.readouterr().out.count("[MASK]") == 3
 
 
-def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
-    folder = export_pair()[1]
-    assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")
-    assert "not a generator (a masked language model)" in fails(
-        capsys, "show", folder, "--generator", folder / "discriminator"
-    )
-
-
 def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
     pair, folder = export_pair()
-    argv = [
-        "export",
-        str(folder),
-        "--network",
-        "generator",
-        "--out",
-        str(tmp_path / "out"),
-        "--dtype",
-        "bfloat16",
-    ]
+    argv = ["export", str(folder), "--network", "generator", "--out", str(tmp_path / "out")]
+    argv += ["--dtype", "bfloat16"]
     assert main(argv) == 0 and main(argv) == 0
     assert transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
     assert pair.auxiliary is not None

@@ -16,34 +16,16 @@ from typing import Any, NamedTuple
 from electra.artifacts import open_folder
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.folder import numbered_folders
-from electra.artifacts.model import (
-    CARD,
-    CONFIG,
-    HEAD,
-    MODULES,
-    ONNX,
-    POOLING,
-    SHARDS,
-    TASK,
-    TOKENIZER,
-    TOKENIZER_FILES,
-    VOCABULARY_JSON,
-    WEIGHTS,
-    ModelFolder,
-)
+from electra.artifacts.model import CARD, ONNX, TOKENIZER, VOCABULARY_JSON, ModelFolder
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.exchange.pooling import SENTENCE_FILES
+from electra.exchange.source import MODEL_FILES
 from electra.exchange.verify import require_undamaged
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, ModelError
 
 MAIN = "main"
-PUBLISHED = (  # names or patterns of the files that leave the machine
-    *(CONFIG, CARD, WEIGHTS, SHARDS, "model-*-of-*.safetensors", HEAD, TASK, MODULES, POOLING),
-    *(ONNX, f"{ONNX}.data", durable.MANIFEST, *TOKENIZER_FILES, *SENTENCE_FILES),
-    *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
-)
+PUBLISHED = (*MODEL_FILES, CARD, ONNX, f"{ONNX}.data", durable.MANIFEST)  # what leaves the machine
 VERBATIM = (TOKENIZER, VOCABULARY_JSON)  # their strings are tokens, which may look like paths
 QUOTED_PATH = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 

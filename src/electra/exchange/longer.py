@@ -31,11 +31,8 @@ def lengthen(model: Loaded, length: int) -> Loaded:
     """Returns the model with positions for `length` tokens. Raises ConfigError if that is out of range."""
     old_config = model.config
     if not old_config.max_positions < length <= MAX_LENGTH:
-        raise ConfigError(
-            f"must be above the model's {old_config.max_positions:,} and at most {MAX_LENGTH:,},"
-            f" not {length:,}",
-            key="length",
-        )
+        allowed = f"above the model's {old_config.max_positions:,} and at most {MAX_LENGTH:,}"
+        raise ConfigError(f"must be {allowed}, not {length:,}", key="length")
     config = replace(old_config, max_positions=length)
     state = model.encoder.state_dict()
     if old_config.architecture == "modern":

@@ -26,14 +26,11 @@ from electra.foundation.errors import ModelError
 from electra.foundation.options import expand_path
 
 _MODEL = (CONFIG, WEIGHTS, *INTEGER_WEIGHTS.values(), HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
-_FILES = [
-    *_MODEL,
-    *(f"{folder}/{name}" for folder in PUSHED_SUBFOLDERS for name in _MODEL),
-    SHARDS,
-    "model-*-of-*.safetensors",
-    *SENTENCE_FILES,
+MODEL_FILES = (  # names or patterns, without the card and graphs
+    *(*_MODEL, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
-]
+)
+_FILES = [*MODEL_FILES, *(f"{folder}/{name}" for folder in PUSHED_SUBFOLDERS for name in _MODEL)]
 
 
 def locate(source: str | Path) -> Path:
@@ -52,11 +49,8 @@ def locate(source: str | Path) -> Path:
     if path.exists():
         raise ModelError("is a file, not a model folder", where=path, fix="Pass the file's folder")
     if not could_be_hub_name(str(source)):
-        raise ModelError(
-            "no such folder",
-            where=source,
-            fix="Pass a run folder, a model folder, or a name on the hub (owner/name)",
-        )
+        fix = "Pass a run folder, a model folder, or a name on the hub (owner/name)"
+        raise ModelError("no such folder", where=source, fix=fix)
     return _fetch(str(source))
 
 
@@ -64,9 +58,8 @@ def _fetch(name: str) -> Path:
     folder = download(name, _FILES, ModelError)
     model = ModelFolder(transformer_folder(folder))
     if not model.exists():
-        raise ModelError(
-            "the model on the hub has no config.json", where=name, fix="Use a model in transformers' format"
-        )
+        fix = "Use a model in transformers' format"
+        raise ModelError("the model on the hub has no config.json", where=name, fix=fix)
     if model.weights.is_file() or (model.path / SHARDS).is_file():
         return folder
     folder = download(name, [*_FILES, ONNX, durable.MANIFEST], ModelError)  # graphs are large: only if needed
