@@ -10,11 +10,11 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from electra.artifacts.checkpoints import Checkpoint, at_step
 from electra.commands.framework.main import main
@@ -30,55 +30,56 @@ from electra.foundation.errors import (
     DamagedModel,
     RunFolderError,
 )
-from electra.model.encoder import Encoder
-from electra.model.pair import Discriminator, Generator, Pair
+from electra.model.pair import Pair
 from electra.model.token_table import DisentangledTable
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
 
-MakePair = Callable[..., Pair]
-MakeRun = Callable[..., Path]
+MakeRun = Callable[..., tuple[Path, list[Pair]]]
 
 
 @pytest.fixture
-def make_run(tmp_path: Path, uncased: Tokenizer) -> MakeRun:
-    """A run folder as training leaves it after a stop: run.toml, tokenizer, checkpoints of the given steps
-    and pairs.
+def make_run(tmp_path: Path, uncased: Tokenizer, make_pair: Callable[..., Pair]) -> MakeRun:
+    """A run folder as training leaves it after a stop: run.toml, tokenizer, and checkpoints of these steps.
+
+    Also returns the pairs of the checkpoints, which have random weights.
     """
 
-    def make(pairs: dict[int, Pair], sharing: str = "embeddings") -> Path:
-        run = tmp_path / "run"
-        recipe = Recipe()
-        for step, pair in pairs.items():
-            checkpoint.write(
-                run / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9
-            )
+    def make(
+        *steps: int, sharing: str = "embeddings", broken: bool = False, **changes: Any
+    ) -> tuple[Path, list[Pair]]:
+        run, recipe, pairs = tmp_path / "run", Recipe(), list[Pair]()
+        for seed, step in enumerate(steps, 1):
+            pair = make_pair(vocab_size=uncased.vocab_size, seed=seed, sharing=sharing, **changes)
+            if broken and step == steps[-1]:
+                with torch.no_grad():
+                    next(pair.parameters())[0] = torch.nan
+            state = {"step": step}
+            checkpoint.write(run / "checkpoints", pair, Optimizer(pair, recipe.training), state, keep=9)
+            pairs.append(pair)
         shapes = {name: asdict(network.encoder.config) for name, network in pair.named.items()}
         recipe = replace(recipe, model=replace(recipe.model, sharing=sharing))  # type: ignore[arg-type]
         (run / "run.toml").write_text(write_toml({**recipe.to_sections(), **shapes}))
         uncased.save(run / "store" / "tokenizer")
-        return run
+        return run, pairs
 
     return make
 
 
-def same(network: Generator | Discriminator | None, loaded: Loaded) -> bool:
-    assert network is not None
-    mine, back = (
-        exported_weights(network.encoder, network.head),
-        exported_weights(loaded.encoder, loaded.head),
-    )
+def weights(network: Any) -> dict[str, torch.Tensor]:
+    return exported_weights(network.encoder, network.head)
+
+
+def same(one: Any, other: Any) -> bool:
+    mine, back = weights(one), weights(other)
     return mine.keys() == back.keys() and all(torch.equal(mine[name], back[name]) for name in mine)
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "disentangled"])
-def test_both_networks_of_a_checkpoint(
-    sharing: str, architecture: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    pair = make_pair("mini", architecture, uncased.vocab_size, sharing=sharing)
-    run = make_run({10: pair}, sharing)
+def test_both_networks_of_a_checkpoint(sharing: str, architecture: str, make_run: MakeRun) -> None:
+    run, [pair] = make_run(10, size="mini", architecture=architecture, sharing=sharing)
     assert same(pair.main, load(run)) and same(pair.auxiliary, load(run, "generator"))
     assert load(run, "encoder").kind == "discriminator"
     assert not any(isinstance(module, DisentangledTable) for module in load(run).encoder.modules()), (
@@ -86,11 +87,8 @@ def test_both_networks_of_a_checkpoint(
     )
 
 
-def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
-    run = make_run({9900: old, 10000: new})
+def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: MakeRun) -> None:
+    run, [old, new] = make_run(9900, 10000)
     assert same(new.main, load(run))
     assert same(old.main, load(run, step=9900))
     damage(run, 10000)
@@ -102,11 +100,8 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
         load(run, step=5)
 
 
-def test_export_of_a_chosen_step(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path
-) -> None:
-    old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
-    run = make_run({50: old, 60: new})
+def test_export_of_a_chosen_step(make_run: MakeRun, tmp_path: Path) -> None:
+    run, [old, new] = make_run(50, 60)
     rows = [
         {"kind": "eval", "step": step, "tokens": step * 10, "metrics": {"auc": step / 100}}
         for step in (50, 60)
@@ -126,16 +121,12 @@ def damage(run: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "disentangled"])
-def test_average_of_the_last_checkpoints(
-    sharing: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    seeds = range(1, 5)
-    pairs = [make_pair(vocab_size=uncased.vocab_size, seed=seed, sharing=sharing) for seed in seeds]
-    run = make_run({10 * seed: pair for seed, pair in zip(seeds, pairs, strict=True)}, sharing)
-    ones = {seed: exported_weights(*networks(load(run, step=10 * seed))) for seed in seeds}
+def test_average_of_the_last_checkpoints(sharing: str, make_run: MakeRun) -> None:
+    run, pairs = make_run(10, 20, 30, 40, sharing=sharing)
+    ones = {seed: weights(load(run, step=10 * seed)) for seed in (1, 2, 3, 4)}
 
     def is_mean(loaded: Loaded, *of: int) -> bool:
-        output = exported_weights(*networks(loaded))
+        output = weights(loaded)
         means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in output}
         return all(torch.allclose(output[name], mean, atol=1e-6) for name, mean in means.items())
 
@@ -151,10 +142,6 @@ def test_average_of_the_last_checkpoints(
         load(run, step=30, average=2)
     with pytest.raises(CheckpointError):
         load(run, step=35, average=2)
-
-
-def networks(loaded: Loaded) -> tuple[Encoder, nn.Module | None]:
-    return loaded.encoder, loaded.head
 
 
 def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
@@ -175,10 +162,8 @@ def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
         mean_weights([pair[0], at_step(tmp_path, 10)])
 
 
-def test_a_copied_checkpoint_is_not_averaged_twice(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (50, 60)})
+def test_a_copied_checkpoint_is_not_averaged_twice(make_run: MakeRun) -> None:
+    run, _ = make_run(50, 60)
     shutil.copytree(run / "checkpoints" / "step-00000060", run / "checkpoints" / "step-000000060")
     assert load(run, average=2).averaged == (50, 60)
     for wrong in (0, 2.5, "2", [2]):
@@ -186,34 +171,22 @@ def test_a_copied_checkpoint_is_not_averaged_twice(
             load(run, average=wrong)  # type: ignore[arg-type]
 
 
-def test_weights_that_are_not_numbers_are_not_exported(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path
-) -> None:
-    whole, broken = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
-    with torch.no_grad():
-        next(broken.parameters())[0] = torch.nan
-    run = make_run({50: whole, 60: broken})
+def test_weights_that_are_not_numbers_are_not_exported(make_run: MakeRun, tmp_path: Path) -> None:
+    run, _ = make_run(50, 60, broken=True)
     for argv in (["--average", "2"], ["--step", "60"], []):
         assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 2
         assert not (tmp_path / "out").exists()
 
 
-def test_export_of_an_average(
-    make_run: MakeRun,
-    make_pair: MakePair,
-    uncased: Tokenizer,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (50, 60, 70)})
+def test_export_of_an_average(make_run: MakeRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run, _ = make_run(50, 60, 70)
     row = {"kind": "eval", "step": 60, "tokens": 600, "metrics": {"auc": 0.6, "best_f1_threshold": 0.3}}
     (run / "metrics.jsonl").write_text(json.dumps(row))
     out = tmp_path / "out"
     assert main(["export", str(run), "--out", str(out), "--average", "2", "--step", "60"]) == 0
     assert "note: the mean of the checkpoints of steps 50, 60\n" in capfd.readouterr().err
-    output, mean = load(out), load(run, step=60, average=2)
-    made_weights, mean_weights = exported_weights(*networks(output)), exported_weights(*networks(mean))
-    assert all(torch.equal(made_weights[name], mean_weights[name]) for name in made_weights)
+    output = load(out)
+    assert same(output, load(run, step=60, average=2))
     card = (out / "README.md").read_text()
     averaged = re.search(r"\b2 checkpoints\D*\b50\b\D*\b60\.", " ".join(card.split()))
     assert averaged and "| steps | 60 |" in card
@@ -231,8 +204,8 @@ def test_export_of_an_average(
         assert (out / "model.safetensors").read_bytes() == before
 
 
-def test_an_average_in_python(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
-    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (1, 2)})
+def test_an_average_in_python(make_run: MakeRun) -> None:
+    run, _ = make_run(1, 2)
     for kind, name in (("discriminator", "discriminator"), ("generator", "language_model")):
         load_model(run).export(run / name, network=kind)  # finished networks, which an average leaves aside
     model = load_model(run, average=2)
@@ -242,10 +215,8 @@ def test_an_average_in_python(make_run: MakeRun, make_pair: MakePair, uncased: T
         os.fspath(model)
 
 
-def test_a_run_folder_without_a_part_is_an_error(
-    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
-) -> None:
-    run = make_run({10: make_pair(vocab_size=uncased.vocab_size)})
+def test_a_run_folder_without_a_part_is_an_error(make_run: MakeRun) -> None:
+    run, _ = make_run(10)
     (run / "store" / "tokenizer").rename(run / "elsewhere")
     with pytest.raises(RunFolderError):
         load(run)
@@ -271,10 +242,10 @@ def test_a_run_folder_without_a_part_is_an_error(
         ("sharing", "zz", "'zz' is not one of"),
     ],
 )
-def test_a_record_of_another_network_is_refused(  # noqa: PLR0917
-    key: str, value: object, told: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+def test_a_record_of_another_network_is_refused(
+    key: str, value: object, told: str, make_run: MakeRun
 ) -> None:
-    run = make_run({1: make_pair("mini", "modern", uncased.vocab_size)})
+    run, _ = make_run(1, size="mini", architecture="modern")
     record = tomllib.loads((run / "run.toml").read_text())
     record["model" if key == "sharing" else "discriminator"][key] = value
     (run / "run.toml").write_text(write_toml(record))
