@@ -65,10 +65,8 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         size = max(math.ceil(share * num_tokens), min(128, num_tokens // 10), 1)
         start = max(stop - size, start + 1)
     if start >= stop:
-        raise CorpusError(
-            f"too little text ({plural(num_tokens, 'token')})",
-            fix="Add text, because part of it is held out",
-        )
+        problem = f"too little text ({plural(num_tokens, 'token')})"
+        raise CorpusError(problem, fix="Add text, because part of it is held out")
     ends[index:] -= np.uint64(stop - start)
     tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
     width = len(tokens) // num_tokens  # bytes of an id
@@ -131,8 +129,5 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
 def no_text(audit: Audit) -> CorpusError:
     """Returns the error for a corpus without text; the audit counts its documents and names its sources."""
     where = ", ".join(source["name"] for source in audit.sources)
-    return CorpusError(
-        f"no text in {plural(audit.documents_read, 'document')} read",
-        where=where,
-        fix="Pass files that contain text",
-    )
+    problem = f"no text in {plural(audit.documents_read, 'document')} read"
+    return CorpusError(problem, where=where, fix="Pass files that contain text")

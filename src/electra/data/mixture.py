@@ -34,10 +34,8 @@ def parse_corpora(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
     for argument in arguments:
         name, sign, source = str(argument).partition("=")
         if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
-            problem = (
-                f"invalid corpus {str(argument)!r}; expected NAME=SOURCE, with a name of letters, digits,"
-            )
-            problem += " - and _ that does not begin with a digit"
+            expected = "NAME=SOURCE, with a name of letters, digits, - and _ that does not begin with a digit"
+            problem = f"invalid corpus {str(argument)!r}; expected {expected}"
             raise ConfigError(problem, key="data.mix_exponent", fix=fix)
         sources.setdefault(name, []).append(argument if isinstance(argument, Texts) else source)
     if len(sources) < 2:
@@ -76,9 +74,8 @@ class Mixture:
         mixed_texts: list[str] = []
         for index, (corpus, lengths, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
             times = self._repetitions(lengths, float(rate), index)
-            mixed_texts += [
-                text for text, count in zip(corpus, times.tolist(), strict=True) for _ in range(count)
-            ]
+            for text, count in zip(corpus, times.tolist(), strict=True):
+                mixed_texts += [text] * count
         return mixed_texts
 
     def mix_in_place(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
@@ -98,17 +95,13 @@ class Mixture:
         tokens = np.array([lengths.sum() for lengths in sizes_by_corpus], np.int64)
         for name, size in zip(self.names, tokens, strict=True):
             if not size:
-                raise CorpusError(
-                    "this corpus has no training text left",
-                    where=name,
-                    fix="Add text to it: some is held out, and duplicates of earlier corpora are dropped",
-                )
+                fix = "Add text to it: some is held out, and duplicates of earlier corpora are dropped"
+                raise CorpusError("this corpus has no training text left", where=name, fix=fix)
         rates = self._rates(tokens)
         times = [self._repetitions(lengths, float(rates[i]), i) for i, lengths in enumerate(sizes_by_corpus)]
         _copy(documents, index, ends, np.concatenate(times), dtype)
-        mixed_tokens = np.array(
-            [int((lengths * n).sum()) for lengths, n in zip(sizes_by_corpus, times, strict=True)]
-        )
+        pairs = zip(sizes_by_corpus, times, strict=True)
+        mixed_tokens = np.array([int((lengths * n).sum()) for lengths, n in pairs])
         return [
             {
                 "name": name,

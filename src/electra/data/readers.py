@@ -96,38 +96,31 @@ class Faults:
         """Returns notes for the user, one line each."""
         notes = []
         if self.broken:
+            share = f"{self.broken:,} of {self.rows:,} rows"
             examples = "; ".join(f"{error.where}: {error.what}" for error in self.first_broken)
-            notes.append(
-                f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {examples}"
-            )
+            notes.append(f"{share} cannot be read and were left out: {examples}")
         if self.nulls:
-            notes.append(
-                f"{self.nulls:,} of {self.rows:,} rows have no text:"
-                f" {_first_names(self.first_nulls, self.nulls)}"
-            )
+            places = _first_names(self.first_nulls, self.nulls)
+            notes.append(f"{self.nulls:,} of {self.rows:,} rows have no text: {places}")
         if self.undecoded:
             num_bytes, count = sum(self.undecoded.values()), len(self.undecoded)
             files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
-            notes.append(
-                f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded and were"
-                f" replaced: {files}. If they have another encoding, set it with --data.encoding"
-            )
+            found = f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded"
+            advice = "If they have another encoding, set it with --data.encoding"
+            notes.append(f"{found} and were replaced: {files}. {advice}")
         if self.guessed:
             name, note = next(iter(self.guessed.items()))
             others = f" (and {plural(len(self.guessed) - 1, 'more file')})" if len(self.guessed) > 1 else ""
             notes.append(f"{name}{others}: {note}; --data.encoding sets another encoding")
         if self.wiki_files:
-            notes.append(
-                f"files from WikiExtractor, read without their tags: {_first_names(self.wiki_files)}"
-            )
+            files = _first_names(self.wiki_files)
+            notes.append(f"files from WikiExtractor, read without their tags: {files}")
         if self.large_files:
             name, unit, count = self.large_files[0]
             others = f" (and {len(self.large_files) - 1:,} more files)" if len(self.large_files) > 1 else ""
-            parts = "parts between blank lines" if unit == "blank-line" else "lines"
-            notes.append(
-                f"{name}{others} is read as one document; if its {count:,} {parts} are documents, pass"
-                f" --data.unit {unit}"
-            )
+            parts = f"{count:,} {'parts between blank lines' if unit == 'blank-line' else 'lines'}"
+            advice = f"if its {parts} are documents, pass --data.unit {unit}"
+            notes.append(f"{name}{others} is read as one document; {advice}")
         return notes
 
 
@@ -235,12 +228,10 @@ def clean_text(text: str) -> Text:
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
     if count := count_control_characters(head):
-        raise CorpusError(
-            f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({count} of its first {len(head)}"
-            " characters are not text)",
-            where=name,
-            fix="Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8",
-        )
+        kind = "UTF-8" if encoding == "utf-8-sig" else encoding
+        problem = f"not {kind} text ({count} of its first {len(head)} characters are not text)"
+        fix = "Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8"
+        raise CorpusError(problem, where=name, fix=fix)
 
 
 def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
@@ -307,11 +298,8 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
         table = stream_table(Path(path), options)
         column = table.find_column(field) if table.columns else field
         if column is None:
-            raise CorpusError(
-                f"no column {field!r} (it has: {', '.join(table.columns)})",
-                where=source.name,
-                fix="Set the column with `data.text_field`",
-            )
+            problem = f"no column {field!r} (it has: {', '.join(table.columns)})"
+            raise CorpusError(problem, where=source.name, fix="Set the column with `data.text_field`")
         for where, row in table.rows:
             yield from _row(row, column, where, faults)
     except DataError as error:
