@@ -81,18 +81,12 @@ ADDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("files", ADDED.values(), ids=list(ADDED))
-def test_added_tokens_of_a_slow_tokenizer_are_read(files: dict[str, Any], tmp_path: Path) -> None:
+def test_added_tokens_are_read_and_survive_export(files: dict[str, Any], tmp_path: Path) -> None:
     ours = assert_ids_of_transformers(write(tmp_path, BERT | files))
     assert ours.vocab_size > SIZE
-
-
-@pytest.mark.parametrize("files", ADDED.values(), ids=list(ADDED))
-def test_added_tokens_survive_export(files: dict[str, Any], tmp_path: Path) -> None:
-    ours = Tokenizer.load(write(tmp_path, BERT | files))
     (tmp_path / "out").mkdir()
     ours.save(tmp_path / "out")
-    again = assert_ids_of_transformers(tmp_path / "out")
-    assert again.digest == ours.digest
+    assert assert_ids_of_transformers(tmp_path / "out").digest == ours.digest
 
 
 def test_added_tokens_of_a_fast_tokenizer_are_read(tmp_path: Path) -> None:
@@ -105,9 +99,8 @@ def test_added_tokens_of_a_fast_tokenizer_are_read(tmp_path: Path) -> None:
     ours = assert_ids_of_transformers(tmp_path / "fast")
     assert ours.token_to_id("[E1]") in ours.encode("the [E1] film").ids
     settings = json.loads((tmp_path / "fast" / "tokenizer_config.json").read_text())
-    write(
-        tmp_path / "fast", {"tokenizer_config.json": settings | {"extra_special_tokens": ["[E1]", "[NEW]"]}}
-    )
+    settings |= {"extra_special_tokens": ["[E1]", "[NEW]"]}
+    write(tmp_path / "fast", {"tokenizer_config.json": settings})
     assert_ids_of_transformers(tmp_path / "fast")
 
 
@@ -222,24 +215,18 @@ def test_roberta_merges_are_read(prefix: bool, tmp_path: Path) -> None:
 
 
 def definition(added: list[dict[str, Any]] | None = None, **parts: Any) -> dict[str, Any]:
-    output = tokenizers.Tokenizer(
-        models.WordPiece({name: n for n, name in enumerate(WORDS)}, unk_token="[UNK]")
-    )
-    content: dict[str, Any] = json.loads(output.to_str())
+    model = models.WordPiece({name: n for n, name in enumerate(WORDS)}, unk_token="[UNK]")
+    content: dict[str, Any] = json.loads(tokenizers.Tokenizer(model).to_str())
     return content | {"added_tokens": added or []} | parts
 
 
-def test_a_post_processor_beyond_the_vocabulary_is_refused(tmp_path: Path) -> None:
+def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
     processor = {"type": "BertProcessing", "sep": ["[SEP]", 999_999], "cls": ["[CLS]", 2]}
-    with pytest.raises(TokenizerError, match="999999"):
-        Tokenizer.load(write(tmp_path, {"tokenizer.json": definition(post_processor=processor)}))
-
-
-def test_ids_beyond_every_vocabulary_are_refused(tmp_path: Path) -> None:
-    content = definition()
-    content["model"]["vocab"]["far"] = 4_000_000_000
-    with pytest.raises(TokenizerError, match="4000000000"):
-        Tokenizer.load(write(tmp_path, {"tokenizer.json": content}))
+    far = definition()
+    far["model"]["vocab"]["far"] = 4_000_000_000
+    for content, said in ((definition(post_processor=processor), "999999"), (far, "4000000000")):
+        with pytest.raises(TokenizerError, match=said):
+            Tokenizer.load(write(tmp_path, {"tokenizer.json": content}))
 
 
 def test_a_definition_by_an_older_library_is_read(tmp_path: Path) -> None:
