@@ -204,11 +204,15 @@ def _pieces(
         return seed.exists() and durable.verify_directory(seed.path) is None
 
     yield _Part("baselines", folder.trial("none").with_name("baselines"), "", measure, (), has_baselines)
-    numbers = seeds_to_run(prepared.settings, folder)
-    untrained = prepared.with_settings(init="random", untrained_baseline=False)
-    wants_untrained = prepared.settings.untrained_baseline or folder.untrained.seeds()
-    for prefix, out, work in (("", folder, prepared), ("untrained ", folder.untrained, untrained)):
-        for number in numbers if not prefix or wants_untrained else ():
+    settings = prepared.settings
+    requested = range(settings.seed, settings.seed + settings.seeds)
+    numbers = sorted({*requested, *(number for number, _ in folder.seeds())})  # the summary includes both
+    runs = [("", folder, prepared)]
+    if settings.untrained_baseline or folder.untrained.seeds():
+        untrained = prepared.with_settings(init="random", untrained_baseline=False)
+        runs.append(("untrained ", folder.untrained, untrained))
+    for prefix, out, work in runs:
+        for number in numbers:
             seed, arguments = out.seed(number), (work, out, number, prefix)
             name = f"{prefix}seed {number}"
             yield _Part(name, seed.path, seed.RECORD, run_seed, arguments, partial(is_intact, seed))
@@ -234,12 +238,12 @@ def finish(  # noqa: PLR0917
     """Writes and returns the results of all finished seeds, and saves the model of one."""
     finished, untrained = finished_seeds(folder), finished_seeds(folder.untrained)
     results = summarise(model, prepared, dataset, finished, notes)
-    extra_results = {
-        "baselines": folder.read_baselines(),
-        "search": folder.read_search() if prepared.settings.search else {},
-        "untrained": scores_over_seeds(untrained, prepared.task.metrics) if untrained else {},
-    }
-    results |= {name: record for name, record in extra_results.items() if record}
+    if baselines := folder.read_baselines():
+        results["baselines"] = baselines
+    if prepared.settings.search and (record := folder.read_search()):
+        results["search"] = record
+    if untrained:
+        results["untrained"] = scores_over_seeds(untrained, prepared.task.metrics)
     if prepared.settings.ensemble or folder.ensemble.path.exists():  # it may lack the newest seeds
         results |= run_ensemble(prepared, folder, finished, say)
     kept_seed = next(seed for seed in finished if seed.seed == results["kept_seed"])
@@ -270,18 +274,19 @@ def make_record(
         **TASKS.identity(settings.task),
         **HEADS.identity(settings.head),
     }
+    environment = {
+        **versions("electra", "torch", "numpy", "tokenizers"),
+        "platform": platform.platform(),
+        "device": str(prepared.device),
+        "threads": torch.get_num_threads(),
+        "data": data_paths(settings),
+    }
     return {
         "model": model,
         "task": task_source(settings.task, task),
         "settings": settings.recorded(),
         "identity": identity,
-        "environment": {
-            **versions("electra", "torch", "numpy", "tokenizers"),
-            "platform": platform.platform(),
-            "device": str(prepared.device),
-            "threads": torch.get_num_threads(),
-            "data": data_paths(settings),
-        },
+        "environment": environment,
     }
 
 
@@ -309,12 +314,6 @@ def describe_start(model: str, prepared: Finetuning) -> str:
     machine = f"{prepared.device}, {prepared.precision}, {plural(threads, 'thread')}"
     inputs = plural(len(prepared.train), "training input")
     return f"{prepared.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
-
-
-def seeds_to_run(settings: Settings, folder: FinetuningFolder) -> list[int]:
-    """Returns the requested seeds and those that the folder already has; the summary includes both."""
-    requested = range(settings.seed, settings.seed + settings.seeds)
-    return sorted({*requested, *(number for number, _ in folder.seeds())})
 
 
 def finished_seeds(folder: FinetuningFolder) -> list[FinishedSeed]:

@@ -31,9 +31,9 @@ def as_records(table: Sequence[Sequence[Cell]]) -> list[Record]:
 def read_records(content: bytes) -> list[Record]:
     """Returns the records of a predictions file (tsv), with numbers parsed."""
     header, *rows = read_tsv(content)
-    types = [_type_of(name) for name in header]
+    types = [*map(_type_of, header)]
     return as_records(
-        [header, *([type_(cell) for cell, type_ in zip(row, types, strict=True)] for row in rows)]
+        [header, *([kind(cell) for kind, cell in zip(types, row, strict=True)] for row in rows)]
     )
 
 
@@ -58,11 +58,10 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
     """
     if answers and "word" in answers[0]:
         return [_join_word(row, example, position) for row, example, position in _words(answers, examples)]
-    records = []
-    for row, example in zip(answers, examples, strict=True):
-        answer, columns = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
-        records.append({**{_free(name, answer): columns[name] for name in columns}, **answer})
-    return records
+    return [
+        _join(example.row or {"id": example.id, "text": example.texts[0]}, _answer(row))
+        for row, example in zip(answers, examples, strict=True)
+    ]
 
 
 def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
@@ -83,15 +82,10 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
         ]
     records = []
     for row, example in zip(answers, examples, strict=True):
-        read_columns = {*task.columns_read(example.row), "id"}
-        columns = {name: example.row[name] for name in example.row if name not in read_columns}
-        result_columns = {
-            "text": " | ".join(example.texts),
-            "gold": task.shown_gold(example),
-            **_answer(row),
-        }
-        other_columns = {name: columns[name] for name in columns if name not in result_columns}
-        records.append({"id": example.id, **other_columns, **result_columns})
+        results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
+        left_out = {*task.columns_read(example.row), "id", *results}
+        others = {name: cell for name, cell in example.row.items() if name not in left_out}
+        records.append({"id": example.id, **others, **results})
     return records
 
 
@@ -102,18 +96,17 @@ def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[t
 
 
 def _join_word(row: Record, example: Example, position: int) -> Record:
-    answer, num_words = _answer(row), len(example.texts)
     columns = {
-        _free(name, answer): value[position] if isinstance(value, list) and len(value) == num_words else value
+        name: value[position] if isinstance(value, list) and len(value) == len(example.texts) else value
         for name, value in example.row.items()
         if name not in ("id", "word")
     }
-    return {"id": row["id"], "word": row["word"], **columns, **answer}
+    return {"id": row["id"], "word": row["word"], **_join(columns, _answer(row))}
 
 
-def _free(name: str, answer: Record) -> str:
-    """Returns a column's name, changed if a column of predictions has the same."""
-    return f"{name} (input)" if name in answer else name
+def _join(columns: Mapping[str, Any], answer: Record) -> Record:
+    """Returns the columns, renamed if a column of predictions has the same name, and the answer."""
+    return {f"{name} (input)" if name in answer else name: columns[name] for name in columns} | answer
 
 
 def word_in_context(words: Sequence[str], position: int) -> str:
@@ -141,9 +134,9 @@ def _answer(row: Mapping[str, Any]) -> Record:
     if column is None:  # your own task may have other columns
         return dict(row)
     probability = row.get(f"p({row[column]})", row.get("p", row.get("probability")))
-    predicted_cells = {"predicted": row[column], "probability": probability}
-    other_cells = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
-    return {name: value for name, value in {**predicted_cells, **other_cells}.items() if value is not None}
+    others = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
+    cells = {"predicted": row[column], "probability": probability, **others}
+    return {name: value for name, value in cells.items() if value is not None}
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:

@@ -30,7 +30,7 @@ from electra.finetuning.tasks.parts.answers import (
     label_key,
     missing_marks,
 )
-from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task
+from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.visible import plural
@@ -113,57 +113,60 @@ class TextTask(Task):
             path,
             ReadOptions("", self.encoding, self.header, alternatives, optional_columns, self.drop_malformed),
         )
-        columns_of = {names: [table.find_column(name) for name in names] for names in alternatives}
-        matched_names = next((names for names in alternatives if None not in columns_of[names]), None)
-        if matched_names is None:
-            sizes = {len(names) for names in self.texts}
-            choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
-            names = [" + ".join(names) for names in alternatives if len(names) in sizes]
-            raise table.missing_column(names, "`text_column`", choose)
-        text_columns = [str(column) for column in columns_of[matched_names]]
+        names, text_columns = self._text_columns(table, alternatives)
         label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         )
         rows = list(table.rows)
-        notes = (*table.notes, *self.unread(table, rows, text_columns, label_column))
+        notes = [*table.notes, *self.unread(table, rows, text_columns, label_column)]
         cells = [clean_answer(get_answer(row)) for _, row in rows]
         marks = self.marks(cells)
-        examples: list[tuple[Example, Any]] = []
+        examples: list[Example] = []
         unanswered: list[tuple[Place, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             gold = None if self.absent(cell, marks) else self.gold(cell, str(where))
             if gold is None and labelled:
                 unanswered.append((where, cell))
                 continue
-            columns = tuple(cell_text(row, column, where) for column in text_columns)
-            examples.append((Example(row_id(row, id_column, index), where, columns, row=row), gold))
-        if matched_names in self.usual_texts and matched_names not in self.texts:
-            notes += (
-                f"no column {' or '.join(self.texts[0])}: {' and '.join(text_columns)} is read instead",
-            )
-        counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
-        mark_counts = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-        marks_shown = f" ({mark_counts})" if mark_counts else ""
-        if unanswered and not self.skip_unlabelled:
-            problem = f"no answer in column {label_column!r}{marks_shown}"
-            if len(unanswered) > 1:
-                problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
-            raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
+            texts = tuple(cell_text(row, column, where) for column in text_columns)
+            examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
+        if names in self.usual_texts and names not in self.texts:
+            missing, found = " or ".join(self.texts[0]), " and ".join(text_columns)
+            notes.append(f"no column {missing}: {found} is read instead")
         if unanswered:
-            notes += (f"{plural(len(unanswered), 'row')} without an answer left out{marks_shown}",)
+            counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
+            listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
+            shown = f" ({listed})" if listed else ""
+            if not self.skip_unlabelled:
+                problem = f"no answer in column {label_column!r}{shown}"
+                if len(unanswered) > 1:
+                    problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
+                raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
+            notes.append(f"{plural(len(unanswered), 'row')} without an answer left out{shown}")
         if not examples:
             problem = "no row has an answer" if unanswered else "no examples: the file has only a header"
             raise DataError(problem, where=path)
-        golds = [gold for _, gold in examples if gold is not None]
-        try:
-            normalised_golds, answer_notes = self.normalise_golds(golds) if golds else ([], ())
-        except DataError as error:
-            raise DataError(error.what, where=path, fix=error.fix) from None
-        remaining_golds = iter(normalised_golds)
-        completed = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
-        notes = (*notes, *answer_notes)
-        return Split(tuple(completed), table.dropped, notes, tuple(matched_names), label_column)
+        if golds := [example.gold for example in examples if example.gold is not None]:
+            try:
+                golds, answer_notes = self.normalise_golds(golds)
+            except DataError as error:
+                raise DataError(error.what, where=path, fix=error.fix) from None
+            notes += answer_notes
+            remaining = iter(golds)
+            examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
+        return Split(tuple(examples), table.dropped, tuple(notes), names, label_column)
+
+    def _text_columns(self, table: Table, alternatives: Sequence[Columns]) -> tuple[Columns, list[str]]:
+        """Returns the first names that the table has, and what it calls these columns itself."""
+        for names in alternatives:
+            columns = [column for name in names if (column := table.find_column(name)) is not None]
+            if len(columns) == len(names):
+                return names, columns
+        sizes = {len(names) for names in self.texts}
+        choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
+        listed = [" + ".join(names) for names in alternatives if len(names) in sizes]
+        raise table.missing_column(listed, "`text_column`", choose)
 
     def unread(
         self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], label: str
