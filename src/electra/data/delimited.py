@@ -33,11 +33,9 @@ class Dialect:
     def note(self, kind: str) -> str:
         """Describes what is unusual about this dialect in a file of this kind; "" if nothing is."""
         usual_delimiters = "\t" if kind == "tsv" else ",;"
-        notes = (
-            []
-            if self.delimiter in usual_delimiters
-            else [f"its columns are separated by {_NAMES[self.delimiter]}"]
-        )
+        notes = []
+        if self.delimiter not in usual_delimiters:
+            notes.append(f"its columns are separated by {_NAMES[self.delimiter]}")
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
             notes.append("its cells are quoted as in a csv, so the quotes are removed")
         if self.spaced:
@@ -100,12 +98,8 @@ def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
         )
         default = replace(default, spaced=any(map(after_spaces.search, head)))
         candidates, other_delimiters = [default], ",;\t|"
-    candidates += [
-        Dialect(character) for character in other_delimiters if Dialect(character) not in candidates
-    ]
-    candidates += [
-        Dialect(candidate.delimiter, backslashes=True) for candidate in candidates if candidate.quoted
-    ]
+    candidates += [each for each in map(Dialect, other_delimiters) if each not in candidates]
+    candidates += [Dialect(each.delimiter, backslashes=True) for each in candidates if each.quoted]
     return next((dialect for dialect in candidates if _fits(head, dialect, is_complete)), default)
 
 
@@ -124,12 +118,9 @@ def _is_quoted_throughout(head: Sequence[str]) -> bool:
     """Whether a tsv is quoted like a csv: in whole columns, or just in the cells that need quotes."""
     rows = [line.rstrip("\r\n").split("\t") for line in head if line.rstrip("\r\n")]
     cells_with_quotes = [cell for row in rows for cell in row if '"' in cell]
-    if (
-        len(rows) < 3
-        or len({*map(len, rows)}) > 1
-        or not cells_with_quotes
-        or not all(map(_QUOTED.fullmatch, cells_with_quotes))
-    ):
+    if len(rows) < 3 or len({*map(len, rows)}) > 1 or not cells_with_quotes:
+        return False
+    if not all(map(_QUOTED.fullmatch, cells_with_quotes)):
         return False
     columns = list(zip(*rows[1:], strict=True))
     return all('""' in cell[1:-1] for cell in cells_with_quotes) or any(

@@ -54,8 +54,6 @@ _EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names
 _ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError)
 
 Row = dict[str, Any]
-
-
 Rows = Iterator[tuple[Place, Row]]
 
 
@@ -383,13 +381,7 @@ def _zipped(path: Path, options: ReadOptions) -> Table:
                 while piece := stream.read(1 << 20):
                     budget.spend(len(piece))
                     file.write(piece)
-        except (
-            zipfile.BadZipFile,
-            zipfile.LargeZipFile,
-            NotImplementedError,
-            RuntimeError,
-            *DAMAGE,
-        ) as error:
+        except (*_ZIP_ERRORS, *DAMAGE) as error:
             fix = "Download or compress it again"
             raise DataError(f"damaged, or not a zip file ({error})", where=options.name, fix=fix) from None
         table = _open(target, replace(options, format="", name=f"{options.name}/{table_names[0]}"))
