@@ -195,7 +195,7 @@ def test_a_pushed_run_can_be_loaded_completely(tmp_path: Path) -> None:
     back, here = electra.load(folder), electra.load(pair)
     assert back.detect(text) == here.detect(text) == here.detect(text, scorer="language-model")
     assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
-    assert back.table(text) == here.table(text)
+    assert electra.show(folder, text) == electra.show(pair, text)
     assert initial_models(folder, None, None) == (folder, folder)
     assert not [finding for finding in electra.verify(folder) if finding.problem]
     again = [file.name for file in public_files(Path(folder), "a/b")]
