@@ -153,37 +153,24 @@ def test_no_single_string_of_a_record_runs_code(place: Path, folder: str) -> Non
             path.write_text(whole)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "commands"),
-    [
-        (
-            "x.toml",
-            '[objective]\nname = "evil.py"\n',
-            [
-                ["pretrain", "--recipe", "x.toml", "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
-            ],
-        ),
-        (
-            "study.toml",
-            'title = "x"\nquestion = "x"\nbaseline = "a"\n[arms.a]\nobjective.name = "evil.py"\n'
-            '[arms.b]\nobjective.name = "rtd"\n',
-            [["ablate", "study.toml", "--store", f"{RUN}/store", "--out", "study", "--dry-run"]],
-        ),
-        (
-            "suite.toml",
-            'title = "x"\n[[task]]\nname = "a"\ntask = "./evil.py"\n',
-            [["evaluate", RUN, "--suite", "suite.toml", "--data", "old-reviews", "--out", "evaluation"]],
-        ),
-    ],
-)
+ARMS = '[arms.a]\nobjective.name = "evil.py"\n[arms.b]\nobjective.name = "rtd"\n'
+TOML = {  # what is typed, {} being the file -> what the file says
+    f"pretrain --recipe {{}} --store {RUN}/store --out new --dry-run": '[objective]\nname = "evil.py"\n',
+    f"ablate {{}} --store {RUN}/store --out study --dry-run": f'baseline = "a"\n{ARMS}',
+    f"evaluate {RUN} --suite {{}} --data old-reviews --out made": (
+        'title = "x"\n[[task]]\nname = "a"\ntask = "./evil.py"\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("typed", TOML)
 def test_a_toml_file_that_names_code_runs_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, commands: list[list[str]]
+    place: Path, capsys: pytest.CaptureFixture[str], typed: str
 ) -> None:
     (place / "evil.py").write_text(EVIL)
-    (place / name).write_text(content)
-    for words in commands:
-        assert main(words) == 2, words
-        assert not (place / "RAN").exists() and "is not run" in capsys.readouterr().err, words
+    (place / "x.toml").write_text(TOML[typed])
+    assert main(typed.format("x.toml").split()) == 2
+    assert not (place / "RAN").exists() and "is not run" in capsys.readouterr().err
 
 
 def test_code_that_the_user_names_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
