@@ -171,8 +171,13 @@ def test_from_a_published_encoder(
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
     instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
+    [longer] = [block for block in blocks("from-a-published-encoder.md") if "lengthen" in block]
+    for word in ("answerdotai/ModernBERT-base", "16384"):
+        longer = longer.replace(word, instead[word])
+    exec(compile(longer, "from-a-published-encoder.md", "exec"), {})
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
-    assert "TF-IDF" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
+    assert "TF-IDF" in said[0] and "mixed: general" in said[2]
+    assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
 
 
@@ -187,6 +192,8 @@ def test_continue_deberta(
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     given = str(write_deberta(tmp_path / "deberta"))
     instead = {"microsoft/deberta-v3-small": given, "2h": "4steps", "3": "1"}
+    script = Path(__file__).parents[2] / "examples" / "from_pickle.py"
+    subprocess.run([sys.executable, str(script), given, "--out", "pair"], check=True)
     follow("continue-deberta.md", instead, monkeypatch, capsys)
     assert Path("runs/after/report.html").is_file()
     names: dict[str, Any] = {}
