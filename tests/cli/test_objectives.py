@@ -55,7 +55,7 @@ def test_three_steps_then_the_commands_that_use_the_run(
     assert all(value is None or math.isfinite(value) for value in metrics.values())
     assert ("generator_entropy" in metrics) == (name == "adversarial")
     assert ("mlm_loss" in metrics) == (kept == GENERATOR)
-    assert ("sampler_loss" in metrics) == (name in ("replace_mlm", "all_tokens_mlm"))
+    assert ("sampler_loss" in metrics) == (name in ("replace_mlm", "all_tokens_mlm", "coco_lm"))
 
     capsys.readouterr()
     if name not in ENERGIES:

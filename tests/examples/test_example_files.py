@@ -130,22 +130,6 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.slow
-def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = str(toy_task.save_encoder(tmp_path / "model"))
-    (tmp_path / "my_typos.py").write_text((EXAMPLES / "typos.py").read_text())
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "heldout.txt").write_text(
-        5 * "the film of the night was bright and slow in my town .\n"
-    )
-    suite = tmp_path / "mine.toml"
-    suite.write_text('title = "Mine"\n[[probe]]\nname = "my_typos.py"\noptions = { resamples = 5 }\n')
-    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data")]
-    words += ["--out", str(tmp_path / "out"), "--jobs", "2", "--probe", str(tmp_path / "my_typos.py")]
-    assert main(words) == 0, capsys.readouterr().err
-    assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1
-
-
-@pytest.mark.slow
 def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(toy_task.save_encoder(tmp_path / "model"))
     (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text())

@@ -14,6 +14,7 @@ from electra.foundation.errors import StoreError
 SPLITS = ("train", "heldout")
 TOKENIZER = "tokenizer"
 DOCUMENTS_SUFFIX = ".ds"  # the suffix that datatrove uses
+RECORDS_SUFFIX = ".docs"  # records of documents, while a store is built
 
 
 class StoreFolder(SealedFolder):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import RECORDS_SUFFIX, StoreFolder
 from electra.data.audit import Audit
 from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
@@ -21,7 +21,7 @@ DOCUMENT_DTYPE = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words"
 
 def records_path(work: Path, split: str) -> Path:
     """Returns the file of the records of a split, which are needed only while the store is built."""
-    return work / f"{split}.docs"
+    return work / f"{split}{RECORDS_SUFFIX}"
 
 
 def split_files(work: Path, split: str) -> list[Path]:

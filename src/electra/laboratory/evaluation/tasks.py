@@ -22,6 +22,7 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
@@ -224,7 +225,7 @@ def score_task(
     try:
         if model.init == NO_NETWORK:
             results = baselines.measure(model.name, settings)
-            durable.commit_json(as_path(settings.out) / "all_results.json", results)
+            durable.commit_json(FinetuningFolder(as_path(settings.out)).results, results)
         else:
             finetune(model.source, settings, lambda line: say(f"{prefix}{line}"), stop)
     finally:
