@@ -238,7 +238,7 @@ class ContentCheck(threading.Thread):
         store = self.store
         for split, documents in zip(SPLITS, (store.train, store.heldout), strict=True):
             if (largest := largest_id(documents)) >= store.vocab_size:
-                place, size = f"{split}.ds", store.vocab_size
+                place, size = StoreFolder(store.path).documents(split).name, store.vocab_size
                 self.problem = f"{place}: token id {largest} is outside the vocabulary of {size}"
                 return
         if self.expected is None:  # a bare pair of files records nothing to compare with
