@@ -157,7 +157,7 @@ def test_training_refuses_a_store_whose_bytes_changed(
         found = TokenStore.open(path).check()
         if at_once == 0:
             found.join(60)
-        found.raise_if_damaged()
+            found.raise_if_damaged()
 
     check(built)
     for number, (file, change, message) in enumerate(CHANGES):
