@@ -19,7 +19,7 @@ from typing import Any
 
 import electra
 from electra import objectives
-from electra.artifacts.harmless import WHEN_RESUMED
+from electra.artifacts.resumable_keys import WHEN_RESUMED
 from electra.commands.framework.command import (
     Option,
     Sections,

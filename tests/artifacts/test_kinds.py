@@ -13,7 +13,7 @@ import pytest
 
 from electra import artifacts
 from electra.artifacts import checkpoints
-from electra.artifacts.harmless import WHEN_COMPARED, WHEN_RESUMED
+from electra.artifacts.resumable_keys import WHEN_COMPARED, WHEN_RESUMED
 from electra.commands.framework.main import main
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, RunFolderError

@@ -22,7 +22,7 @@ from electra.artifacts.store import StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import expand_path
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 __all__ = [
     "AnalysisFolder",

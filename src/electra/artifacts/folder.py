@@ -18,7 +18,7 @@ from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.progress import Say, quiet
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 Contained = TypeVar("Contained")
 FIGURES = "figures"

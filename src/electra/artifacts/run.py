@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts import checkpoints, digests, harmless
+from electra.artifacts import checkpoints, digests, resumable_keys
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
 from electra.artifacts.ledger import Ledger, read_rows
@@ -163,7 +163,7 @@ class RunFolder(PairFolder):
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, old, new) of the differences that prevent resuming: those in keys that matter."""
         changes = config.differences(cls.settings(old), cls.settings(new))
-        return harmless.without_harmless(harmless.WHEN_RESUMED, changes)
+        return resumable_keys.without_harmless(resumable_keys.WHEN_RESUMED, changes)
 
     def ledger(self) -> Ledger:
         """Reads the ledger; see `Ledger.read`."""

@@ -25,7 +25,7 @@ from electra.foundation.config import describe_change
 from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import StopRequest
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 Differences = Sequence[tuple[str, Any, Any]]  # as returned by `electra.foundation.config.differences`
 LOG = "log.txt"

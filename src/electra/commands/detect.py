@@ -16,7 +16,7 @@ from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnTexts
 from electra.commands.parts.vectors import each_text_of
 from electra.commands.results.model import Model, load
-from electra.foundation.visible import one_line
+from electra.foundation.terminal_text import one_line
 
 if TYPE_CHECKING:
     from electra.inference.detection import Detection

@@ -25,7 +25,7 @@ from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
 from electra.foundation.options import as_name, checked_path
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""

@@ -20,7 +20,7 @@ from electra.data.table_files import Data, Given, is_saved_dataset, split_name
 from electra.data.tables import read_bytes, read_lines
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, as_name, as_strings, checked_path
-from electra.foundation.visible import decode_argument
+from electra.foundation.terminal_text import decode_argument
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions

@@ -15,7 +15,7 @@ from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.visible import decode_argument
+from electra.foundation.terminal_text import decode_argument
 
 if TYPE_CHECKING:
     from electra.exchange.load import Loaded

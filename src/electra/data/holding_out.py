@@ -12,7 +12,7 @@ from electra.artifacts.store import RECORDS_SUFFIX, StoreFolder
 from electra.data.audit import Audit
 from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 MIN_HELDOUT_TOKENS = 10_000  # if the corpus has at least ten times as many
 # The record of each document in SPLIT.docs. Its digest decides whether the document is held out.

@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.foundation.machine import library
-from electra.foundation.visible import one_line
+from electra.foundation.terminal_text import one_line
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected

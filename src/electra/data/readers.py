@@ -41,7 +41,7 @@ from electra.data.sources import (
 )
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field, stream_table
 from electra.foundation.errors import CorpusError, DataError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 MAX_DOCUMENT = 1 << 20  # characters
 LARGE_FILE = 500_000  # a file with this many characters probably holds several documents

@@ -44,7 +44,7 @@ from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
 from electra.foundation.options import STDIN
 from electra.foundation.progress import Say, quiet
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 FORMATS = {".txt": "txt", **TABLE_FORMATS}
 TEXT_EXPANSION_RATIO = 1000  # a file may expand to EXPANSION_BYTES plus this many times its size

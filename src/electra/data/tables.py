@@ -41,7 +41,7 @@ from electra.data.table_files import (
     unknown_extension,
 )
 from electra.foundation.errors import DataError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists

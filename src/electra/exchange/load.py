@@ -37,7 +37,7 @@ from electra.exchange.weights import (
     require_numbers,
 )
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 from electra.model.encoder import Encoder
 from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder

@@ -9,7 +9,7 @@ machine     cores, memory, devices, and optional libraries
 signals     requests to stop
 work        pieces of work with a record each, in this process, in others or on a Ray cluster
 extensions  objectives, tasks, heads and probes by name or path
-visible     text for a terminal or a log
+terminal_text  text for a terminal or a log
 arrays      types of NumPy arrays
 progress    progress reports
 """

@@ -35,7 +35,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

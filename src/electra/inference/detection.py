@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
-from electra.foundation.visible import make_visible
+from electra.foundation.terminal_text import make_visible
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation import seeds
 from electra.foundation.errors import ModelError
-from electra.foundation.visible import one_line
+from electra.foundation.terminal_text import one_line
 from electra.inference.detection import tokenize
 from electra.model.precision import to_float64
 

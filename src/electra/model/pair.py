@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from electra.artifacts.networks import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 from electra.model.deberta import DebertaEncoder
 from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import HEADS, DiscriminatorHead, GeneratorHead

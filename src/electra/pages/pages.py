@@ -23,7 +23,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
-from electra.foundation.visible import with_article
+from electra.foundation.terminal_text import with_article
 from electra.pages import finetuning, probes, run, study, suite
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {

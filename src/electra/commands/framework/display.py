@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Progress, no_progress
-from electra.foundation.visible import make_visible
+from electra.foundation.terminal_text import make_visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.commands.framework import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
-from electra.foundation.visible import one_line
+from electra.foundation.terminal_text import one_line
 
 if TYPE_CHECKING:
     from electra.commands.framework.command import Command

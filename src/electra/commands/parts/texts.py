@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from electra.commands.framework.command import OnCommandLine, Source, TypedNames
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.foundation.options import as_name
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 if TYPE_CHECKING:
     from electra.data.sources import Argument, Texts

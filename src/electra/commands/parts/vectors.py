@@ -20,7 +20,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, DataError
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN
-from electra.foundation.visible import decode_argument
+from electra.foundation.terminal_text import decode_argument
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors

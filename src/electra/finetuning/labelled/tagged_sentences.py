@@ -39,7 +39,7 @@ from electra.finetuning.labelled.word_columns import (
 )
 from electra.finetuning.labelled.words import Spans, Splitting, split_text
 from electra.foundation.errors import DataError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 COLUMN_FORMATS = (".tsv", ".tab", ".txt", ".conll", ".conllup", ".bio", ".iob", ".iob2", ".bioes")
 TABLE_FORMATS = (*(ending for ending in TABLES if ending not in COLUMN_FORMATS), ZIP)

@@ -22,7 +22,7 @@ from electra.data.lines import Place, guess_encoding
 from electra.data.table_files import Data
 from electra.data.tables import read_bytes, read_lines
 from electra.foundation.errors import DataError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 MISSING = frozenset({"", "_", "-", "-100"})  # cells that mean a missing value

@@ -26,7 +26,7 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
-from electra.foundation.visible import one_line, plural
+from electra.foundation.terminal_text import one_line, plural
 
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
 MAX_LISTED = 20  # maximum number of labels to list for a split

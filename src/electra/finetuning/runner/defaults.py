@@ -22,7 +22,7 @@ from electra.finetuning.settings import (
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 from electra.model.sizes import EncoderConfig
 
 MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_UPDATES

@@ -68,7 +68,7 @@ from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 from electra.foundation.work import Piece, run_pieces
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads

@@ -30,7 +30,7 @@ from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.progress import Say
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 from electra.training.checkpoint import on_host
 
 REPAIR_ADVICE = "Copy, export or fine-tune the model again"

@@ -26,7 +26,7 @@ from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFailed
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 DEV_SHARE = 0.2  # the fraction of the training data that trials are scored on
 MAX_DEV = 2000  # the maximum number of examples that trials are scored on

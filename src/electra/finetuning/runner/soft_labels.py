@@ -27,7 +27,7 @@ from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import as_path
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 
 def open_teacher(prepared: Finetuning, num_texts: int) -> tuple[Predictor | None, Examples]:

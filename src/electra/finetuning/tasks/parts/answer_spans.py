@@ -49,7 +49,7 @@ from electra.finetuning.windows.span_search import (
 )
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 START, END = 1, 2  # bits of a token's target
 THRESHOLD_KEY = "no_answer_threshold"  # the key of the threshold in a saved model's config.json

@@ -33,7 +33,7 @@ from electra.finetuning.tasks.parts.answers import (
 from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.visible import plural
+from electra.foundation.terminal_text import plural
 
 # Names of columns with the second text of a pair.
 SECOND_TEXT_COLUMNS = tuple(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from electra.artifacts import harmless
+from electra.artifacts import resumable_keys
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.networks import EXPORTED
@@ -91,7 +91,7 @@ def difference(first: Origin | None, other: Origin | None) -> str:
     changed = [
         name
         for name, a, b in differences(first.recipe, other.recipe)
-        if None not in (a, b) and name not in harmless.WHEN_COMPARED
+        if None not in (a, b) and name not in resumable_keys.WHEN_COMPARED
     ]
     if changed:
         return f"{RECIPE} ({', '.join(changed[:3])}{', ...' if changed[3:] else ''})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from electra.foundation.errors import ElectraError
-from electra.foundation.visible import make_visible, one_line
+from electra.foundation.terminal_text import make_visible, one_line
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07 b\u202eright\u2066c\x9b2Jd\r"
 
