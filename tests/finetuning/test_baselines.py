@@ -19,7 +19,7 @@ from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.summary import compare_with_baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import ConfigError
 from electra.pages import finetuning as page
 from electra.testing import toy_task
 
@@ -145,7 +145,7 @@ def test_the_frozen_baseline_pools_as_the_frozen_head_does(
     pooling: str | None, modern_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (runner, baselines):  # the pooling in an encoder's settings
-        monkeypatch.setattr(module, "encoder_pooling", lambda loaded, task: pooling)
+        monkeypatch.setattr(module, "encoder_pooling", lambda loaded: pooling)
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=40)
     settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.0, baselines=True)
     frozen = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
@@ -171,21 +171,6 @@ def test_a_baseline_that_is_not_beaten_is_reported() -> None:
     assert "--head frozen" in list(compare_with_baselines(results))[1]
 
 
-def test_what_has_no_baselines(tmp_path: Path, modern_folder: Path) -> None:
-    texts = tmp_path / "texts.csv"
-    texts.write_text("text\n" + "".join(f"a {word} film of my town\n" for word in toy_task.OTHER * 2))
-    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=0.5, baselines=True)
-    assert "baselines" not in finetune(str(modern_folder), settings)
-    with pytest.raises(DataError):
-        settings = toy_task.settings(tmp_path / "x", texts, "contrastive", learning_rate=None, search="2")
-        finetune(str(modern_folder), settings)
+def test_a_random_model_has_no_untrained_baseline(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         toy_task.settings(tmp_path / "out", tmp_path, init="random", untrained_baseline=True)
-
-
-def test_scored_pairs_have_baselines(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
-    settings = toy_task.settings(
-        tmp_path / "out", regression_folder, "similarity", epochs=0.1, baselines=True
-    )
-    rows = finetune(str(modern_folder), settings)["baselines"]
-    assert rows["majority"]["eval_spearmanr"] is None and rows["word overlap"]["eval_spearmanr"] is not None

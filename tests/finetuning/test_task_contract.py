@@ -12,7 +12,7 @@ from electra.testing import TaskContract
 
 class TestTasks(TaskContract):
     task = (
-        *("classification", "pair", "regression", "tagging", "qa", "similarity", "contrastive"),
+        *("classification", "pair", "regression", "tagging", "qa"),
         *("cola", "stsb", "ner", "ged", "squad", "squad2"),
     )
 

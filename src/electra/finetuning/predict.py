@@ -23,7 +23,6 @@ from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
@@ -384,8 +383,6 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         ConfigError: the file of the model's own head is missing.
     """
     settings = record["settings"] if record else {}
-    if record and task.head == "vectors":
-        return FinetunedModel(loaded.encoder, VectorHead(settings["pooling"]))
     file = ModelFolder(Path(loaded.folder)).head
     head_name, pooling = "transformers", loaded.pooling
     if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):

@@ -181,12 +181,11 @@ class ModelOptions:
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token
     (default: as in the encoder's sentence-transformers settings; if there are none, mean for the modern
-    architecture, the head frozen and tasks that train vectors, else cls). A classifier whose pooling its
+    architecture and the head frozen, else cls). A classifier whose pooling its
     transformers class lacks is saved as an encoder and a file with the head's weights.
     """
     dropout: float | None = None
-    """Dropout in the encoder and the head (default: as in the model's configuration; 0.1 for the task
-    contrastive).
+    """Dropout in the encoder and the head (default: as in the model's configuration).
     """
     max_length: int | None = None
     """Maximum number of tokens of an input, including [CLS] and [SEP] (default: the task's, but at most the
@@ -261,8 +260,8 @@ class Settings(
 
     task: str
     """Public tasks: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad,
-    squad2. For your own data: classification, pair, regression, tagging or qa. To train text vectors:
-    similarity (scored pairs) or contrastive (texts, or pairs). Or the path of a .py file.
+    squad2. For your own data: classification, pair, regression, tagging or qa. Or the path of a .py
+    file.
     """
     data: Source
     """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a

@@ -70,7 +70,7 @@ class ServedModel:
         task = self.predictor.task
         is_pair = all(len(columns) == 2 for columns in task.texts)
         text_form = "pair" if is_pair else "text"
-        input_form = {"tagger": "words", "classifier": text_form, "vectors": text_form}.get(task.head, "rows")
+        input_form = {"tagger": "words", "classifier": text_form}.get(task.head, "rows")
         return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": input_form}
 
 

@@ -37,7 +37,7 @@ class TaskContract(Contract):
 
     def write_data(self, name: str, folder: Path) -> Path:
         """Writes files `train` and `dev` with something to learn, and returns their folder."""
-        if load_task(name).head in ("classifier", "vectors"):
+        if load_task(name).head == "classifier":
             return write_table(name, folder)
         if load_task(name).head == "tagger":
             return toy_task.write_tagging(folder, train=40, dev=20)
@@ -63,7 +63,7 @@ class TaskContract(Contract):
     def test_its_attributes_are_complete_and_comparable(self, name: str) -> None:
         task = load_task(name)
         assert task.name and task.version >= 1 and task.source and task.metrics and task.epochs > 0
-        assert task.head in ("classifier", "tagger", "reader", "vectors") and task.max_length > 2
+        assert task.head in ("classifier", "tagger", "reader") and task.max_length > 2
         assert load_task(name) == task and hash(repr(task)) == hash(repr(load_task(name)))
 
     def test_examples_have_ids_and_locations(self, name: str, data: Path) -> None:
@@ -88,14 +88,12 @@ class TaskContract(Contract):
                 assert np.array_equal(first, second)
 
     def test_losses_add_up(self, name: str, data: Path, tokens: Tokens) -> None:
-        """Losses and counts of two halves of a batch add up to the whole's, unless the loss compares rows."""
+        """Losses and counts of two halves of a batch add up to the whole's."""
         task, examples = self.read(name, data)
         targets, logits = self.batch(task, task.featurize(examples, tokens, LENGTH, train=True))
         whole_loss, count = task.loss(logits, targets)
         [gradient] = torch.autograd.grad(whole_loss, logits, retain_graph=True)
         assert count > 0 and torch.isfinite(gradient).all() and gradient.any()
-        if task.loss_of_batch:
-            return
         middle = len(targets) // 2
         parts = [task.loss(logits[:middle], targets[:middle]), task.loss(logits[middle:], targets[middle:])]
         expected = float(whole_loss.detach())
@@ -111,8 +109,7 @@ class TaskContract(Contract):
         batch = collate(windows, np.arange(len(windows)), pad=0)
         B, T = batch.input_ids.shape
         rng = torch.Generator().manual_seed(1)
-        shapes = {"classifier": (B, task.num_outputs), "vectors": (B, 8)}
-        shape = shapes.get(task.head, (B, T, task.num_outputs))
+        shape = (B, task.num_outputs) if task.head == "classifier" else (B, T, task.num_outputs)
         logits = torch.randn(shape, generator=rng, dtype=torch.float64)
         assert batch.targets is not None
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()

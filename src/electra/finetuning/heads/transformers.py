@@ -35,8 +35,6 @@ class Transformers(HeadFactory):
     """Builds the standard head of a task and an architecture."""
 
     name = "transformers"
-    # "vectors" tasks have no head file: their callers do not reach `build` or `has_class`.
-    kinds = ("classifier", "tagger", "reader", "vectors")
 
     @override
     def build(self, shape: HeadShape) -> Head:

@@ -117,7 +117,7 @@ def with_baseline_model(settings: Settings, dataset: Dataset) -> Finetuning | No
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")
     baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    pooling = encoder_pooling(loaded, dataset.task)
+    pooling = encoder_pooling(loaded)
     return prepare(resolve(baseline_settings, dataset, loaded.config, pooling), dataset, loaded)[0]
 
 
@@ -128,7 +128,7 @@ def _of(baseline_model: str) -> str:
 def _score_frozen(finetuning: Finetuning) -> dict[str, Score]:
     """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
     head, start, task = load_head("frozen"), finetuning.start, finetuning.task
-    own_pooling = encoder_pooling(start, task) or head.pooling
+    own_pooling = encoder_pooling(start) or head.pooling
     num_texts = len(finetuning.train.texts[0]) if finetuning.train.texts else 1
     frozen = finetuning.with_settings(
         head=head.name,

@@ -178,7 +178,7 @@ def note_small_dev(dev: Examples) -> Iterator[str]:
 
 def note_empty_texts(split: str, examples: Examples, task: Task) -> Iterator[str]:
     """Yields a note on empty texts; of words, or of a question and a context, only one must not be empty."""
-    holds_text = all if task.head in ("classifier", "vectors") else any
+    holds_text = all if task.head == "classifier" else any
     empty = [example for example in examples if not holds_text(map(str.strip, example.texts))]
     if empty:
         is_pair = len(empty[0].texts) == 2

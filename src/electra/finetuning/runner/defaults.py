@@ -59,14 +59,11 @@ def resolve(
     )
 
 
-def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
+def encoder_pooling(loaded: Loaded) -> Pooling | None:
     """Returns the pooling in the encoder's sentence-transformers settings.
 
-    Returns None without such settings, and for a model with a head. For a task that trains vectors, returns
-    the model's pooling instead, which is "mean" by default.
+    Returns None without such settings, and for a model with a head.
     """
-    if task.head == "vectors":
-        return loaded.pooling
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
@@ -117,8 +114,6 @@ def default_settings(
         epochs = (head.epochs, head_origin)
     if head.dropout is not None:
         dropout = (head.dropout, head_origin)
-    if task.dropout is not None:
-        dropout = (task.dropout, "the task")
     return {
         "dropout": dropout,
         "epochs": epochs,

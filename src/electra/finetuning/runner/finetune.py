@@ -107,7 +107,7 @@ def finetune(
     loaded = load(source_of(model), load_head(settings.head).starts_from)
     if settings.search:
         split_for_search(dataset)  # raises DataError if there are too few examples
-    resolved = resolve(settings, dataset, loaded.config, encoder_pooling(loaded, dataset.task))
+    resolved = resolve(settings, dataset, loaded.config, encoder_pooling(loaded))
     if folder.exists():  # older versions recorded no columns, and gave a pair to every head as one input
         recorded = folder.record.get("settings", {})
         resolved = replace(

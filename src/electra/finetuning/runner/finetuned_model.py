@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from electra.artifacts.model import Pooling
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
-from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ConfigError
@@ -47,11 +46,8 @@ class FinetunedModel(nn.Module):
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
     """Returns a new head; its initial weights depend only on the seed and their names.
 
-    A head that starts from the model's own head has its weights instead. For "vectors", the result only
-    pools, and `name` is not used.
+    A head that starts from the model's own head has its weights instead.
     """
-    if shape.kind == "vectors":
-        return VectorHead(shape.pooling)
     factory = load_head(name)
     head = factory.build(shape)
     if factory.starts_from == "encoder":
@@ -61,8 +57,6 @@ def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
 
 def has_class(kind: HeadKind, name: str, architecture: Architecture, pooling: Pooling) -> bool:
     """Whether transformers has a class with this head and pooling."""
-    if kind == "vectors":
-        return False
     if kind == "classifier" and pooling not in ("cls", "mean")[: 1 + (architecture == "modern")]:
         return False
     return load_head(name).has_class(kind, architecture)
@@ -85,8 +79,6 @@ def choose_pooling(
         architecture: the encoder's architecture.
         own: the encoder's own pooling, if it has one.
     """
-    if kind == "vectors":
-        return requested or own or "mean"
     if kind != "classifier":
         if requested not in (None, "cls"):
             problem = f"does not apply to a {kind}, which predicts for each token"

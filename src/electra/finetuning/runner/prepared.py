@@ -108,10 +108,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's predictions for a split; without answers the loss is None and the scores are {}.
-
-    The loss is also None if it compares the windows of a batch with each other.
-    """
+    """A model's predictions for a split; without answers the loss is None and the scores are {}."""
 
     predictions: list[Any]
     loss: float | None
@@ -139,9 +136,8 @@ def run_model(
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
     """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss.
 
-    The loss is None without targets, or if it compares the windows of a batch with each other.
-
-    The model always runs in fp32, so that scores do not depend on the machine, and stays in evaluation mode.
+    The loss is None without targets. The model always runs in fp32, so that scores do not depend on the
+    machine, and stays in evaluation mode.
     """
     model.eval()
     losses: list[tuple[Tensor, float]] = []
@@ -149,7 +145,7 @@ def run_model(
     def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
         logits = model(batch)
-        if batch.targets is not None and not task.loss_of_batch:
+        if batch.targets is not None:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 

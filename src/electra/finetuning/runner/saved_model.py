@@ -75,7 +75,7 @@ def save_model(
         labels=task.label_names,
         tokenizer=prepared.start.tokenizer,
         card=card,
-        pooling=settings.pooling if task.head in ("classifier", "vectors") else "mean",
+        pooling=settings.pooling if task.head == "classifier" else "mean",
         values=config_values(prepared, chosen.results["eval"]),
         further=extra_files,
     )

@@ -155,8 +155,6 @@ class HeadFactory(ABC):
         Raises:
             ConfigError: the head does not support the task.
         """
-        if kind == "vectors" and kind not in self.kinds:
-            raise ConfigError("tasks that train text vectors have no head", key="head", fix="Omit it")
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
             raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
 

@@ -1,4 +1,4 @@
-"""The standard heads: classifiers, taggers, readers and text vectors.
+"""The standard heads: classifiers, taggers and readers.
 
 A classifier reads one vector per text, chosen by `pooling`: the state of [CLS] ("cls"); the mean of the
 states of all tokens ("mean", as with `classifier_pooling = "mean"` in ModernBERT); their maximum ("max"); or
@@ -78,15 +78,3 @@ class LinearReader(Head):
     @override
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         return torch.as_tensor(self.output(hidden_BTD))
-
-
-class VectorHead(Head):
-    """Pooling without parameters: returns the vector of each text [B, D], as `electra embed` computes it."""
-
-    def __init__(self, pooling: Pooling) -> None:
-        nn.Module.__init__(self)
-        self.pooling = pooling
-
-    @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        return self.pool(hidden_BTD, batch)

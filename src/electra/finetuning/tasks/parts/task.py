@@ -8,7 +8,7 @@
                                      have several windows
     head, num_outputs                name the kind of head (heads/) and its number of outputs
     loss(logits, targets)            returns (sum, divisor), never a mean, because batches differ in their
-                                     number of targets; with `loss_of_batch`, it compares a batch's windows
+                                     number of targets
     predict(outputs, windows, ex.)   converts the head's outputs, one array per window, to one prediction per
                                      example
     score(predictions, examples)     returns a Score for each metric; seeds are compared by `metrics[0]`
@@ -47,8 +47,8 @@ from electra.foundation.errors import ConfigError
 HeadKind = str
 """The kind of a task's outputs.
 
-The kinds are one answer per text ("classifier"), one per token ("tagger"), spans ("reader"), and a vector per
-text without a head ("vectors"). A custom task and its custom head may share any other name.
+The kinds are one answer per text ("classifier"), one per token ("tagger") and spans ("reader"). A custom task
+and its custom head may share any other name.
 """
 Outputs = Sequence[npt.NDArray[np.float32]]  # one array per window
 Columns = tuple[str, ...]
@@ -63,7 +63,6 @@ class Task(ABC):
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whether it has classes, which the loss can weight
     outputs_are_logits: ClassVar[bool] = False  # logits of labels, which can be calibrated on dev
-    loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a batch
 
     name: str
     version: int
@@ -76,7 +75,6 @@ class Task(ABC):
     encoding: str | None = None  # the encoding of csv and tsv files; None: detected
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # as in the paper
-    dropout: float | None = None  # None: as in pre-training
     max_length: int = 128  # tokens, with [CLS] and [SEP]
     stride: int | None = None  # tokens between the starts of two windows, if long texts are split
     formats: tuple[str, ...] = TABLES  # the file name endings it reads
@@ -140,7 +138,7 @@ class Task(ABC):
 
     def require_table(self, option: str) -> None:
         """Raises ConfigError if `option` was passed to a task that does not read tables of texts."""
-        if self.head not in ("classifier", "vectors"):
+        if self.head != "classifier":
             problem = "only applies to tables with a text in each row"
             raise ConfigError(problem, key=option, fix="Omit it")
 
