@@ -24,7 +24,6 @@ from electra.serving.limits import Limits, RequestError
 from electra.serving.models import ServedModel
 from electra.serving.operations import OPERATIONS, Request
 
-MAX_DISCARDED = 1 << 26  # bytes of a body above the limit that are read
 HEADERS = {  # of every response
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     b" connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -50,25 +49,21 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        batcher.start()
         yield
-        await asyncio.to_thread(batcher.stop)
+        await batcher.stop()
 
     version = versions("electra")["electra"]
     app = FastAPI(title="electra serve", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.batcher = batcher
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(_Guard, max_body=limits.max_body)
 
     def endpoint(operation: type[Request]) -> Callable[..., Coroutine[Any, Any, Response]]:
         async def respond(request: Request) -> Response:
             served = _choose(models, request)
-            load = await asyncio.to_thread(request.check, served, limits)
-            results: Sequence[Any] = []
-            if request.items:
-                work = lambda items: request.work(served, items)  # noqa: E731
-                results = await batcher(request.key(served), work, request.items, load)
-            return JSONResponse({"model": served.name, "results": request.finish(results)})
+            request.check(served, limits)
+            work = lambda items: request.work(served, items)  # noqa: E731
+            results = await batcher(request.key(served), work, request.items) if request.items else ()
+            return JSONResponse({"model": served.name, "results": results})
 
         respond.__annotations__["request"] = operation  # the schema of the body
         return respond
@@ -85,8 +80,8 @@ def make_app(
     async def list_models() -> dict[str, Any]:
         return {"models": [served.describe() for served in models]}
 
-    for kind, handler in HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _answer)
     app.mount("/", StaticFiles(directory=str(files("electra.serving") / "page"), html=True))
     return app
 
@@ -104,11 +99,8 @@ class _Guard:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            while size > self.max_body:  # read on, and drop it, so that the client reads the answer
-                if not message.get("more_body") or size > MAX_DISCARDED:
-                    raise HTTPException(413, f"the body is larger than {self.max_body:,} bytes")
-                message = await receive()
-                size += len(message.get("body", b""))
+            if size > self.max_body:
+                raise HTTPException(413, f"the body is larger than {self.max_body:,} bytes")
             return message
 
         async def send_with_headers(message: Message) -> None:
@@ -129,37 +121,22 @@ def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
     return supporting[name]
 
 
-def _answer(status: int, what: str, fix: str = "", where: str = "") -> Response:
+async def _answer(http: HttpRequest, error: Any) -> Response:
+    """Returns the response to an error, without the paths of this machine that it may name."""
+    status, what, fix, where = 400, "", "See /openapi.json", ""
+    if isinstance(error, RequestError):
+        status, what, fix, where = error.status, error.what, error.fix, error.where
+    elif isinstance(error, ElectraError):
+        what = error.what
+    elif isinstance(error, HTTPException):
+        status, what, where = error.status_code, str(error.detail).lower(), http.url.path
+    else:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body")
+        status, what = 422, first["msg"]
+        if first["type"] == "json_invalid":
+            status, what = 400, f"invalid JSON: {first['ctx']['error']}"
+        elif not where:
+            status, what = 415, "the body must be a JSON object, with content-type: application/json"
     headers = {"retry-after": "1"} if status == 503 else {}
     return JSONResponse({"error": {"what": what, "where": where, "fix": fix}}, status, headers)
-
-
-async def _request_error(http: HttpRequest, error: Any) -> Response:
-    return _answer(error.status, error.what, error.fix, error.where)
-
-
-async def _electra_error(http: HttpRequest, error: Any) -> Response:
-    """Says what is wrong, without the paths and options of this machine that the error may name, too."""
-    return _answer(400, error.what, "See /openapi.json")
-
-
-async def _validation_error(http: HttpRequest, error: Any) -> Response:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
-    invalid = first["type"] == "json_invalid"
-    what = f"invalid JSON: {first['ctx']['error']}" if invalid else first["msg"]
-    if not where and first["type"] in ("model_attributes_type", "dict_type", "missing"):
-        return _answer(415, "the body must be a JSON object", "Send it with content-type: application/json")
-    return _answer(400 if invalid else 422, what, "See /openapi.json", where)
-
-
-async def _http_error(http: HttpRequest, error: Any) -> Response:
-    return _answer(error.status_code, str(error.detail).lower(), "See /openapi.json", http.url.path)
-
-
-HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], Coroutine[Any, Any, Response]]] = {
-    RequestError: _request_error,
-    ElectraError: _electra_error,
-    RequestValidationError: _validation_error,
-    HTTPException: _http_error,
-}

@@ -1,16 +1,15 @@
 """Dynamic batching of the requests of many clients: the next batch fills while the current one is computed.
 
 The oldest request goes first, together with as many waiting requests for the same model and settings as fit
-in the batch. One thread computes, because the networks use all available cores. Between two forward passes of
-a request larger than a batch, smaller ones are computed, and work whose clients have all gone is abandoned.
+in the batch. One thread computes, because the networks use all available cores; it gives up work whose
+clients have all gone before the next forward pass.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from electra.model.passes import before_each_batch
 from electra.serving.limits import Limits, RequestError
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
-FULL = 1 + 1e-9  # the load of a full batch, with a tolerance for sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +24,7 @@ class _Request:
     key: Hashable
     work: Work
     items: Sequence[Any]
-    load: float
-    answer: Future[Sequence[Any]] = field(default_factory=Future)
+    answer: asyncio.Future[Sequence[Any]] = field(default_factory=asyncio.Future)
 
 
 class _Abandoned(Exception):
@@ -35,28 +32,21 @@ class _Abandoned(Exception):
 
 
 class Batcher:
-    """Queues requests and computes them in batches, in a thread of its own.
-
-    Args:
-        limits: queue length, batch size and timeout.
-    """
+    """Queues requests and computes them in batches, in a thread of its own."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.size = limits, 0  # size: the number of requests waiting or being computed
         self._waiting: list[_Request] = []
-        self._changed, self._stopping = threading.Condition(), False
-        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
+        self._is_stopping, self._thread = False, ThreadPoolExecutor(1, "batches")
+        self._answering: asyncio.Task[None] | None = None
 
-    async def __call__(
-        self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
-    ) -> Sequence[Any]:
+    async def __call__(self, key: Hashable, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Returns the results of `work` on the items, computed alone or in a batch with other requests.
 
         Args:
             key: requests with equal keys may share a batch.
             work: returns one result per item.
             items: the request's inputs.
-            load: the fraction of a batch that the items fill (None: their number divided by the batch size).
 
         Raises:
             RequestError: the queue is full or the server is stopping (503), or there is no answer in time
@@ -64,82 +54,68 @@ class Batcher:
                 waits for the same batch.
             Exception: any exception of `work`.
         """
-        if self.size >= self.limits.queue:
+        if self._is_stopping or self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
-        request = _Request(key, work, items, len(items) / self.limits.batch_size if load is None else load)
+        request = _Request(key, work, items)
         self.size += 1
+        self._waiting.append(request)
+        if self._answering is None or self._answering.done():
+            self._answering = asyncio.create_task(self._answer_all())
         try:
-            with self._changed:
-                if self._stopping:
-                    raise RequestError(503, "the server is stopping", "Try again in a moment")
-                self._waiting.append(request)
-                self._changed.notify()
-            return await asyncio.wait_for(asyncio.wrap_future(request.answer), self.limits.timeout)
+            return await asyncio.wait_for(request.answer, self.limits.timeout)
         except TimeoutError:
             problem = f"no answer within {self.limits.timeout:g} s"
             raise RequestError(504, problem, "Send fewer or shorter texts, or try again") from None
         finally:
             self.size -= 1
 
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Cancels all open requests, and ends the thread before its next forward pass."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        self._thread.join()
+        self._is_stopping = True
+        if self._answering is not None:
+            await self._answering
+        self._thread.shutdown()
 
-    def _run(self) -> None:
-        while not self._stopping:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._stopping)
-            self._compute(self._take())
+    async def _answer_all(self) -> None:
+        while batch := self._take():
+            await self._answer(batch)
+
+    def _take(self) -> list[_Request]:
+        """Removes and returns the oldest request, and those that fit in its batch."""
+        batch, room = list[_Request](), self.limits.batch_size
         for request in self._waiting:
-            request.answer.cancel()
-
-    def _take(self, most: float = float("inf")) -> list[_Request]:
-        """Removes and returns the oldest request of at most this load, and those that fit in its batch."""
-        with self._changed:
-            self._waiting = [request for request in self._waiting if not request.answer.cancelled()]
-            batch: list[_Request] = []
-            for request in self._waiting:
-                total = sum(each.load for each in batch) + request.load
-                if request.load <= most if not batch else request.key == batch[0].key and total <= FULL:
-                    batch.append(request)
-            self._waiting = [request for request in self._waiting if request not in batch]
+            fits = request.key == batch[0].key and len(request.items) <= room if batch else True
+            if fits and not request.answer.done():
+                batch.append(request)
+                room -= len(request.items)
+        self._waiting = [each for each in self._waiting if each not in batch and not each.answer.done()]
         return batch
 
-    def _compute(self, batch: list[_Request]) -> None:
+    async def _answer(self, batch: list[_Request]) -> None:
         """Answers the requests of a batch; each alone if one fails, so that the others are answered."""
-
-        def before_pass() -> None:
-            if self._stopping or all(request.answer.cancelled() for request in batch):
-                raise _Abandoned
-            if batch[0].load > FULL:
-                self._compute(self._take(FULL))
-
-        if not batch:
-            return
+        loop = asyncio.get_running_loop()
         try:
-            with before_each_batch(before_pass):
-                before_pass()
-                results = batch[0].work([item for request in batch for item in request.items])
+            results = await loop.run_in_executor(self._thread, self._compute, batch)
         except _Abandoned:
             for request in batch:
                 request.answer.cancel()
-            return
         except Exception as problem:
-            if len(batch) > 1:
-                for request in batch:
-                    self._compute([] if request.answer.cancelled() else [request])
-            elif batch[0].answer.set_running_or_notify_cancel():
-                batch[0].answer.set_exception(problem)
-            return
-        start = 0
-        for request in batch:
-            if request.answer.set_running_or_notify_cancel():
-                request.answer.set_result(results[start : start + len(request.items)])
-            start += len(request.items)
+            for request in batch:
+                if len(batch) > 1:
+                    await self._answer([request])
+                elif not request.answer.done():
+                    request.answer.set_exception(problem)
+        else:
+            for request in batch:
+                answer, results = results[: len(request.items)], results[len(request.items) :]
+                if not request.answer.done():
+                    request.answer.set_result(answer)
+
+    def _compute(self, batch: list[_Request]) -> Sequence[Any]:
+        def before_pass() -> None:
+            if self._is_stopping or all(request.answer.done() for request in batch):
+                raise _Abandoned
+
+        with before_each_batch(before_pass):
+            before_pass()
+            return batch[0].work([item for request in batch for item in request.items])

@@ -89,7 +89,11 @@ def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedMode
 def _open(name: str, source: str, device_name: str) -> ServedModel:
     device, folder = pick_device(device_name), locate(source)
     if ModelFolder(folder).holds_graph:
-        return _open_graph(name, folder)
+        loaded = load_onnx(folder, "encoder")
+        if loaded.kind in DEFAULT_TASKS or ModelFolder(folder).task.is_file():
+            predictor = open_predictor(str(folder), backend="onnx")
+            return ServedModel(name, predictor.loaded, predictor=predictor)
+        return ServedModel(name, loaded, loaded if loaded.kind == "discriminator" else None)
     if is_tuned(source):
         predictor = open_predictor(source, device_name)
         return ServedModel(name, predictor.loaded.to(device), predictor=predictor)
@@ -103,16 +107,5 @@ def _open(name: str, source: str, device_name: str) -> ServedModel:
     discriminator, generator = network("discriminator"), network("generator")
     encoder = discriminator or load(source, "encoder").to(device)
     language_model = load_language_model(folder)
-    if language_model is not None:
-        language_model = language_model.to(device)
+    language_model = None if language_model is None else language_model.to(device)
     return ServedModel(name, encoder, discriminator, generator, language_model=language_model)
-
-
-def _open_graph(name: str, folder: Path) -> ServedModel:
-    loaded = load_onnx(folder, "encoder")
-    if loaded.kind == "discriminator":
-        return ServedModel(name, loaded, loaded)
-    if loaded.kind in DEFAULT_TASKS or ModelFolder(folder).task.is_file():
-        predictor = open_predictor(str(folder), backend="onnx")
-        return ServedModel(name, predictor.loaded, predictor=predictor)
-    return ServedModel(name, loaded)

@@ -5,7 +5,6 @@ The classes' docstrings are the summaries in the API's description.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
-from electra.data.tables import ID_COLUMNS
 from electra.foundation.errors import DataError, ModelError
 from electra.inference.embedding import embed
 from electra.inference.filling import fill, to_json
@@ -22,11 +20,9 @@ from electra.serving.limits import Limits, RequestError
 from electra.serving.models import Ability, ServedModel
 
 MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
-BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
-BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
 
 
-class Request(BaseModel, ABC):
+class Request(BaseModel):
     """The fields and methods of every request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -38,36 +34,26 @@ class Request(BaseModel, ABC):
     )
 
     @property
-    @abstractmethod
     def items(self) -> Sequence[Any]:
-        """The inputs, which may share a batch with those of other requests."""
+        """The inputs."""
+        raise NotImplementedError
 
-    @abstractmethod
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
         """Returns a result for each item. Runs in the thread of the batcher."""
-
-    def finish(self, results: Sequence[Any]) -> Sequence[Any]:
-        """Makes the results of a shared batch equal to those of a request computed alone."""
-        return results
+        raise NotImplementedError
 
     def key(self, served: ServedModel) -> Hashable:
         """Returns a key; requests with equal keys differ only in their items, and may share a batch."""
-        return served.name, self.ABILITY, self.model_dump_json(exclude={"model", "texts", "inputs"})
+        return served.name, self.ABILITY, self.model_dump_json(exclude={"model", "texts"})
 
-    def check(self, served: ServedModel, limits: Limits) -> float:
-        """Returns the fraction of a batch that the request fills, which may exceed 1.
-
-        Raises:
-            RequestError: the request exceeds a limit (413).
-        """
+    def check(self, served: ServedModel, limits: Limits) -> None:
+        """Raises RequestError if the request exceeds a limit (413)."""
         if len(self.items) > limits.max_texts:
             problem = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
             raise RequestError(413, problem, "Send them in several requests")
-        lengths = [_length(item) for item in self.items]
-        if (longest := max(lengths, default=0)) > limits.max_characters:
+        if (longest := max(map(_length, self.items), default=0)) > limits.max_characters:
             problem = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
             raise RequestError(413, problem, "Split the text")
-        return max(len(self.items) / limits.batch_size, sum(lengths) / BATCH_CHARACTERS)
 
 
 class TextRequest(Request):
@@ -94,13 +80,6 @@ class Detect(TextRequest):
         description="The network that detects; auto: a full-size masked language model if the model has one,"
         " else the discriminator",
     )
-
-    @override
-    def check(self, served: ServedModel, limits: Limits) -> float:
-        fraction, detector = super().check(served, limits), served.detector(self.scorer)
-        if detector is not None and detector.kind == "generator":  # it reads a text once for each word
-            return max(fraction, sum(len(text.split()) ** 2 for text in self.texts) / BATCH_READ_TOKENS)
-        return fraction
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
@@ -145,27 +124,9 @@ class Predict(Request):
         return self.inputs
 
     @override
-    def finish(self, results: Sequence[Any]) -> Sequence[Any]:
-        """Uses the position in this request as the id of each record whose input has none."""
-        for index, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
-            if not (isinstance(item, dict) and any(item.get(name) not in (None, "") for name in ID_COLUMNS)):
-                for row in record.get("words", [record]):
-                    row["id"] = str(index)
-        return results
-
-    @override
     def key(self, served: ServedModel) -> Hashable:
-        """Returns a key; only requests with inputs of the same kind, and with the same columns, share one.
-
-        Raises:
-            RequestError: the inputs are of several kinds (422).
-        """
-        kinds = {type(item).__name__ for item in self.inputs}
-        if len(kinds) > 1:
-            problem = f"inputs of several kinds ({', '.join(sorted(kinds))})"
-            raise RequestError(422, problem, "Send inputs of one kind", "inputs")
-        columns = {name for item in self.inputs if isinstance(item, dict) for name in item}
-        return super().key(served), *kinds, frozenset(columns)
+        """Returns a key of its own: inputs of several requests may have other columns."""
+        return id(self)
 
     @override
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
@@ -189,12 +150,12 @@ class Fill(TextRequest):
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
     @override
-    def check(self, served: ServedModel, limits: Limits) -> float:
+    def check(self, served: ServedModel, limits: Limits) -> None:
+        super().check(served, limits)
         candidates = self.top * sum(text.count(served.mask) for text in self.texts)
         if candidates > MAX_CANDIDATES:
             problem = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
             raise RequestError(413, problem, "Send fewer texts, or request fewer candidates")
-        return max(super().check(served, limits), candidates / MAX_CANDIDATES)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,7 +19,6 @@ from electra.serving.models import ServedModel
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")  # Host headers that another site's page cannot send
 GRACE = 20  # seconds that open requests have to finish after a stop request
 IDLE = 15  # seconds after which a connection without a request is closed
-SPARE_HANDLES = 64  # file handles for files and logs
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -56,13 +54,12 @@ def serve(
     say(f"http://{shown}:{port}/ (Ctrl-C stops)")
     if not is_local:
         say("note: other machines can reach this address, and no login is required")
-    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     config = uvicorn.Config(
         make_app(models, limits, (*LOOPBACK, address, shown) if is_local else ("*",)),
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=max(1, min(2 * limits.queue, handles - SPARE_HANDLES)),
+        limit_concurrency=2 * limits.queue,
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=GRACE,
     )
