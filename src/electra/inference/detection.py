@@ -11,7 +11,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,17 +60,6 @@ class Detection:
         """Returns the `most` words with the highest P(replaced), highest first, marked or not."""
         return tuple(sorted(self.words, key=lambda word: -word.p_replaced)[:most])
 
-    def _repr_html_(self) -> str:
-        parts, position = [], 0
-        for word in self.words:
-            colour = f"background: rgba(220, 50, 47, {word.p_replaced:.2f})"
-            weight = "bold" if word.p_replaced >= self.threshold else "normal"
-            style = f'style="{colour}; font-weight: {weight}" title="P(replaced) {word.p_replaced:.3f}"'
-            parts.append(escape(self.text[position : word.start]))
-            parts.append(f"<span {style}>{escape(self.text[word.start : word.end])}</span>")
-            position = word.end
-        return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
-
     def for_terminal(self) -> Text:
         """Returns a rich `Text` for a terminal.
 
@@ -94,24 +82,15 @@ class Detection:
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON data of `electra detect --json` and the server; probabilities have 6 decimals."""
 
-        def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
-            return [
-                {
-                    name: span.text,
-                    "start": span.start,
-                    "end": span.end,
-                    "p_replaced": round(span.p_replaced, 6),
-                    "replaced": span.p_replaced >= self.threshold,
-                }
-                for span in spans
-            ]
+        def row(span: Span, name: str) -> dict[str, Any]:
+            p = {"p_replaced": round(span.p_replaced, 6), "replaced": span.p_replaced >= self.threshold}
+            return {name: span.text, "start": span.start, "end": span.end, **p}
 
-        return {
-            "text": self.text,
-            "threshold": self.threshold,
-            "tokens": rows(self.tokens, "token"),
-            "words": rows(self.words, "word"),
-        }
+        tokens, words = (
+            [row(each, "token") for each in self.tokens],
+            [row(each, "word") for each in self.words],
+        )
+        return {"text": self.text, "threshold": self.threshold, "tokens": tokens, "words": words}
 
 
 @dataclass(frozen=True)
@@ -146,9 +125,7 @@ def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = No
         ConfigError: the threshold is not a probability.
         ModelError: the model's outputs are energies.
     """
-    threshold = loaded.threshold if threshold is None else threshold
-    if not 0 <= threshold <= 1:
-        raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
+    threshold = checked_threshold(loaded, threshold)
     require_log_odds(loaded)
     from electra.model.passes import PaddedBatch, map_rows
 
@@ -175,6 +152,14 @@ def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = No
             scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
+
+
+def checked_threshold(loaded: Loaded, threshold: float | None) -> float:
+    """Returns the threshold, or the model's own for None. Raises ConfigError if it is not a probability."""
+    threshold = loaded.threshold if threshold is None else threshold
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
+    return threshold
 
 
 def require_log_odds(loaded: Loaded) -> None:
@@ -236,15 +221,9 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     """Extends each token over the combining marks after it that no other token covers."""
     if text.isascii():
         return list(offsets)
-    covered_positions = {position for start, end in offsets for position in range(start, end)}
-    extended_offsets = []
+    covered = {position for start, end in offsets for position in range(start, end)}
+    extended = []
     for start, stop in offsets:
-        end = stop
-        while (
-            start < end < len(text)
-            and end not in covered_positions
-            and unicodedata.category(text[end]) == "Mn"
-        ):
-            end += 1
-        extended_offsets.append((start, end))
-    return extended_offsets
+        marks = (i for i in range(stop, len(text)) if i in covered or unicodedata.category(text[i]) != "Mn")
+        extended.append((start, next(marks, len(text)) if start < stop else stop))
+    return extended

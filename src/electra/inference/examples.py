@@ -6,7 +6,7 @@ All random numbers depend only on the seed, so the same models, text and seed gi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,18 +28,10 @@ SENTENCE = "the chef cooked the meal"
 COLUMNS = ("Original", "Masked", "Generated", "Label", "P(replaced)")
 
 
-class Row(TypedDict):
-    """One token of the text.
-
-    `masked`, `generated` and `label` are None without a generator; `p_replaced` is None without a
-    discriminator whose logits are log-odds.
-    """
-
-    original: str
-    masked: str | None
-    generated: str | None
-    label: str | None
-    p_replaced: float | None
+Row = dict[str, Any]
+"""A token of the text: `original`, `masked`, `generated`, `label` (None without a generator) and `p_replaced`
+(None without a discriminator whose logits are log-odds).
+"""
 
 
 def example_rows(
@@ -65,12 +57,16 @@ def example_rows(
     """
     import torch
 
-    model = discriminator or generator
-    assert model is not None
-    _check_same_tokenizer(discriminator, generator)
-    tokenizer = model.tokenizer
+    models = [model for model in (discriminator, generator) if model is not None]
+    tokenizer = models[0].tokenizer
+    if models[-1].tokenizer.digest != tokenizer.digest:
+        raise ModelError(
+            "generator and discriminator have different tokenizers",
+            where=" and ".join(str(model.folder) for model in models),
+            fix="Pass a generator and a discriminator that were trained together",
+        )
     ids = tokenize(tokenizer, text).ids
-    room = min(loaded.config.max_positions for loaded in (discriminator, generator) if loaded is not None) - 2
+    room = min(model.config.max_positions for model in models) - 2
     if len(ids) == 0:
         raise ModelError("the text has no tokens", fix="Pass a sentence")
     if len(ids) > room:
@@ -79,30 +75,29 @@ def example_rows(
             fix="Shorten it, or use electra detect, which has no limit",
         )
     specials = tokenizer.specials
-    row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
+    original_row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
     is_masked = np.zeros(len(ids), dtype=bool)
-    corrupted_row = row.clone()
+    corrupted_row = original_row.clone()
     if generator is not None:
         is_masked = _masked_positions(len(ids), mask_fraction, seed)
-        masked_row = row.clone()
+        masked_row = original_row.clone()
         masked_row[0, 1:-1][torch.from_numpy(is_masked)] = specials.mask
         corrupted_row[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)
     probabilities = [None] * len(ids)
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
             probabilities = to_float64(discriminator.logits(corrupted_row)[0, 1:-1]).sigmoid().tolist()
-    generated_ids = corrupted_row[0, 1:-1].tolist()
-    mask_name = tokenizer.readable(specials.mask)
-    return [
-        Row(
-            original=tokenizer.readable(int(old)),
-            masked=None if generator is None else mask_name if is_masked[i] else tokenizer.readable(int(old)),
-            generated=None if generator is None else tokenizer.readable(generated_ids[i]),
-            label=None if generator is None else "replaced" if generated_ids[i] != old else "original",
-            p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
-        )
-        for i, old in enumerate(ids)
-    ]
+    rows = []
+    for old, new, is_mask, p in zip(
+        ids, corrupted_row[0, 1:-1].tolist(), is_masked, probabilities, strict=True
+    ):
+        row = Row(original=tokenizer.readable(int(old)), masked=None, generated=None, label=None)
+        if generator is not None:
+            row["masked"] = tokenizer.readable(specials.mask) if is_mask else row["original"]
+            row["generated"] = tokenizer.readable(new)
+            row["label"] = "replaced" if new != old else "original"
+        rows.append({**row, "p_replaced": None if p is None else round(p, 6)})
+    return rows
 
 
 def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
@@ -149,14 +144,3 @@ def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.boo
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         sampled_ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
     return sampled_ids.clamp(max=logits.shape[-1] - 1)
-
-
-def _check_same_tokenizer(discriminator: Loaded | None, generator: Loaded | None) -> None:
-    if discriminator is None or generator is None:
-        return
-    if discriminator.tokenizer.digest != generator.tokenizer.digest:
-        raise ModelError(
-            "generator and discriminator have different tokenizers",
-            where=f"{generator.folder} and {discriminator.folder}",
-            fix="Pass a generator and a discriminator that were trained together",
-        )

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import KIND_PHRASES, Loaded
-from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.errors import ModelError
 from electra.inference.detection import (
     Detection,
     TokenizedText,
     build_detection,
+    checked_threshold,
     detect,
     overlapping_windows,
     tokenize,
@@ -69,18 +70,15 @@ def detect_by_mlm(
             f"this is {KIND_PHRASES.get(loaded.kind, 'an encoder')}, not a masked language model",
             where=loaded.folder,
         )
-    threshold = loaded.threshold if threshold is None else threshold
-    if not 0 <= threshold <= 1:
-        raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
+    threshold = checked_threshold(loaded, threshold)
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
         rows = (row for index, tokens in enumerate(tokenized) for row in _mask_words(loaded, index, tokens))
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
         for row, surprisal in _surprisal(loaded, rows):
-            scores[row.text_index][row.text_positions] = _posterior(
-                surprisal.mean(), loaded.tokenizer.vocab_size
-            )
+            odds = np.exp(min(surprisal.mean(), 700.0)) / loaded.tokenizer.vocab_size
+            scores[row.text_index][row.text_positions] = odds / (1 + odds)
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
 
@@ -154,8 +152,3 @@ def _surprisal(
     outputs = map_rows(ids(), network, loaded.device, pad=loaded.tokenizer.specials.pad)
     for index, surprisal in enumerate(outputs):
         yield pending.pop(index), surprisal
-
-
-def _posterior(surprisal: float, vocab_size: int) -> float:
-    odds = np.exp(min(surprisal, 700.0)) / vocab_size
-    return float(odds / (1 + odds))
