@@ -12,7 +12,7 @@ from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 
-VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
+VARIANTS = [("rtd", {"generator": "uniform"})]
 
 
 def cost(name: str, options: dict[str, object], size_name: str, length: int, vocabulary: int) -> float:

@@ -19,6 +19,7 @@ from electra.commands.parts.train import finish
 from electra.data.store import TokenStore
 from electra.exchange.load import load
 from electra.foundation.errors import ModelError
+from electra.foundation.extensions import trust
 from electra.foundation.signals import StopRequest
 from electra.inference.detection import detect
 from electra.laboratory.analysis.scoring.scorers import token_scores
@@ -28,12 +29,15 @@ from electra.training import loop
 from electra.training.distributed import World
 from electra.training.start import start
 
+ELECTRIC = Path(__file__).parents[2] / "examples" / "electric.py"
+
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory, toy_store: Path) -> Path:
     folder = tmp_path_factory.mktemp("electric") / "run"
     store = TokenStore.open(toy_store)
-    recipe = toy.recipe(objective={"name": "electric"}, training={"steps": 3})
+    trust(ELECTRIC)
+    recipe = toy.recipe(objective={"name": str(ELECTRIC)}, training={"steps": 3})
     with (
         pytest.MonkeyPatch.context() as patch,
         start(recipe, folder, store, World()) as run,

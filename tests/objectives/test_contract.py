@@ -33,14 +33,9 @@ def test_every_share_and_weight_has_limits(name: str) -> None:
     ("name", "options", "setting"),
     [
         ("rtd", {"temperature": 0.0}, "temperature"),
-        ("rtd", {"focal_gamma": -1.0}, "focal_gamma"),
-        ("rtd", {"label_smoothing": 1.0}, "label_smoothing"),
         ("rtd", {"generator": "network2"}, "generator"),
         ("adversarial", {"anneal_from": 0.6, "anneal_to": 0.2}, "anneal_to"),
         ("adversarial", {"gradient": "guess"}, "gradient"),
-        ("electric", {"mask_fraction": 0.0}, "mask_fraction"),
-        ("electric", {"final_mask_fraction": 1.0}, "final_mask_fraction"),
-        ("teams", {"candidates": 1}, "candidates"),
         ("mlm", {"mask_share": 1.0, "random_share": 0.5}, "random_share"),
     ],
 )

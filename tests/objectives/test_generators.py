@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from electra.foundation.signals import StopRequest
 from electra.model.sizes import SIZES, discriminator_config, generator_config
@@ -106,54 +105,6 @@ def test_a_certain_generator_still_samples_other_tokens_if_the_truth_is_disallow
         pair.auxiliary, hidden, torch.full((3,), 9), uniforms, disallow_correct=True
     )
     assert 9 not in drawn.tolist() and len(set(drawn.tolist())) > 1
-
-
-def test_without_sampling_dropout_samples_are_those_of_evaluation() -> None:
-    for name in ("rtd", "replace_mlm"):
-        plain, still = toy.objective(name), toy.objective(name, sampling_dropout=False)
-        pair = toy.pair_for(plain, dropout=0.5, attention_dropout=0.5)
-        part = plain.corrupt(toy.batches().batch(0, 16), 3, 0.0)
-        expected = plain.forward(pair.eval(), part).observed["sampled"]
-        pair.train()
-        torch.manual_seed(0)
-        outcome = still.forward(pair, part)
-        assert torch.equal(outcome.observed["sampled"], expected)
-        torch.manual_seed(0)
-        noisy = plain.forward(pair, part)
-        small = "sampler" if name == "replace_mlm" else "mlm"
-        assert not torch.equal(noisy.observed["sampled"], expected)
-        assert torch.equal(noisy.losses[small], outcome.losses[small]), "the loss keeps its dropout"
-        assert all(module.training for module in pair.modules())
-        shapes = toy.shapes_for(plain)
-        assert still.sequence_flops(shapes, 16) > plain.sequence_flops(shapes, 16)
-
-
-def test_label_smoothing_and_focal_loss() -> None:
-    objective, smooth, focal = (
-        toy.objective("rtd", **options) for options in ({}, {"label_smoothing": 0.2}, {"focal_gamma": 2.0})
-    )
-    pair = toy.pair_for(objective)
-    part = objective.corrupt(toy.batches().batch(0, 8), 3, 0.0)
-    plain = objective.forward(pair, part)
-    logits, replaced = plain.observed["replaced_logits"], plain.observed["replaced"].float()
-    expected = 0.9 * F.binary_cross_entropy_with_logits(logits, replaced, reduction="sum")
-    expected += 0.1 * F.binary_cross_entropy_with_logits(logits, 1 - replaced, reduction="sum")
-    assert torch.allclose(smooth.forward(pair, part).losses["rtd"], expected, rtol=1e-5)
-
-    generator = pair.auxiliary
-    assert generator is not None
-    hidden = generator.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
-        part.masked_positions
-    ]
-    p = generator.logits(hidden).softmax(-1).gather(1, part.targets[:, None])
-    by_hand = (-((1 - p) ** 2) * p.log()).sum()
-    loss = focal.forward(pair, part).losses["mlm"]
-    assert torch.allclose(loss, by_hand, rtol=1e-5)
-    weights = [generator.head.dense.weight, generator.encoder.token_table()]
-    for a, b in zip(torch.autograd.grad(loss, weights), torch.autograd.grad(by_hand, weights), strict=True):
-        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
-    fixed = focal.for_evaluation(0.15)
-    assert fixed.config.focal_gamma == 0 and focal.config.focal_gamma == 2, "held-out losses are plain"
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

@@ -1,4 +1,4 @@
-"""The arms of the paper's Table 5: what each learns from."""
+"""The arms of the paper's Table 5, and COCO-LM: what each learns from."""
 
 from __future__ import annotations
 
@@ -131,6 +131,30 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
     right = pair.main.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
     assert torch.equal(outcome.observed["top1_correct"], right)
+
+
+def test_corrective_loss_is_the_formula_and_does_not_train_the_gate() -> None:
+    objective, pair, part = built("coco_lm", 32, mask_fraction=0.4)
+    outcome = objective.forward(pair, part)
+    sampled, slots = outcome.observed["sampled"], part.masked_positions
+    ids = part.input_ids.flatten().index_copy(0, slots, sampled)
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
+        0, 1
+    )
+    gate = pair.heads["copy"](hidden).squeeze(-1).sigmoid()
+    p = pair.main.logits(hidden[slots]).softmax(-1).gather(1, part.targets[:, None]).squeeze(1)
+    lucky = sampled == part.targets
+    assert lucky.any() and not lucky.all()
+    corrected = gate[slots] * lucky + (1 - gate[slots]) * p
+    assert torch.allclose(outcome.losses["mlm"], -corrected.log().sum(), rtol=1e-4)
+    copy = F.binary_cross_entropy(gate, (ids == part.input_ids.flatten()).float(), reduction="none")[
+        part.is_token().flatten()
+    ].sum()
+    assert torch.allclose(outcome.losses["copy"], copy, rtol=1e-4)
+    head = list(pair.heads["copy"].parameters())
+    unused = torch.autograd.grad(outcome.losses["mlm"], head, allow_unused=True, retain_graph=True)
+    assert all(gradient is None or not gradient.any() for gradient in unused)
+    assert all(gradient.any() for gradient in torch.autograd.grad(outcome.losses["copy"], head))
 
 
 def test_flops_of_each_objective() -> None:

@@ -19,7 +19,6 @@ from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import merge
 from electra.foundation.errors import CheckpointError, ConfigError
-from electra.foundation.extensions import trust
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import loop
@@ -27,13 +26,6 @@ from electra.training.distributed import World
 from electra.training.networks import WarmStart
 from electra.training.replay import replay
 from electra.training.start import start
-
-SPIKY = str(Path(__file__).with_name("spiky.py"))
-
-
-@pytest.fixture(autouse=True)
-def spiky(no_trusted_code: None) -> None:
-    trust(SPIKY)
 
 
 def train(folder: Path, warm: WarmStart | None = None, **sections: Any) -> RunFolder:

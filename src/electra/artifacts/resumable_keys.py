@@ -19,8 +19,6 @@ WHEN_RESUMED = frozenset(
         "training.keep",
         "training.evaluate_every",
         "training.log_every",
-        "training.on_collapse",
-        "training.on_spike",  # changes bits only at a spike, which the ledger records
         "training.threads",
         "training.compile",
         "training.micro_batch",

@@ -49,8 +49,6 @@ class Config(masking.Options):
     """Temperature of the Gumbel-softmax: a lower one is closer to the samples, but noisier. Samples are drawn
     at 1.
     """
-    entropy_weight: float = weight(0.0)
-    """Reward for the generator's entropy, per masked token and nat. It counters collapse to a few tokens."""
 
 
 class Objective(masking.MaskingObjective):
@@ -95,7 +93,7 @@ class Objective(masking.MaskingObjective):
         weights = {"mlm": float(trains_mlm), "rtd": config.discriminator_weight}
         if config.gradient == "reinforce":
             weights |= {"adversarial": config.adversarial_weight, "baseline": 1.0}
-        return weights | ({"entropy": config.entropy_weight} if config.entropy_weight else {})
+        return weights
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
@@ -162,8 +160,6 @@ class Objective(masking.MaskingObjective):
             losses["baseline"] = F.binary_cross_entropy_with_logits(
                 baseline_logits, torch.exp(-reward), reduction="sum"
             )
-        if config.entropy_weight:
-            losses["entropy"] = -entropy.sum()
         observed = {
             "top1_correct": log_p.argmax(-1) == targets,
             "sample_correct": sampled == targets,

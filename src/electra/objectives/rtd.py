@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.foundation.config import check_below_one, weight
+from electra.foundation.config import weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
@@ -24,18 +24,10 @@ class Config(replacing.Options):
 
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    label_smoothing: float = 0.0
-    """Label smoothing of the discriminator: the probability mass spread evenly over both classes (Szegedy et
-    al. 2016, section 7).
-    """
     generator: Literal["network", "unigram", "uniform"] = "network"
     """Source of the replacements. network: a masked language model; unigram: the tokens' frequencies in the
     training text; uniform: every token equally likely.
     """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_below_one(self, ("label_smoothing",), "objective.")
 
 
 class Objective(masking.MaskingObjective):
@@ -90,8 +82,7 @@ class Objective(masking.MaskingObjective):
         positions = self.learned_positions(corrupted)
         detection = detect(discriminator, corrupted, ids)
         logits, is_replaced = detection.logits[positions], detection.replaced[positions]
-        labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
-        losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+        losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})
 
     def _frequencies(self) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -89,12 +89,7 @@ class Objective(rtd.Objective):
             networks.auxiliary, None, length, masked_fraction=self.mean_mask_fraction
         )
         discriminator_flops = flops.sequence_flops(None, networks.main, length)
-        sampling_flops = 0.0 if self.config.sampling_dropout else generator_flops / 2
-        return (
-            share * generator_flops
-            + (1 - share) * (generator_flops / 2 + discriminator_flops)
-            + sampling_flops
-        )
+        return share * generator_flops + (1 - share) * (generator_flops / 2 + discriminator_flops)
 
     def stage_progress(self, progress: float) -> float:
         """Returns the fraction of the current stage that is done, 0 to 1."""

@@ -12,6 +12,7 @@ import numpy as np
 from electra.data.store import RANDOM, TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
+from electra.foundation.machine import set_threads
 from electra.foundation.progress import duration
 from electra.model.precision import device_kind
 from electra.training.budget import steps_for
@@ -21,7 +22,6 @@ from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
-from electra.training.threads import set_threads
 
 SECONDS = 2.0  # spent on timing updates, in each phase of the training
 LONG = 1 << 30  # not a run's number of updates: only the phases' shares of them matter
@@ -166,7 +166,7 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
         ConfigError: if settings do not fit the machine or the objective, or the budget is too small.
         RunFailed: if a gradient is not finite.
     """
-    set_threads(recipe.training.threads, None, "")
+    set_threads(recipe.training.threads)
     # Random initialisation: co-occurrences of random ids would carry no information.
     training = replace(recipe.training, log_every=LONG)
     timed = replace(recipe, training=training, model=replace(recipe.model, start="fresh"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ def train(run: Run, stop: Stop) -> bool:
 
     Raises:
         RunFailed: if a gradient or a held-out loss is not finite, if the processes' weights have drifted
-            apart, or if the recipe says to stop at a spike or a collapse and there is one.
+            apart.
     """
     check_weights(run)
     while True:
@@ -54,11 +53,10 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """Performs an update of the weights, unless the recipe says to skip it because its loss is a spike.
+    """Performs an update of the weights.
 
     Raises:
-        RunFailed: if the gradient is not finite, or the loss is a spike and the recipe says to stop; the
-            weights are then unchanged.
+        RunFailed: if the gradient is not finite; the weights are then unchanged.
     """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
@@ -98,8 +96,7 @@ def update(run: Run) -> None:
     summed_losses = run.reduction.sum_losses(micro_batch_losses)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
-    if not handle_spike(run, loss):
-        run.optimizer.step(rate)
+    run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
         memory.trim(run.step)
@@ -109,29 +106,6 @@ def update(run: Run) -> None:
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
         log(run, measured | applied)
-
-
-def handle_spike(run: Run, loss: float) -> bool:
-    """Records the loss, and reports a spike. Returns True if the update must be skipped.
-
-    All processes get the same answer.
-
-    Raises:
-        RunFailed: if there is a spike and the recipe says to stop at spikes.
-    """
-    if run.step == run.objective.phase(run.step, run.total_steps)[0]:
-        run.recent_losses.clear()  # the previous phase had another loss
-    spike, policy = run.recent_losses.add(loss), run.training.on_spike
-    if spike is None:
-        return False
-    details = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
-    message = f"loss spike at step {run.step + 1}: {spike} (batch {details['batch_digest']})"
-    skipped = "; update skipped" if policy == "skip" else ""
-    run.telemetry.record_event(run.step + 1, "spike", message + skipped, **details)
-    if policy == "stop":
-        fix = "Inspect the batch, then rerun with `training.on_spike=skip`, or lower `training.learning_rate`"
-        raise RunFailed(message, where=run.folder, fix=fix)
-    return policy == "skip"
 
 
 def log(run: Run, measured: dict[str, Any]) -> None:
@@ -156,7 +130,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it.
 
     Raises:
-        RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to stop.
+        RunFailed: if the losses are not finite.
     """
     run.evaluated_steps.add(run.step)
     if not run.world.is_main:
@@ -179,12 +153,6 @@ def evaluate(run: Run, stop: Stop) -> None:
             f" original (AUC {metrics['auc'] or 0.5:.2f})"
         )
         run.telemetry.record_event(run.step, "collapse", f"{message}; see docs/metrics.md")
-        if run.training.on_collapse == "stop":
-            raise RunFailed(
-                message,
-                where=run.folder,
-                fix="Try a budget-* recipe, a smaller generator or a higher mask fraction",
-            )
 
 
 def save(run: Run) -> None:
@@ -201,7 +169,6 @@ def save(run: Run) -> None:
             "recipe": recipe_sections(run),
             "identity": run.identity,
             "world_size": run.world.size,
-            "recent_losses": list(run.recent_losses),
             "ledger_rows": run.telemetry.sync(),
         }
         checkpoint.write(

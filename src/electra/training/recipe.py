@@ -28,6 +28,16 @@ from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
+# Settings that older versions recorded and that are gone, with the value that changed nothing (None: any).
+GONE: dict[str, dict[str, Any]] = {
+    "objective": {
+        "focal_gamma": 0.0,
+        "label_smoothing": 0.0,
+        "sampling_dropout": True,
+        "entropy_weight": 0.0,
+    },
+    "training": {"on_collapse": None, "on_spike": None},
+}
 
 
 @dataclass(frozen=True)
@@ -131,14 +141,14 @@ class MachineSection(OnDevice):
     installed (on a CPU, only without dropout).
     """
     threads: int | None = None
-    """CPU threads per process (default: OMP_NUM_THREADS, else one or all cores, whichever is faster)."""
+    """CPU threads per process (default: OMP_NUM_THREADS, else all cores)."""
 
 
 @dataclass(frozen=True)
 class UpkeepSection:
-    """Checkpoints, evaluation and alarms of the recipe's [training]."""
+    """Checkpoints and evaluation of the recipe's [training]."""
 
-    HEADING: ClassVar[str] = "Checkpoints, evaluation and alarms"
+    HEADING: ClassVar[str] = "Checkpoints and evaluation"
 
     checkpoint_every: int | None = None
     """Steps between checkpoints (default: a twentieth of the run)."""
@@ -148,12 +158,6 @@ class UpkeepSection:
     """Steps between held-out evaluations (default: a tenth of the run, or more in a short time budget)."""
     log_every: int = 10
     """Steps between rows of metrics.jsonl."""
-    on_collapse: Literal["warn", "stop"] = "warn"
-    """Action if the discriminator still calls nearly every token original halfway through the run."""
-    on_spike: Literal["warn", "skip", "stop"] = "warn"
-    """Action if a loss is far above the previous ones. warn: record the batch; skip: also skip its update;
-    stop: stop the run before it.
-    """
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,19 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     return recipe
 
 
+def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record's sections of the recipe, without settings that are gone and changed nothing."""
+    return {
+        section: {
+            key: value
+            for key, value in record[section].items()
+            if GONE.get(section, {}).get(key, ...) not in (None, value)
+        }
+        for section in Recipe.__dataclass_fields__
+        if section in record
+    }
+
+
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:
     """Returns the recipe in a run's record. Raises ConfigError if a setting is unknown or invalid."""
-    return make_recipe({name: record[name] for name in Recipe.__dataclass_fields__ if name in record})
+    return make_recipe(recorded_sections(record))

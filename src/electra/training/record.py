@@ -21,7 +21,7 @@ from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
 from electra.training.extend import length_settings, shares_state
 from electra.training.networks import INHERITED
-from electra.training.recipe import make_recipe
+from electra.training.recipe import make_recipe, recorded_sections
 from electra.training.run import Run
 
 
@@ -185,7 +185,9 @@ def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
         objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
     except ConfigError:  # the objective is not installed here
         objective = {}
-    settings = merge({**make_recipe({}).to_sections(), "objective": objective}, sections)
+    settings = merge(
+        {**make_recipe({}).to_sections(), "objective": objective}, {**sections, **recorded_sections(sections)}
+    )
     return _plain(settings)  # type: ignore[no-any-return]
 
 

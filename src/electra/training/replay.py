@@ -28,7 +28,6 @@ from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
 from electra.training.record import parts_of, refuse_foreign_checkpoint, step_estimates_of
 from electra.training.run import Run, build_run
-from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
 
@@ -61,7 +60,7 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
     start = starting_point(folder, steps)
     threads = torch.get_num_threads()
     try:
-        return [*compare(rebuild(folder, start, steps, store), folder, start, steps)]
+        return [*compare(rebuild(folder, start, store), folder, start, steps)]
     finally:
         torch.set_num_threads(threads)
 
@@ -93,7 +92,7 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     )
 
 
-def rebuild(folder: RunFolder, start: Checkpoint, steps: int, store: TokenStore) -> Run:
+def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
     """Returns the run as it was at the checkpoint `start`, in one process and without output.
 
     Raises:
@@ -105,22 +104,19 @@ def rebuild(folder: RunFolder, start: Checkpoint, steps: int, store: TokenStore)
     training = recipe.training
     part = [part for part in parts_of(record) if part["step"] <= start.step][-1]
     rows_per_process = training.batch_size // int(state.get("world_size", 1))
-    events = folder.ledger().rows_of_kind("event")
-    skipped = any(row.get("skipped") for row in events if start.step < row["step"] <= start.step + steps)
     as_then = replace(
         training,
         log_every=1,
         threads=part.get("threads", training.threads),
         # dropout is drawn per micro-batch
         micro_batch=min(part.get("micro_batch", training.micro_batch) or rows_per_process, rows_per_process),
-        on_spike="skip" if skipped else "warn",
     )
     run = build_run(replace(recipe, training=as_then), folder.path, store, World(), _shapes(record))
     refuse_foreign_checkpoint(start, state, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
     checkpoint.restore(start.path, run.pair, run.optimizer)
-    run.step, run.recent_losses = start.step, RecentLosses(state.get("recent_losses", ()))
+    run.step = start.step
     run.telemetry = RowCollector(folder.path)
     return run
 

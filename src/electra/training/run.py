@@ -36,7 +36,6 @@ from electra.training.optimizer import Optimizer
 from electra.training.prefetching import Prefetcher
 from electra.training.recipe import ModelSection, Recipe, TrainingSection
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
-from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -71,7 +70,6 @@ class Run:
     notes: tuple[str, ...] = ()  # for the user, about the models from which it started
     evaluated_steps: set[int] = field(default_factory=set)
     collapse_reported: bool = False
-    recent_losses: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # whether the layers are compiled
     update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
     last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint

@@ -18,6 +18,7 @@ from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
+from electra.foundation.machine import set_threads
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, compilation, estimate
@@ -36,8 +37,6 @@ from electra.training.record import (
     step_estimates_of,
 )
 from electra.training.run import Run, build_run
-from electra.training.spikes import RecentLosses
-from electra.training.threads import set_threads
 from electra.training.time_budget import Costs
 from electra.training.token_init import initialise_tokens, refuse_little_text, uses_cooccurrence
 
@@ -72,8 +71,7 @@ def start(
     recorded, began = read_record(folder), time.monotonic()
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
         threads = None if recorded is None else parts_of(recorded)[-1].get("threads")
-        if message := set_threads(recipe.training.threads, threads, "--training.threads"):
-            say(message)
+        set_threads(recipe.training.threads, threads)
 
     def build(steps: int | None) -> Run:
         return build_run(
@@ -167,7 +165,6 @@ def resume(run: Run) -> list[str]:
         state = checkpoint.restore(Path(newest_path), run.pair, run.optimizer)
         run.step = run.saved_step = int(state["step"])
         run.seconds = float(state["seconds"])
-        run.recent_losses = RecentLosses(state.get("recent_losses", ()))
     return warnings
 
 

@@ -1,4 +1,4 @@
-"""Repeats logged updates of a run, and decodes the texts of a batch."""
+"""Repeats logged updates of a run."""
 
 from __future__ import annotations
 
@@ -24,22 +24,6 @@ def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[F
     from electra.training.replay import replay as repeat
 
     return repeat(folder, open_run_store(folder, store), steps)
-
-
-def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
-    """Returns the rows of the batch of update `step` as text. The documents of a row are joined.
-
-    Raises ConfigError if the run has no such step, and the errors of `open_run_store`.
-    """
-    from electra.data.batches import Batches
-    from electra.training.recipe import recorded_recipe
-
-    tokens, training = open_run_store(folder, store), recorded_recipe(folder.record).training
-    if not 0 < step <= (folder.total_steps or step):
-        raise ConfigError(f"the run has no step {step:,}", where=folder.path, key="step")
-    batches = Batches(tokens.train, length=training.length, seed=training.seed, specials=tokens.specials)
-    ids = batches.batch(step - 1, training.batch_size).input_ids
-    return [tokens.tokenizer.decode(row.tolist()) for row in ids]
 
 
 def run_store_path(folder: RunFolder, store: Source | None = None) -> str:

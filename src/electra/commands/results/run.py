@@ -89,20 +89,6 @@ class Run(Artifact[RunFolder]):
 
         return Model(self, step=step, average=average)
 
-    def batch(self, step: int, store: Source | None = None) -> list[str]:
-        """Returns the decoded text of each row in the batch of update `step`.
-
-        `store` is the store that the run was trained on (default: RUN/store if it exists, otherwise the
-        recorded path).
-
-        Raises:
-            ConfigError: the run has no such step, or does not record where its store is.
-            StoreError: the store is missing, or is not the one that the run was trained on.
-        """
-        from electra.commands.parts.replay import batch_texts
-
-        return batch_texts(self.folder, convert(int, step, "step"), store)
-
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
         """Repeats `steps` updates from a checkpoint and compares their results with the log. Writes nothing.
 

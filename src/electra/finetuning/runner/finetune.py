@@ -64,14 +64,13 @@ from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
 from electra.foundation.errors import ElectraError, Interrupted
 from electra.foundation.extensions import HEADS, TASKS
-from electra.foundation.machine import versions
+from electra.foundation.machine import set_threads, versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.terminal_text import plural
 from electra.foundation.work import Piece, run_pieces
 from electra.training.checkpoint import on_host
-from electra.training.threads import set_threads
 
 PATH_SETTINGS = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
@@ -102,7 +101,7 @@ def finetune(
     settings = with_recorded_defaults(settings, folder)
     threads, thread_note = recorded_threads(folder) if folder.exists() else None, ""
     if may_use_cpu := settings.device in ("auto", "cpu"):
-        thread_note = set_threads(settings.threads, threads, "--threads")
+        set_threads(settings.threads, threads)
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
     if settings.search:
@@ -126,7 +125,7 @@ def finetune(
         session.share()
         threads = recorded_threads(folder)
         if may_use_cpu:  # another process may have recorded its number in the meantime
-            set_threads(settings.threads, threads, "--threads")
+            set_threads(settings.threads, threads)
         if threads not in (None, torch.get_num_threads()):
             thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
             thread_note += ": not bit-identical"

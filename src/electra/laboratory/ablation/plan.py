@@ -30,7 +30,7 @@ from electra.laboratory.ablation.study import ARM_KEYS, Arm, Study, arm_recipe
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.estimate import measure
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.record import with_defaults
 from electra.training.run import build_run
 
@@ -231,4 +231,4 @@ def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
         for name, keys in plan["fixed"]["arms"][job.arm]["recipe"].items()
     }
     sections["training"] |= {"seed": job.seed, "steps": steps_of_job(plan, job), "threads": threads}
-    return make_recipe(sections)
+    return recorded_recipe(sections)

@@ -200,12 +200,7 @@ class Objective(ABC):
 
         The conventions are the paper's; see model/flops.py.
         """
-        mask_fraction, auxiliary = self.mean_mask_fraction, networks.auxiliary
-        total = flops.training_flops(networks, length, masked_fraction=mask_fraction)
-        if auxiliary is not None and not getattr(self.config, "sampling_dropout", True):
-            # a second forward pass, which costs half of a training pass
-            total += flops.sequence_flops(auxiliary, None, length, masked_fraction=mask_fraction) / 2
-        return total
+        return flops.training_flops(networks, length, masked_fraction=self.mean_mask_fraction)
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.foundation.config import check_at_least, check_positive, option
+from electra.foundation.config import check_positive
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch
@@ -24,18 +24,9 @@ class Options(masking.Options):
     """Softmax temperature of the generator's samples."""
     disallow_correct: bool = False
     """Never sample the original token; the other probabilities are renormalised."""
-    sampling_dropout: bool = True
-    """Sample with the generator's dropout on, as in the published code. Off: sample without it, in a second
-    forward pass.
-    """
-    focal_gamma: float = option(0.0, evaluated=0.0)
-    """Gamma of the generator's focal loss -(1 - p)^gamma log p, which counters over-confidence (Hao et al.
-    2021). 0: plain cross-entropy.
-    """
 
     def __post_init__(self) -> None:
         check_positive(self, ("temperature",), "objective.")
-        check_at_least(self, {"focal_gamma": 0}, "objective.")
 
 
 class Replaced(NamedTuple):
@@ -56,24 +47,14 @@ def replace(generator: Generator, corrupted: CorruptedBatch, options: Options) -
 
     No gradient passes through the samples.
     """
-
-    def predict() -> tuple[Tensor, Tensor, Tensor]:
-        return vocabulary.loss_and_sample(
-            generator,
-            corrupted.masked_states(generator),
-            corrupted.targets,
-            corrupted.uniforms,
-            options.temperature,
-            disallow_correct=options.disallow_correct,
-            focal_gamma=options.focal_gamma,
-        )
-
-    mlm, sampled, top1_correct = predict()
-    if generator.training and not options.sampling_dropout:
-        generator.eval()
-        with torch.no_grad():
-            _, sampled, top1_correct = predict()
-        generator.train()
+    mlm, sampled, top1_correct = vocabulary.loss_and_sample(
+        generator,
+        corrupted.masked_states(generator),
+        corrupted.targets,
+        corrupted.uniforms,
+        options.temperature,
+        disallow_correct=options.disallow_correct,
+    )
     return Replaced(mlm, insert_samples(corrupted, sampled), sampled, top1_correct)
 
 

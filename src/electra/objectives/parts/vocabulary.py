@@ -9,7 +9,6 @@ all positions), m slots of a chunk, E embedding, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -199,7 +198,6 @@ def loss_and_sample(
     temperature: float = 1.0,
     *,
     disallow_correct: bool = False,
-    focal_gamma: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the summed MLM loss, a sample [M], and whether the top token is correct [M].
 
@@ -213,11 +211,9 @@ def loss_and_sample(
         uniforms_M: Random numbers in [0, 1), float64.
         temperature: Softmax temperature of the samples; the loss is at 1.
         disallow_correct: Whether to exclude the target from the distribution that is sampled.
-        focal_gamma: Above 0, the loss is -(1 - p)^gamma log p.
     """
-    rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
     sampling = Sampling(temperature, disallow_correct)
-    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, rule)
+    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, None)
 
 
 def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
@@ -239,12 +235,6 @@ def copy_loss(
         generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target
     )
     return loss, top1_correct
-
-
-def focal(log_p: Tensor, gamma: float) -> Tensor:
-    """Returns the focal loss, which down-weights easy tokens (Lin et al. 2017; Hao et al. 2021)."""
-    # 1 - p is computed by expm1, and clamped because the power may have no finite derivative at zero
-    return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
 
 
 def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor) -> Tensor:

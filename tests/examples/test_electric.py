@@ -4,14 +4,26 @@ guesses right.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.objectives.electric import noise_logits
-from electra.testing import toy
+from electra.foundation.extensions import OBJECTIVES, trust
+from electra.testing import ObjectiveContract, toy
+
+ELECTRIC = Path(__file__).parents[2] / "examples" / "electric.py"
+
+
+@pytest.fixture(autouse=True)
+def trusted(no_trusted_code: None) -> None:
+    trust(ELECTRIC)
+
+
+class TestElectric(ObjectiveContract):
+    objective = ELECTRIC
 
 
 @pytest.mark.parametrize("share", [0.15, 0.5])
@@ -19,6 +31,7 @@ def test_the_loss_recovers_a_known_density(share: float) -> None:
     """Enumerated: with energies free for each token, the loss over data p and noise q is least where exp(-E)
     = p, normalised.
     """
+    noise_logits = OBJECTIVES.load(str(ELECTRIC)).noise_logits
     torch.manual_seed(0)
     p, q = torch.randn(8, dtype=torch.double).softmax(-1), torch.randn(8, dtype=torch.double).softmax(-1)
     energies = torch.zeros(8, dtype=torch.double, requires_grad=True)
@@ -37,7 +50,7 @@ def test_the_loss_recovers_a_known_density(share: float) -> None:
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 def test_each_tower_sees_one_side_and_never_the_token(architecture: str) -> None:
-    objective = toy.objective("electric")
+    objective = toy.objective(str(ELECTRIC))
     pair = toy.pair_for(objective, architecture=architecture).eval()
     towers: Any = pair.heads["towers"]
     ids = torch.randint(5, toy.VOCABULARY, (1, 12))
@@ -57,7 +70,7 @@ def test_each_tower_sees_one_side_and_never_the_token(architecture: str) -> None
 
 
 def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
-    objective = toy.objective("electric", **options)
+    objective = toy.objective(str(ELECTRIC), **options)
     pair = toy.pair_for(objective)
     part = objective.corrupt(toy.batches().batch(0, 32), 3, 1.0)
     return objective, pair, part, objective.forward(pair, part)

@@ -1,5 +1,7 @@
 """Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
 
+    electra pretrain texts/ --out runs/mine --objective.name examples/electric.py
+
 The energy E(x, t) of a token is an unnormalised -log p(x_t | the rest). A single pass gives the energies of
 all tokens, and the negative of their sum is a pseudo-log-likelihood of the text; a masked language model
 needs a pass per token to compute one.
