@@ -13,7 +13,7 @@ from electra.commands.framework.command import Command, Source, TypedNames, func
 from electra.commands.framework.display import display_for
 from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import Corpus, is_data_set, sources_of
+from electra.commands.parts.texts import Corpus, sources_of
 from electra.commands.results.folders import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
@@ -30,7 +30,7 @@ class Prepare(
     group="Train",
     examples=(
         "electra prepare texts/ --out store",
-        "electra prepare de=texte/ fi=tekstit/ --mix-exponent 0.5 --no-lowercase --out store",
+        "electra prepare 'c4/*.json.gz' --no-lowercase --out store",
     ),
 ):
     """Turn text into a token store: read it, train or load a tokenizer, and encode it on all cores.
@@ -42,8 +42,7 @@ class Prepare(
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
-    documentation). For a mixture with --mix-exponent: NAME=SOURCE. In Python, also texts, a
-    DataFrame, a Hugging Face dataset, or several corpora by name: {"de": ..., "fi": ...}.
+    documentation). In Python, also texts, a DataFrame or a Hugging Face dataset.
     """
     _: KW_ONLY
     out: Source
@@ -66,9 +65,6 @@ class Prepare(
         if isinstance(corpus, TypedNames) and not corpus:
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no text was passed", where="electra prepare", fix=fix)
-        if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_exponent is None:
-            fix = "Pass one, such as 0.5, or pass a list of sources without names"
-            raise ConfigError("named corpora need a mixing exponent", key="mix_exponent", fix=fix)
         out, source = checked_path(self.out, "out"), optional_name(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         existed = StoreFolder(out).exists()

@@ -11,13 +11,12 @@ from typing import Any
 class Audit:
     """Counts over a whole corpus.
 
-    Documents read = kept + empty + duplicate + near-duplicate; kept = training + held out.
+    Documents read = kept + empty + duplicate; kept = training + held out.
     """
 
     documents_read: int = 0
     documents_empty: int = 0  # dropped: no text, or no token
     documents_duplicate: int = 0  # dropped: the same text as an earlier document
-    documents_near_duplicate: int = 0  # dropped: nearly the same text, if `near_duplicates` is set
     documents_train: int = 0
     documents_heldout: int = 0
     heldout_by: str = "hash"  # or another rule of `hold_out`, such as "smallest hash"
@@ -33,10 +32,8 @@ class Audit:
     nuls_dropped: int = 0
     # length of training rows -> fraction of [PAD] in an epoch
     padding: dict[str, float] = field(default_factory=dict)
-    near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, least similar first
     # "removed": whether the tokenizer removes accents, "share": the fraction of characters that have any
     accents: dict[str, Any] | None = None
-    mixture: list[dict[str, Any]] = field(default_factory=list)  # counts of each named corpus
     notes: list[str] = field(default_factory=list)  # on skipped or repaired text, one line each
     sources: list[dict[str, Any]] = field(default_factory=list)  # see `Source.describe`
 
@@ -52,13 +49,8 @@ class Audit:
 
     @property
     def tokens_per_word(self) -> float:
-        """Tokens per whitespace-separated word, without the repetitions of a mixture; 0 without words."""
-        return (self.tokens - self.tokens_mixed_in) / self.words if self.words else 0.0
-
-    @property
-    def tokens_mixed_in(self) -> int:
-        """The tokens of a mixture minus those of its corpora: few, possibly negative; 0 without a mixture."""
-        return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
+        """Tokens per whitespace-separated word; 0 without words."""
+        return self.tokens / self.words if self.words else 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Returns the content of audit.json: the counts, and rates derived from them.
@@ -71,7 +63,7 @@ class Audit:
             "tokens_per_word": self.tokens_per_word,
         }
         fields = asdict(self)
-        for name in ("near_duplicates", "mixture", "notes", "accents"):
+        for name in ("notes", "accents"):
             if not fields[name]:
                 del fields[name]
         return fields | derived
@@ -80,11 +72,9 @@ class Audit:
 def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Formats the content of audit.json as (name, value) lines for people."""
     counts = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
-    near_duplicates = audit.get("documents_near_duplicate")
-    near_text = f", {near_duplicates:,} near-duplicate" if near_duplicates else ""
     lines = {
         "documents": f"{counts['documents_read']} read, {counts['documents_empty']} empty,"
-        f" {counts['documents_duplicate']} duplicate{near_text}",
+        f" {counts['documents_duplicate']} duplicate",
         "kept": f"{counts['documents_train']} for training, {counts['documents_heldout']} held out (by"
         f" {audit['heldout_by']})",
         "text": f"{counts['characters']} characters, {counts['words']} words",
@@ -97,12 +87,6 @@ def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     if accents := audit.get("accents"):
         share = f"{100 * accents['share']:.2g} % of the characters"
         lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
-    for corpus in audit.get("mixture", ()):
-        lines[f"mixed: {corpus['name']}"] = (
-            f"{100 * corpus['share']:.1f} %: {corpus['tokens_mixed']:,} tokens made from {corpus['tokens']:,}"
-            f"; of {corpus['documents']:,} documents, {corpus['documents_repeated']:,} are repeated and"
-            f" {corpus['documents_left_out']:,} are left out"
-        )
     padding = (f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())
     lines["padding"] = ", ".join(padding)
     lines["repaired"] = (

@@ -1,17 +1,20 @@
-"""A corpus: named sources of text, read as documents in a stable order, as often as needed."""
+"""A corpus: the documents of named sources of text, in a stable order, and which of them are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import repeat
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from electra.data import readers
-from electra.data.mixture import parse_corpora
+from electra.data.audit import Audit
 from electra.data.readers import Text
 from electra.data.settings import CorpusConfig
-from electra.data.sources import Argument, Source, find_sources
+from electra.data.sources import Argument, find_sources
+
+_CHUNK = 1 << 20  # characters that are encoded at a time
+_CHUNK_DOCUMENTS = 1 << 12
 
 
 class Documents:
@@ -20,30 +23,20 @@ class Documents:
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
     `scratch` is a folder for copies of sources that cannot be read twice; files need none.
 
-    Raises ConfigError if a mixture has unnamed corpora, and CorpusError if a source does not exist.
-    Iterating raises CorpusError if text cannot be read.
+    Raises CorpusError if a source does not exist. Iterating raises it if text cannot be read.
     """
 
     def __init__(self, sources: Sequence[Argument], config: CorpusConfig, scratch: Path = Path()) -> None:
         self.config = config
-        self.corpora: list[int] = []  # the index of each source's corpus in a mixture; else empty
         self.search_notes: list[str] = []  # for the user, on how the sources were found
         self.faults = readers.Faults()  # faults in the last iteration
-        options = config.source_options(self.search_notes.append)
-        self.sources: list[Source] = []
-        if config.mix_exponent is None:
-            self.sources = find_sources(sources, scratch, options)
-        else:
-            for corpus, arguments in enumerate(parse_corpora(sources).values()):
-                self.sources += find_sources(arguments, scratch, options)
-                self.corpora += [corpus] * (len(self.sources) - len(self.corpora))
+        self.sources = find_sources(sources, scratch, config.source_options(self.search_notes.append))
 
     def __iter__(self) -> Iterator[Text]:
         config, faults = self.config, readers.Faults()
         self.faults = faults
-        for source, corpus in zip(self.sources, self.corpora or repeat(0)):  # noqa: B905
-            texts = readers.read_source(source, config.unit, config.text_field, config.encoding, faults)
-            yield from (text._replace(corpus=corpus) for text in texts) if corpus else texts
+        for source in self.sources:
+            yield from readers.read_source(source, config.unit, config.text_field, config.encoding, faults)
         faults.check(config.broken_rows)
 
     def notes(self) -> list[str]:
@@ -53,3 +46,61 @@ class Documents:
     def describe(self) -> list[dict[str, Any]]:
         """Returns what identifies each source; see `Source.describe`."""
         return [source.describe() for source in self.sources]
+
+
+class KeptDocument(NamedTuple):
+    """A document to encode."""
+
+    text: str
+    digest: bytes
+    """16 bytes of BLAKE2b: the first half decides whether it is held out, the second whether it is in the
+    sample for the vocabulary."""
+    is_held_out: bool
+    """Whether it belongs to the held-out text."""
+
+
+def keep_documents(
+    documents: Documents, audit: Audit, progress: Callable[[int], None]
+) -> Iterator[KeptDocument]:
+    """Yields the documents that are neither empty nor equal to an earlier one, and counts all in the audit.
+
+    The digests of all documents stay in memory. `progress` receives the number of characters read so far.
+
+    Raises:
+        CorpusError: text cannot be read.
+    """
+    seen: set[bytes] = set()
+    threshold = int(documents.config.heldout * 2**64)
+    characters = 0
+    for document in documents:
+        audit.documents_read += 1
+        audit.bytes_replaced += document.replaced
+        audit.nuls_dropped += document.nuls
+        characters += len(document.text)
+        text = document.text.strip()
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if not text:
+            audit.documents_empty += 1
+        elif digest in seen:
+            audit.documents_duplicate += 1
+        else:
+            seen.add(digest)
+            yield KeptDocument(text, digest, int.from_bytes(digest[:8], "little") < threshold)
+        if audit.documents_read % 256 == 0:
+            progress(characters)
+    audit.notes = documents.notes()
+    progress(characters)
+
+
+def chunks(documents: Iterable[KeptDocument]) -> Iterator[list[KeptDocument]]:
+    """Yields lists of documents: about a million characters, or 4096 documents, in each."""
+    chunk: list[KeptDocument] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += len(document.text)
+        if size >= _CHUNK or len(chunk) >= _CHUNK_DOCUMENTS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -57,7 +57,6 @@ class Text(NamedTuple):
     text: str
     replaced: int = 0  # undecodable bytes, each run now one U+FFFD
     nuls: int = 0  # NUL characters dropped
-    corpus: int = 0  # the index of its corpus in a mixture
 
 
 @dataclass

@@ -6,7 +6,6 @@ They are sections of a recipe and options of `electra prepare`. This module impo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,11 +14,9 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Say, quiet
 
 if TYPE_CHECKING:
-    from electra.data.mixture import Mixture
-    from electra.data.sources import Argument, SourceOptions
+    from electra.data.sources import SourceOptions
 
 Unit = Literal["file", "blank-line", "line"]
-RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # setting -> its name in the records of stores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,48 +46,22 @@ class CorpusConfig:
     """Fraction of the documents to hold out for evaluation (at least one document), chosen by a hash of their
     text.
     """
-    near_duplicates: float | None = None
-    """Drop documents that share at least this fraction (0.5 to below 1, such as 0.8) of their 8-byte
-    sequences with an earlier document (default: off). Exact duplicates are always dropped.
-    """
-    mix_exponent: float | None = None
-    """Mix corpora passed as de=PATH fi=PATH: the share of each is proportional to its number of tokens raised
-    to this power, from 0 (equal shares) to 1 (the corpora's own proportions). Documents of small corpora are
-    repeated, those of large ones subsampled.
-    """
-    mix_seed: int = 0
-    """Random seed for sampling documents in a mixture."""
-
     def __post_init__(self) -> None:
         if self.encoding is not None:
             from electra.data.lines import encoding_of
 
             encoding_of(b"", self.encoding, "data.encoding")  # raises ConfigError if it is unknown
-        if self.near_duplicates is not None:
-            from electra.data.near_duplicates import band_layout
-
-            band_layout(self.near_duplicates)  # raises ConfigError outside its range
         if not 0 <= self.broken_rows <= 1:
             raise ConfigError(f"must be between 0 and 1, not {self.broken_rows}", key="data.broken_rows")
         if not 0 < self.heldout < 1:
             raise ConfigError(f"must be above 0 and below 1, not {self.heldout}", key="data.heldout")
-        if self.mix_exponent is not None and not 0 <= self.mix_exponent <= 1:
-            raise ConfigError(f"must be between 0 and 1, not {self.mix_exponent}", key="data.mix_exponent")
 
-    def record(self, sources: Sequence[Argument]) -> dict[str, Any]:
-        """Returns the settings as a store of these sources records them."""
-        from electra.data.mixture import parse_corpora
-
-        settings = {RECORDED_NAMES.get(name, name): value for name, value in asdict(self).items()}
+    def record(self) -> dict[str, Any]:
+        """Returns the settings as a store records them."""
+        settings = asdict(self)
         del settings["broken_rows"]  # decides whether a store is made, not what it contains
         if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]
-        if self.mix_exponent is None:
-            del settings["mix_temperature"], settings["mix_seed"]
-        else:
-            settings["corpora"] = {
-                name: len(corpus_sources) for name, corpus_sources in parse_corpora(sources).items()
-            }
         return settings
 
     def source_options(self, say: Say = quiet) -> SourceOptions:
@@ -98,22 +69,6 @@ class CorpusConfig:
         from electra.data.sources import SourceOptions
 
         return SourceOptions(self.format, self.text_field, self.encoding, say)
-
-    def plain_sources(self, sources: Sequence[Argument]) -> list[Argument]:
-        """Returns the sources without the names of corpora."""
-        from electra.data.mixture import parse_corpora
-
-        if self.mix_exponent is None:
-            return list(sources)
-        return [source for corpus_sources in parse_corpora(sources).values() for source in corpus_sources]
-
-    def mixture(self, sources: Sequence[Argument]) -> Mixture | None:
-        """Returns the mixture of the named corpora, or None without `mix_exponent`."""
-        from electra.data.mixture import Mixture, parse_corpora
-
-        if self.mix_exponent is None:
-            return None
-        return Mixture(list(parse_corpora(sources)), self.mix_exponent, self.mix_seed)
 
 
 @dataclass(frozen=True, kw_only=True)

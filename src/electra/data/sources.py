@@ -68,10 +68,9 @@ class Texts:
 
     items: Iterable[Any]
     field: str = "text"
-    corpus: str = ""  # the name of their corpus in a mixture
 
     def __str__(self) -> str:
-        return f"{self.corpus}=texts" if self.corpus else "texts"
+        return "texts"
 
 
 Argument = str | Path | Texts
@@ -241,8 +240,7 @@ def _expand(given: Argument, scratch: Path, options: SourceOptions) -> Iterator[
         for file in files:
             yield from _file(str(file), file, options)
     else:
-        fix = "To mix named corpora, set `data.mix_exponent`" if "=" in argument else ""
-        raise CorpusError("no such file or folder", where=argument, fix=fix)
+        raise CorpusError("no such file or folder", where=argument)
 
 
 class _Folder:

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +25,11 @@ from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
-from electra.data.corpus import Documents
+from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
-from electra.data.deduplication import KeptDocument, chunks, keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.holding_out import DOCUMENT_DTYPE, hold_out, no_text, split_files
-from electra.data.mixture import Mixture
-from electra.data.parallel import encode_in_order
+from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
+from electra.data.parallel import Encoded, encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
@@ -86,8 +82,7 @@ def build_store(
                 Documents(sources, config, work / "copies"),
                 tokenizer,
                 out,
-                settings={"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)},
-                mixture=config.mixture(sources),
+                settings={"corpus": config.record(), "tokenizer": tokenizer_record(tokenizer)},
                 work=work,
                 workers=workers or machine.cores(),
                 progress=progress,
@@ -101,7 +96,6 @@ def _build(
     out: Path,
     *,
     settings: dict[str, Any],
-    mixture: Mixture | None,
     work: Path,
     workers: int,
     progress: StageProgress,
@@ -111,7 +105,7 @@ def _build(
     if not isinstance(tokenizer, Tokenizer):
         audit = Audit(sources=sources)
         kept = keep_documents(documents, audit, partial(progress, "reading"))
-        sample = _sample_corpora(kept, 1_000_000 * tokenizer.sample_mb, mixture)
+        sample = sample_documents(kept, 1_000_000 * tokenizer.sample_mb)
         if not sample:
             raise no_text(audit)
         if isinstance(tokenizer, VocabularyCut):
@@ -133,32 +127,23 @@ def _build(
             yield document
 
     with durable.explain_disk_errors(out):
-        write_documents(kept_documents(), tokenizer, workers, work, audit, mixture=mixture)
+        write_documents(kept_documents(), tokenizer, workers, work, audit)
     accents = accents or tokenizer.removed_accents(characters)
     audit.accents = None if accents is None else accents._asdict()
-    commit_store(work, out, tokenizer, audit, settings, mixture=mixture)
+    commit_store(work, out, tokenizer, audit, settings)
 
 
 def commit_store(
-    work: Path,
-    out: Path,
-    tokenizer: Tokenizer,
-    audit: Audit,
-    settings: dict[str, Any],
-    *,
-    mixture: Mixture | None = None,
+    work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]
 ) -> None:
-    """Makes the store at `out` from the splits in `work`: holds documents out, mixes, counts and renames.
+    """Makes the store at `out` from the splits in `work`: holds documents out, counts and renames.
 
     Raises:
         CorpusError: there is too little text.
     """
     folder, dtype, size = StoreFolder(work), id_dtype(tokenizer.vocab_size), tokenizer.vocab_size
     with durable.explain_disk_errors(out):
-        hold_out(work, settings["corpus"]["heldout"], audit, mixture)
-        if mixture is not None:
-            audit.mixture = mixture.mix_in_place(folder.documents("train"), folder.index("train"), dtype)
-            audit.tokens_lost += audit.tokens_mixed_in
+        hold_out(work, settings["corpus"]["heldout"], audit)
     train, heldout = (store.map_documents(folder.documents(split), dtype) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
@@ -249,7 +234,7 @@ def _existing_store(
         fix = "Choose another `out`, or remove it"
         raise StoreError("exists and is not a token store", where=out, fix=fix)
     existing = TokenStore.open(out)
-    settings: dict[str, Any] = {"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)}
+    settings: dict[str, Any] = {"corpus": config.record(), "tokenizer": tokenizer_record(tokenizer)}
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -257,8 +242,7 @@ def _existing_store(
         for each in (recorded, settings):
             each["tokenizer"] = "an existing one" if "digest" in each["tokenizer"] else "one to train"
     changes = [recipes.describe_change(*change) for change in recipes.differences(recorded, settings)]
-    listings, plain = existing.description["sources"], config.plain_sources(sources)
-    if not is_same_text(listings, plain, config.source_options()):
+    if not is_same_text(existing.description["sources"], sources, config.source_options()):
         changes.append("the text itself")
     if changes:
         problem = f"was built differently: {'; '.join(changes)}"
@@ -307,31 +291,19 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
     return [text for _, text in sample] or held_out_texts
 
 
-def _sample_corpora(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
-    if mixture is None:
-        return sample_documents(documents, characters)
-    texts: list[list[str]] = [[] for _ in mixture.names]
-    for corpus, group in groupby(documents, key=attrgetter("corpus")):
-        texts[corpus] = sample_documents(group, characters)
-    return mixture.mix_texts(texts)
-
-
 class SplitWriter:
-    """Appends documents to the files of a split: their ids, ends, and records of type `DOCUMENT_DTYPE`."""
+    """Appends documents to the files of a split: their ids, ends and digests."""
 
     def __init__(self, work: Path, split: str) -> None:
-        self.split = split
         self.files = [open(path, "wb") for path in split_files(work, split)]  # noqa: SIM115
         self.documents = self.end = 0
 
-    def append(
-        self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]
-    ) -> None:
-        """Appends D documents: all their ids [N], the number of ids of each [D], and their records [D]."""
-        tokens, index, docs = self.files
-        tokens.write(ids.data)
-        index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
-        docs.write(records.data)
+    def append(self, encoded: Encoded, digests: npt.NDArray[np.void], mask: npt.NDArray[np.bool_]) -> None:
+        """Appends those of D encoded documents, with their digests [D], for which `mask` is true."""
+        ids, sizes = encoded.ids[np.repeat(mask, encoded.sizes)], encoded.sizes[mask]
+        arrays = (ids, (np.cumsum(sizes) + self.end).astype("<u8"), digests[mask])
+        for file, array in zip(self.files, arrays, strict=True):
+            file.write(array.data)
         self.documents += len(sizes)
         self.end += len(ids)
 
@@ -342,15 +314,9 @@ class SplitWriter:
 
 
 def write_documents(
-    documents: Iterable[KeptDocument],
-    tokenizer: Tokenizer,
-    workers: int,
-    work: Path,
-    audit: Audit,
-    *,
-    mixture: Mixture | None = None,
+    documents: Iterable[KeptDocument], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
 ) -> None:
-    """Encodes documents, appends each to its split in `work`, and counts them in `audit` and `mixture`.
+    """Encodes documents, appends each to its split in `work`, and counts them in `audit`.
 
     Documents without a token are dropped. Raises RunFailed if encoding fails.
     """
@@ -367,15 +333,9 @@ def write_documents(
             chunk = waiting_chunks.popleft()
             is_held_out = np.array([document.is_held_out for document in chunk])
             has_tokens = encoded.sizes > 0
-            records = np.empty(len(chunk), dtype=DOCUMENT_DTYPE)
-            digests = b"".join(document.digest for document in chunk)
-            records["digest"] = np.frombuffer(digests, ">u8").reshape(-1, 2)
-            records["characters"], records["words"] = encoded.characters, encoded.words
+            digests = np.frombuffer(b"".join(document.digest for document in chunk), f"V{DIGEST_BYTES}")
             for writer, mask in ((train, has_tokens & ~is_held_out), (heldout, has_tokens & is_held_out)):
-                writer.append(encoded.ids[np.repeat(mask, encoded.sizes)], encoded.sizes[mask], records[mask])
-                if mixture is not None:
-                    corpora = np.array([document.corpus for document in chunk])
-                    mixture.count(writer.split, corpora[mask])
+                writer.append(encoded, digests, mask)
             audit.characters += int(encoded.characters[has_tokens].sum())
             audit.words += int(encoded.words[has_tokens].sum())
             audit.tokens_lost += len(encoded.ids)  # commit_store subtracts the tokens in the files

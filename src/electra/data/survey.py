@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from electra.data.audit import Audit
-from electra.data.corpus import Documents
-from electra.data.deduplication import KeptDocument, keep_documents
+from electra.data.corpus import Documents, KeptDocument, keep_documents
 from electra.data.holding_out import no_text
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument
@@ -21,8 +20,7 @@ from electra.data.wordpiece import choose_accents
 SAMPLE_CHARACTERS = 4_000_000  # characters for training a vocabulary and counting tokens
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """The size of a corpus, not counting duplicates."""
 
     documents: int
@@ -35,34 +33,27 @@ class Survey:
 def survey(
     sources: Sequence[Argument],
     tokenizer: Tokenizer | TokenizerConfig,
-    config: CorpusConfig | None = None,
+    config: CorpusConfig,
     progress: StageProgress = lambda stage, characters: None,
 ) -> Survey:
-    """Reads a corpus and estimates its size; see `store_builder.build_store` for the arguments.
-
-    Raises:
-        CorpusError: there is no text, or it cannot be read.
-        ConfigError: the corpora of a mixture have no names, or the library for near-duplicates is missing.
-        TokenizerError: a vocabulary cannot be trained with these settings.
-    """
+    """Reads a corpus and estimates its size; see `store_builder.build_store` for arguments and errors."""
     audit = Audit()
     documents = characters = 0
 
-    def counted() -> Iterator[KeptDocument]:
+    def counted(corpus: Documents) -> Iterator[KeptDocument]:
         nonlocal documents, characters
         for document in keep_documents(corpus, audit, partial(progress, "reading")):
             documents, characters = documents + 1, characters + len(document.text)
             yield document
 
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        corpus = Documents(sources, config or CorpusConfig(), work)
-        sample = sample_documents(counted(), SAMPLE_CHARACTERS)
+    with tempfile.TemporaryDirectory() as work:
+        corpus = Documents(sources, config, Path(work))
+        sample = sample_documents(counted(corpus), SAMPLE_CHARACTERS)
         if not sample:
-            raise no_text(Audit(documents_read=audit.documents_read, sources=corpus.describe()))
+            audit.sources = corpus.describe()
+            raise no_text(audit)
     if isinstance(tokenizer, TokenizerConfig):
         progress("training a vocabulary on a sample", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
-    tokens = sum(map(len, tokenizer.encode_corpus(sample)))
-    scale = characters / max(1, sum(map(len, sample)))
-    return Survey(documents, characters, round(tokens * scale), tokenizer.vocab_size)
+    tokens = sum(map(len, tokenizer.encode_corpus(sample))) * characters / max(1, sum(map(len, sample)))
+    return Survey(documents, characters, round(tokens), tokenizer.vocab_size)

@@ -28,6 +28,8 @@ T = TypeVar("T")
 _INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
 _MAX_DOTS = 1000  # per line, outside strings: tomllib takes minutes for keys with very many parts
 _DIGEST = re.compile("[0-9a-f]{32,}")
+# Settings of earlier versions -> the value with which they had no effect, which may be in a record
+_LEFT = {"near_duplicates": None, "mix_exponent": None, "mix_seed": 0}
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -158,6 +160,8 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in kinds:
+            if name in _LEFT and value == _LEFT[name]:
+                continue
             raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(kinds)))
         converted[name] = convert(kinds[name], value, _dotted(where, key))
     try:
@@ -270,7 +274,7 @@ def differences(
         a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             changed += differences(a, b, f"{name}.")
-        elif a != b:
+        elif a != b and not (b is None and key in _LEFT and a == _LEFT[key]):
             changed.append((name, a, b))
     return changed
 

@@ -14,7 +14,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.data.settings import RECORDED_NAMES, CorpusConfig
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
@@ -123,7 +123,7 @@ def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore)
             config = getattr(recipe, section)
             value = getattr(config, key)
             default = next(field.default for field in fields(config) if field.name == key)
-            prepared = recorded.get(sections[section], {}).get(RECORDED_NAMES.get(key, key), default)
+            prepared = recorded.get(sections[section], {}).get(key, default)
             if value not in (None, prepared):
                 fix = "Omit it, or prepare the text anew with electra prepare"
                 raise ConfigError("has no effect: the text is already prepared", key=name, fix=fix)

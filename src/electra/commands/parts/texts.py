@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Text = Source | Iterable[Any]
 """Names of sources, or texts: what `sources_of` takes."""
-Corpus = Annotated[Text | Mapping[str, Text], OnCommandLine(tuple[str, ...])]
+Corpus = Annotated[Text, OnCommandLine(tuple[str, ...])]
 SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
@@ -40,25 +40,17 @@ def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str]
         say: shows a line.
 
     Raises:
-        ConfigError: the argument is neither names nor texts, has no split train, or has an empty corpus.
+        ConfigError: the argument is neither names nor texts, or has no split train.
         CorpusError: the text column is missing, or an item is not a text.
     """
 
-    def sources_in(corpus: Any, name: str = "") -> list[Argument]:
-        found = _names_or_texts(corpus, field, key, name)
-        if isinstance(found, list):
-            return [f"{name}={source}" for source in found] if name else list(found)
-        if format not in ("auto", "jsonl"):
-            raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
-        say(f"{plural(sum(1 for _ in found.items), 'text')} passed (not names of files)")
-        return [found]
-
-    if not isinstance(data, Mapping) or is_data_set(data):
-        return sources_in(data)
-    corpora = {str(name): sources_in(corpus, str(name)) for name, corpus in data.items()}
-    if empty := [name for name, sources in corpora.items() if not sources]:
-        raise ConfigError("the corpus has no files", key=empty[0], fix="Pass files, or omit the corpus")
-    return [source for sources in corpora.values() for source in sources]
+    found = _names_or_texts(data, field, key)
+    if isinstance(found, list):
+        return list(found)
+    if format not in ("auto", "jsonl"):
+        raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
+    say(f"{plural(sum(1 for _ in found.items), 'text')} passed (not names of files)")
+    return [found]
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ class _Column:
             yield _text(item, self.field, number)
 
 
-def _names_or_texts(data: Any, field: str, key: str, corpus: str) -> list[str] | Texts:
+def _names_or_texts(data: Any, field: str, key: str) -> list[str] | Texts:
     from electra.data.sources import Texts
 
     if isinstance(data, TypedNames):
@@ -93,19 +85,13 @@ def _names_or_texts(data: Any, field: str, key: str, corpus: str) -> list[str] |
         if field not in columns:
             problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
             raise CorpusError(problem, where=key, fix="Pass the name of the column as `text_field`")
-        return Texts(_Column(table[field], field), field, corpus)
+        return Texts(_Column(table[field], field), field)
     items: Iterable[Any] = data if iter(data) is not data else list(data)  # a generator is read once
     sample = list(islice(items, SAMPLED_ITEMS))
     are_names = all(isinstance(item, str | os.PathLike) for item in sample)
     if not any(isinstance(item, str | Mapping) for item in sample) or (are_names and not _are_texts(sample)):
         return [as_name(item, key) for item in items]
-    return Texts(_Column(items, field), field, corpus)
-
-
-def is_data_set(data: Mapping[Any, Any]) -> bool:
-    """Whether this is a Hugging Face dataset with several splits, rather than corpora by name."""
-    splits = data.values()
-    return type(data) is not dict and bool(data) and all(hasattr(each, "column_names") for each in splits)
+    return Texts(_Column(items, field), field)
 
 
 def _are_texts(items: list[Any]) -> bool:
