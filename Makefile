@@ -89,9 +89,9 @@ test-mutations: setup
 OLDEST ?= python3.11
 test-oldest:
 	$(OLDEST) -m venv .venv-oldest
-	.venv-oldest/bin/python tests/oldest.py report notebook data dedup > .venv-oldest/constraints
+	.venv-oldest/bin/python tests/oldest.py report notebook data > .venv-oldest/constraints
 	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
-		-e '.[report,notebook,data,dedup]' pytest pytest-timeout hypothesis
+		-e '.[report,notebook,data]' pytest pytest-timeout hypothesis
 	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "$(ORDINARY)" \
 		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
 

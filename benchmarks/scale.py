@@ -1,6 +1,6 @@
 """Measures how memory grows: of `prepare` with the size of the text, of `pretrain` with the steps.
 
-    python benchmarks/scale.py [--megabytes 30 60 120] [--near-duplicates 0.8] [--steps 2000] [--figures HERE]
+    python benchmarks/scale.py [--megabytes 30 60 120] [--steps 2000] [--figures HERE]
 
 The text is generated: documents of a sentence of about 60 characters, all distinct. Each measurement is a
 process of its own that samples its memory. `own` memory stays with the process; `mapped` memory is pages of
@@ -37,10 +37,10 @@ def watch():
                 peak[name] = max(peak[name], int(value.split()[0]) << 10)
 watching = threading.Thread(target=watch)
 watching.start()
-text, out, near = sys.argv[1:]
+text, out = sys.argv[1:]
 began = time.process_time()
 try:
-    config = CorpusConfig(unit="line", near_duplicates=float(near) if near != "None" else None)
+    config = CorpusConfig(unit="line")
     tokenizer = TokenizerConfig(vocab_size=2000, sample_mb=5)
     store = build_store([text], tokenizer, out, config=config, workers=1)
 finally:
@@ -100,13 +100,9 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for size in arguments.megabytes:
         write_text(folder / "text.txt", size)
-        words = (
-            folder / "text.txt",
-            folder / "store",
-            arguments.near_duplicates,
-        )
+        words = (folder / "text.txt", folder / "store")
         rows.append({"megabytes": size, **measure(PREPARE, *words)})
-        subprocess.run(["rm", "-rf", *map(str, words[:2])], check=True)
+        subprocess.run(["rm", "-rf", *map(str, words)], check=True)
         print(
             "prepare {megabytes:7.0f} MB {documents:>12,} documents {0:6.0f} MiB own {1:6.0f} MiB mapped"
             " {cpu_seconds:6.0f} s".format(rows[-1]["own"] / 2**20, rows[-1]["mapped"] / 2**20, **rows[-1]),
@@ -167,7 +163,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--megabytes", type=float, nargs="+", default=[30, 60, 120])
-    parser.add_argument("--near-duplicates", type=float)
     parser.add_argument("--steps", type=int, default=2000, help="0 to measure only prepare")
     parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")
     arguments = parser.parse_args()

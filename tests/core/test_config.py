@@ -95,7 +95,11 @@ def test_merge_overrides_and_differences_lists_changes() -> None:
         ("b", 2, None),
         ("c", None, 4),
     ]
-    assert Recipe() == make_recipe({})
+    left = {"mix_seed": 0, "mix_exponent": None}  # of earlier versions, without effect
+    assert Recipe() == make_recipe({}) == make_recipe({"data": left})
+    assert not differences({"data": left}, {"data": {}})
+    with pytest.raises(ConfigError):
+        make_recipe({"data": {"mix_exponent": 0.5}})
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def _without(folder: Path, name: str) -> Path:
 
 SCRIPT = """
 print("once")
-import electra.data.deduplication, electra.data.parallel, electra
-electra.data.deduplication._CHUNK = 2000
+import electra.data.corpus, electra.data.parallel, electra
+electra.data.corpus._CHUNK = 2000
 store = electra.prepare({corpus!r}, out={out!r}, vocab_size=80, workers=2)
 print("made", store.num_tokens > 0)
 """

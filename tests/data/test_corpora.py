@@ -574,9 +574,6 @@ def test_python_texts_make_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert [line for line in messages if "60 texts" in line], name
     nested = [{"doc": {"body": text}} for text in corpus()]
     assert made(tmp_path, nested, "nested", text_field="doc.body")[0].tokens.digest == expected
-    other = written(tmp_path / "b.txt", "\n".join(text[::-1] for text in corpus()))
-    mixed = made(tmp_path, {"a": corpus(), "b": [other]}, "mix", mix_exponent=0.5, unit="line")[0]
-    assert [row["name"] for row in mixed.audit["mixture"]] == ["a", "b"]
 
 
 def test_missing_file_names_are_not_read_as_texts(tmp_path: Path) -> None:

@@ -141,7 +141,6 @@ def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
         ({"kind": "word-piece"}, "kind: 'word-piece' is not one of 'wordpiece', 'bpe'"),
         ({"vocab_size": 99.5}, "vocab_size: 99.5 is not a whole number"),
         ({"heldout": "much"}, "heldout: 'much' is not a number"),
-        ({"near_duplicates": "yes"}, "near_duplicates: 'yes' is not a number"),
         ({"cut_to": "1GB"}, "cut_to: '1GB' is not a whole number"),
         ({"sample_mb": None}, "sample_mb: None is not a whole number"),
         ({"workers": "all"}, "workers: 'all' is not a whole number"),

@@ -24,7 +24,8 @@ from corpora import WORDS, all_ids, contents, texts, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from electra.data import deduplication, holding_out, store_builder
+import electra.data.corpus
+from electra.data import holding_out, store_builder
 from electra.data.batches import Batches
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
@@ -129,7 +130,7 @@ def test_large_vocabularies_use_32_bit_ids(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deduplication, "_CHUNK", 1000)
+    monkeypatch.setattr(electra.data.corpus, "_CHUNK", 1000)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.02])
@@ -194,13 +195,13 @@ def test_a_killed_worker_is_a_one_line_error(
 PROGRAM = """
 import sys
 from pathlib import Path
-from electra.data import deduplication, store_builder
+from electra.data import corpus, store_builder
 from electra.data.settings import CorpusConfig
 from electra.data.settings import TokenizerConfig
-deduplication._CHUNK = 2000
-corpus, out, workers = sys.argv[1:]
+corpus._CHUNK = 2000
+text, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)
-store = store_builder.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
+store = store_builder.build_store([text], tokenizer, out, config=config, workers=int(workers))
 print(store.digest)
 """
 
@@ -346,7 +347,7 @@ def test_leftovers_of_an_interrupted_build_are_removed(tmp_path: Path, tokenizer
 def test_a_full_disk_is_a_one_line_error_and_leaves_nothing(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
     ignored = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
-    program = PROGRAM.replace("deduplication._CHUNK = 2000", ignored)
+    program = PROGRAM.replace("corpus._CHUNK = 2000", ignored)
     corpus = write(tmp_path / "c", texts(3000))
     command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
     for limit in (300, 60_000):

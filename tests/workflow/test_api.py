@@ -175,7 +175,6 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "processes: 'x'": lambda model: electra.pretrain("t", out="run", processes="x"),  # type: ignore[arg-type]
     "budget: 60": lambda model: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda model: electra.analyze("tiny-en", out="a", probe="geometr"),
-    "a: ": lambda model: electra.prepare({"a": [], "b": "t"}, out="o", mix_exponent=0.5),
 }
 
 

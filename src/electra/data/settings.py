@@ -46,6 +46,7 @@ class CorpusConfig:
     """Fraction of the documents to hold out for evaluation (at least one document), chosen by a hash of their
     text.
     """
+
     def __post_init__(self) -> None:
         if self.encoding is not None:
             from electra.data.lines import encoding_of

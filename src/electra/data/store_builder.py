@@ -133,9 +133,7 @@ def _build(
     commit_store(work, out, tokenizer, audit, settings)
 
 
-def commit_store(
-    work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]
-) -> None:
+def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
     """Makes the store at `out` from the splits in `work`: holds documents out, counts and renames.
 
     Raises:

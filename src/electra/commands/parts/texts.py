@@ -43,7 +43,6 @@ def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str]
         ConfigError: the argument is neither names nor texts, or has no split train.
         CorpusError: the text column is missing, or an item is not a text.
     """
-
     found = _names_or_texts(data, field, key)
     if isinstance(found, list):
         return list(found)
