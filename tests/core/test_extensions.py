@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def install(folder: Path, package: str, group: str, monkeypatch: pytest.MonkeyPa
     (metadata / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
+    extensions.installed.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    extensions.installed.cache_clear()
 
 
 @KINDS
@@ -76,13 +84,13 @@ def test_an_ambiguous_name_is_refused_with_its_owners(
     ours = kind.names()[0]
     for package in ("one", "other"):
         install(tmp_path / package, package, kind.group, monkeypatch, theirs="json", **{ours: "json"})
-    with pytest.raises(ConfigError, match="one and other"):
+    with pytest.raises(ConfigError, match=r"'theirs': in"):
         kind.load("theirs")
-    with pytest.raises(ConfigError, match="electra and one and other"):
+    with pytest.raises(ConfigError, match="in electra and"):
         kind.load(ours)
     (tmp_path / "theirs.py").write_text(OURS[kind])
     extensions.trust(tmp_path / "theirs.py")
-    with pytest.raises(ConfigError, match="one already has"):
+    with pytest.raises(ConfigError, match=r"and in .*theirs\.py"):
         kind.load(str(tmp_path / "theirs.py"))
 
 
