@@ -336,22 +336,22 @@ def test_a_full_disk_is_one_line(
     """The checkpoint of step 4 does not fit: that of step 2 stays whole, and the same command goes on once
     there is room.
     """
-    write = durable.Ops.write
+    write = durable.write
 
-    def full(self: durable.Ops, path: Path, content: durable.Content) -> None:
+    def full(path: Path, content: durable.Content) -> None:
         if "step-00000004" in str(path) and path.name == "optimizer.safetensors":
             path.write_bytes(b"half of")
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(self, path, content)
+        write(path, content)
 
-    monkeypatch.setattr(durable.Ops, "write", full)
+    monkeypatch.setattr(durable, "write", full)
     record = ("run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
     wrote = ("run/checkpoints/step-00000002/", *record)
     refused(place.words("pretrain"), FullDisk, r"step-00000004: .*[\d,]+ MiB free", wrote)
     checkpoints = Path("run/checkpoints")
     assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
     assert durable.verify_directory(checkpoints / "step-00000002") is None
-    monkeypatch.setattr(durable.Ops, "write", write)
+    monkeypatch.setattr(durable, "write", write)
     assert main(place.words("pretrain")) == 0
     for name in ("model.safetensors", "optimizer.safetensors"):
         file = Path("checkpoints/step-00000004") / name

@@ -9,7 +9,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,103 +27,38 @@ FILES: dict[str, durable.Content] = {
 }
 
 
-class Failing(durable.Ops):
-    """Counts all operations, and fails number `at` in the way of `how`."""
+class Failing:
+    """Counts the operations of `durable`, and fails number `at` as on a full disk."""
 
-    def __init__(self, at: int, how: Callable[[], None]) -> None:
-        self.at, self.how, self.count = at, how, 0
+    def __init__(self, patch: pytest.MonkeyPatch, at: int = -1) -> None:
+        self.at, self.count = at, 0
+        for name in ("write", "fsync", "rename", "remove_tree"):
+            patch.setattr(durable, name, partial(self._do, getattr(durable, name)))
 
-    def _tick(self) -> None:
+    def _do(self, operation: Callable[..., None], path: Path, *given: Any) -> None:
         self.count += 1
         if self.count == self.at:
-            self.how()
-
-    def write(self, path: Path, content: durable.Content) -> None:
-        if self.count + 1 == self.at and isinstance(content, bytes):
-            path.write_bytes(content[: len(content) // 2])  # a torn write
-        self._tick()
-        super().write(path, content)
-
-    def fsync(self, path: Path) -> None:
-        self._tick()
-        super().fsync(path)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._tick()
-        super().rename(source, target)
-
-    def remove_tree(self, path: Path) -> None:
-        self._tick()
-        super().remove_tree(path)
+            if given and isinstance(given[0], bytes):
+                path.write_bytes(given[0][: len(given[0]) // 2])  # a torn write
+            raise OSError(errno.ENOSPC, "No space left on device")
+        operation(path, *given)
 
 
-def full_disk() -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def number_of_operations(path: Path) -> int:
-    ops = Failing(-1, full_disk)
-    durable.commit_directory(path, FILES, ops)
-    return ops.count
-
-
-def test_a_full_disk_at_every_operation_leaves_nothing_half_written(tmp_path: Path) -> None:
-    total = number_of_operations(tmp_path / "probe")
-    assert total >= 10
-    for at in range(1, total + 1):
+def test_a_full_disk_at_every_operation_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        counted = Failing(patch)
+        durable.commit_directory(tmp_path / "probe", FILES)
+    assert counted.count >= 10
+    for at in range(1, counted.count + 1):
         target = tmp_path / f"run{at}" / "thing"
-        with pytest.raises(FullDisk) as caught:
-            durable.commit_directory(target, FILES, Failing(at, full_disk))
+        with monkeypatch.context() as patch, pytest.raises(FullDisk) as caught:
+            Failing(patch, at)
+            durable.commit_directory(target, FILES)
         assert str(target) in str(caught.value) and "MiB free" in str(caught.value)
         assert not target.exists() or durable.verify_directory(target) is None
         assert [p for p in target.parent.iterdir() if p.name.startswith(".tmp-")] == []
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_durable import FILES, Failing
-from electra.foundation import durable
-def killed():
-    os.kill(os.getpid(), signal.SIGKILL)
-durable.commit_directory(Path(sys.argv[1]), FILES, Failing(int(sys.argv[2]), killed))
-"""
-
-
-@pytest.mark.slow
-def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: Path) -> None:
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
-    for at in range(1, number_of_operations(tmp_path / "probe") + 1):
-        target = tmp_path / f"kill{at}" / "thing"
-        target.parent.mkdir()
-        ended = subprocess.run([sys.executable, str(script), str(target), str(at)], check=False)
-        assert ended.returncode == -9
-        assert not target.exists() or durable.verify_directory(target) is None
-        durable.commit_directory(target, FILES)
-        assert durable.verify_directory(target) is None
-        durable.remove_leftovers(target.parent)
-        assert [p.name for p in target.parent.iterdir()] == ["thing"]
-
-
-@pytest.mark.slow
-def test_a_replaced_directory_is_recovered_after_every_kill(tmp_path: Path) -> None:
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
-    old: dict[str, durable.Content] = {"old.txt": b"old"}
-    durable.commit_directory(tmp_path / "probe", old)
-    counted = Failing(-1, full_disk)
-    durable.commit_directory(tmp_path / "probe", FILES, counted)
-    for at in range(1, counted.count + 1):
-        target = tmp_path / f"kill{at}" / "thing"
-        durable.commit_directory(target, old)
-        command = [sys.executable, str(script), str(target), str(at)]
-        assert subprocess.run(command, check=False).returncode == -9
-        durable.recover(target)
-        assert durable.verify_directory(target) is None
-        durable.remove_leftovers(target.parent)
-        assert [p.name for p in target.parent.iterdir()] == ["thing"]
 
 
 def test_writing_keeps_links_and_devices(tmp_path: Path) -> None:
@@ -160,12 +97,13 @@ def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:
     assert "missing" in (durable.verify_directory(target) or "")
 
 
-def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.json"
     durable.commit_json(path, {"version": 1})
     for at in range(1, 4):
-        with pytest.raises(DiskError):
-            durable.commit_file(path, b"{}", Failing(at, full_disk))
+        with monkeypatch.context() as patch, pytest.raises(DiskError):
+            Failing(patch, at)
+            durable.commit_file(path, b"{}")
         assert json.loads(path.read_text()) == {"version": 1}
     durable.commit_json(path, {"version": 2})
     assert json.loads(path.read_text()) == {"version": 2}

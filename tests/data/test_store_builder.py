@@ -283,19 +283,19 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
     left = -1
 
     def counted(name: str) -> Callable[..., None]:
-        whole = getattr(durable.Ops, name)
+        whole = getattr(durable, name)
 
-        def operation(self: durable.Ops, *arguments: Any) -> None:
+        def operation(*arguments: Any) -> None:
             nonlocal left
             if left == 0:
                 raise Crash
             left -= 1
-            whole(self, *arguments)
+            whole(*arguments)
 
         return operation
 
     for name in ("write", "fsync", "rename"):
-        monkeypatch.setattr(durable.Ops, name, counted(name))
+        monkeypatch.setattr(durable, name, counted(name))
     crashes = 0
     while True:
         left = crashes

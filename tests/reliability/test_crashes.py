@@ -78,19 +78,19 @@ def _in_child(work: Callable[[], object], at: int, told: int) -> NoReturn:
         if written or event in CHANGES:
             tick()
 
-    write, fsync = durable.Ops.write, durable.Ops.fsync
+    write, fsync = durable.write, durable.fsync
 
-    def writes(ops: durable.Ops, path: Path, content: durable.Content) -> None:
+    def writes(path: Path, content: durable.Content) -> None:
         half = content[: len(content) // 2] if isinstance(content, bytes) else b"torn"
         tick(lambda: os.write(os.open(path, os.O_CREAT | os.O_WRONLY), half))
-        write(ops, path, content)
+        write(path, content)
 
-    def syncs(ops: durable.Ops, path: Path) -> None:
+    def syncs(path: Path) -> None:
         tick()
-        fsync(ops, path)
+        fsync(path)
 
     try:
-        durable.Ops.write, durable.Ops.fsync = writes, syncs
+        durable.write, durable.fsync = writes, syncs
         sys.addaudithook(heard)
         work()
         os.write(told, str(count).encode())
@@ -132,6 +132,32 @@ def trained() -> Run:
     return run
 
 
+@pytest.mark.parametrize("replaced", [False, True], ids=["new", "replaced"])
+def test_a_kill_while_writing_a_directory_leaves_the_old_or_the_new(tmp_path: Path, replaced: bool) -> None:
+    folder = tmp_path / "all" / "model"
+    folder.parent.mkdir()
+    new: dict[str, durable.Content] = {
+        "a.bin": b"x" * 1000,
+        "sub/b.txt": lambda path: path.write_bytes(b"new"),
+    }
+
+    def commit() -> None:
+        durable.commit_directory(folder, new)
+
+    if replaced:
+        durable.commit_directory(folder, {"old.txt": b"old"})
+    anew = kept_copy(folder.parent)
+    for at in operations(commit, anew):
+        anew()
+        assert forked(commit, at) == -1
+        durable.recover(folder)  # as whoever opens it does
+        assert folder.exists() or not replaced
+        assert not folder.exists() or durable.verify_directory(folder) is None
+        commit()
+        assert durable.verify_directory(folder) is None
+        assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
 @some_and_all
 def test_a_kill_while_saving_leaves_an_intact_checkpoint(trained: Run, tmp_path: Path, every: int) -> None:
     """With `keep=1` there is a whole checkpoint at every moment."""
@@ -162,7 +188,7 @@ def test_a_checkpoint_too_large_for_the_disk_leaves_the_previous_one(
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(durable.Ops, name, full)
+            patch.setattr(durable, name, full)
             with pytest.raises(FullDisk):
                 checkpoint.write(tmp_path, trained.pair, trained.optimizer, {"step": 2}, keep=1)
         newest, damaged = checkpoints.newest_checkpoint(tmp_path)

@@ -177,8 +177,8 @@ def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
     complete_folder = work / "made"
     durable.commit_directory(complete_folder, files)
     with durable.explain_disk_errors(out):
-        durable.OPS.rename(complete_folder, out)
-        durable.OPS.fsync(out.parent)
+        durable.rename(complete_folder, out)
+        durable.fsync(out.parent)
 
 
 @contextmanager

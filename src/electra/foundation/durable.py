@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import glob
 import hashlib
 import json
 import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,54 +30,40 @@ MANIFEST = "manifest.json"
 STDOUT = "standard output"  # used as its file name in errors
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
-
-
-class Ops:
-    """The file operations of a commit; tests replace them to count calls, kill the process or fill a disk."""
-
-    def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
-        """Writes the bytes, or calls the function with the path, without fsync."""
-        if callable(content) and not path.exists():
-            path.touch()
-            mode = path.stat().st_mode  # set by the umask; a library may make its files more private
-            content(path)
-            path.chmod(mode)
-        elif callable(content):
-            content(path)
-        else:
-            path.write_bytes(content)
-
-    def fsync(self, path: Path) -> None:
-        """Flushes a file, or the entries of a folder, to the disk."""
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Renames atomically, replacing any file that has the target's name."""
-        os.replace(source, target)
-
-    def remove_tree(self, path: Path) -> None:
-        """Deletes a folder and everything in it."""
-        shutil.rmtree(path)
-
-
-OPS = Ops()
 Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at a path
+rename, remove_tree = os.replace, shutil.rmtree  # like `write` and `fsync`, for tests to replace
+
+
+def write(path: Path, content: Content) -> None:
+    """Writes the bytes, or calls the function with the path, without fsync."""
+    if callable(content):
+        existed = path.exists()
+        path.touch()
+        mode = path.stat().st_mode  # set by the umask; a library may make its files more private
+        content(path)
+        if not existed:
+            path.chmod(mode)
+    else:
+        path.write_bytes(content)
+
+
+def fsync(path: Path) -> None:
+    """Flushes a file, or the entries of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sha256(path: Path, size: int | None = None) -> str:
     """Returns the hexadecimal SHA-256 of a file, or of its first `size` bytes."""
+    hasher, left = hashlib.sha256(), sys.maxsize if size is None else size
     with open(path, "rb") as file:
-        if size is None:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        hasher = hashlib.sha256()
-        while size > 0 and (block := file.read(min(size, 1 << 20))):
+        while left > 0 and (block := file.read(min(left, 1 << 20))):
             hasher.update(block)
-            size -= len(block)
-        return hasher.hexdigest()
+            left -= len(block)
+    return hasher.hexdigest()
 
 
 @contextmanager
@@ -102,17 +88,15 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
     if error.errno == errno.EFBIG:
         fix = "Raise the limit (ulimit -f unlimited), then rerun"
         return FullDisk("the file exceeds the size limit", where=where, fix=fix)
-    if error.errno == errno.EDQUOT:
-        return FullDisk("the disk quota is used up", where=where, fix="Delete some files, then rerun")
-    if error.errno == errno.ENOSPC:
-        is_file = isinstance(where, Path) and not _is_special(where)
-        free = shutil.disk_usage(nearest_existing(Path(where))).free if is_file else 0
-        problem = "no space left to write here" + f" ({mebibytes(free)} free on this volume)" * is_file
+    if error.errno in NO_ROOM:
+        problem = "the quota is used up" if error.errno == errno.EDQUOT else "no space left to write here"
+        if isinstance(where, Path) and not _is_special(where):
+            problem += f" ({mebibytes(shutil.disk_usage(nearest_existing(where)).free)} free on this volume)"
         return FullDisk(problem, where=where, fix="Free some space (or inodes), then rerun")
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
     fix = "Choose another folder or fix its permissions"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        fix = "Raise the limit (ulimit -n 1024)"
     return DiskError(f"cannot write here: {reason}", where=where, fix=fix)
 
 
@@ -126,15 +110,15 @@ def mebibytes(size: float) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def make_folder(path: Path, ops: Ops = OPS) -> None:
+def make_folder(path: Path) -> None:
     """Makes a folder and its missing parents, and fsyncs them so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
-        ops.fsync(folder.parent)
+        fsync(folder.parent)
 
 
-def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
+def commit_file(path: Path, content: Content) -> None:
     """Writes a file atomically: a crash leaves either the old content or the new.
 
     A link stays and its target is replaced. A device or a pipe (/dev/stdout) is written to. Raises
@@ -143,15 +127,15 @@ def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
     path = _follow_link(Path(path))
     if _is_special(path):
         with explain_disk_errors(path):
-            return ops.write(path, content)
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
+            return write(path, content)
+    temporary = _beside(path, _TEMPORARY)
     with explain_disk_errors(path):
         try:
-            make_folder(path.parent, ops)
-            ops.write(temporary, content)
-            ops.fsync(temporary)
-            ops.rename(temporary, path)
-            ops.fsync(path.parent)
+            make_folder(path.parent)
+            write(temporary, content)
+            fsync(temporary)
+            rename(temporary, path)
+            fsync(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -166,7 +150,7 @@ def commit_json(path: Path, value: Any) -> None:
     commit_file(path, to_json(value))
 
 
-def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
+def commit_directory(path: Path, files: dict[str, Content]) -> None:
     """Writes a directory of files with a manifest, all or nothing.
 
     `files` maps names, which may contain subfolders, to contents. An existing directory is replaced. A link
@@ -175,51 +159,73 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
     path = _follow_link(Path(path))
     if path.exists() and not path.is_dir():
         raise DiskError("is a file, not a folder", where=path, fix="Choose another name")
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
+    temporary, trash = _beside(path, _TEMPORARY), _beside(path, _TRASH)
     with explain_disk_errors(path):
         try:
             shutil.rmtree(temporary, ignore_errors=True)
-            make_folder(path.parent, ops)
+            make_folder(path.parent)
             temporary.mkdir()
             listing = {}
             for name, content in files.items():
                 target = temporary / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                ops.write(target, content)
-                ops.fsync(target)
+                write(target, content)
+                fsync(target)
                 listing[name] = {"size": target.stat().st_size, "sha256": sha256(target)}
-            ops.write(temporary / MANIFEST, to_json({"files": listing}))
-            ops.fsync(temporary / MANIFEST)
+            write(temporary / MANIFEST, to_json({"files": listing}))
+            fsync(temporary / MANIFEST)
             folders = {folder for name in files for folder in Path(name).parents}
             for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # deepest first
-                ops.fsync(temporary / folder)
-            trash = _trash_of(path)
+                fsync(temporary / folder)
             if path.exists():
                 shutil.rmtree(trash, ignore_errors=True)
-                ops.rename(path, trash)
-            ops.rename(temporary, path)
-            ops.fsync(path.parent)
+                rename(path, trash)
+            rename(temporary, path)
+            fsync(path.parent)
             if trash.exists():
-                ops.remove_tree(trash)
+                remove_tree(trash)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    _remove_leftovers_of(path)
+    recover(path)
 
 
-def _leftovers_of(path: Path) -> list[Path]:
-    """Lists what killed processes left of a directory: first unfinished versions, then discarded ones."""
-    return [
-        leftover
-        for pattern in (_TEMPORARY, _TRASH)
-        for leftover in sorted(path.parent.glob(f"{pattern}{glob.escape(path.name)}-*"))
-        if leftover.name.rpartition("-")[0] == f"{pattern}{path.name}" and _is_abandoned(leftover)
-    ]
+def remove_directory(path: Path) -> None:
+    """Deletes a durable directory. It is renamed first, so that a crash leaves no part of it in its place."""
+    trash = _beside(path, _TRASH)
+    shutil.rmtree(trash, ignore_errors=True)
+    rename(path, trash)
+    remove_tree(trash)
 
 
-def _is_abandoned(path: Path) -> bool:
-    """Whether the process whose id ends the name of a temporary file or folder is no longer running."""
-    process = path.name.rpartition("-")[2]
-    return not process.isdecimal() or not is_running(int(process))
+def recover(path: Path) -> None:
+    """Completes a replacement of this directory that was interrupted, and removes what killed processes left.
+
+    If a process was killed after it had renamed the old directory and before it renamed the new one, neither
+    is at `path`. The new one is moved there if it is complete, otherwise the old one.
+    """
+    remove_leftovers(path.parent, path.name)
+
+
+def remove_leftovers(parent: Path, name: str | None = None) -> None:
+    """Recovers the directories in `parent`, and removes what killed processes left of its files, too."""
+    for prefix in (_TEMPORARY, _TRASH):  # unfinished versions, then discarded ones
+        for leftover in sorted(parent.glob(f"{prefix}*")):
+            its_name, _, process = leftover.name.removeprefix(prefix).rpartition("-")
+            if name not in (None, its_name) or (process.isdecimal() and is_running(int(process))):
+                continue
+            target = parent / its_name
+            if not leftover.is_dir():
+                leftover.unlink(missing_ok=True)
+            elif its_name and not target.exists() and verify_directory(leftover) is None:
+                with explain_disk_errors(target):
+                    leftover.rename(target)
+            else:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _beside(path: Path, prefix: str) -> Path:
+    """Returns a hidden name beside the path, for this process alone."""
+    return path.with_name(f"{prefix}{path.name}-{os.getpid()}")
 
 
 def is_running(process: int) -> bool:
@@ -239,11 +245,8 @@ def _follow_link(path: Path) -> Path:
         return path
     target = path.resolve()
     if not target.is_relative_to(path.parent.resolve()) and not _is_special(target) and not target.is_dir():
-        raise RunFolderError(
-            f"links to {target}; files outside the folder are not overwritten",
-            where=path,
-            fix="Remove the link, or pass the path of its target",
-        )
+        problem = f"links to {target}; files outside the folder are not overwritten"
+        raise RunFolderError(problem, where=path, fix="Remove the link, or pass the path of its target")
     return target
 
 
@@ -303,49 +306,6 @@ def points_outside(name: str) -> bool:
     return ".." in Path(name).parts or Path(name).is_absolute()
 
 
-def remove_directory(path: Path, ops: Ops = OPS) -> None:
-    """Deletes a durable directory. It is renamed first, so that a crash leaves no part of it in its place."""
-    trash = _trash_of(path)
-    shutil.rmtree(trash, ignore_errors=True)
-    ops.rename(path, trash)
-    ops.remove_tree(trash)
-
-
-def _trash_of(path: Path) -> Path:
-    return path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
-
-
-def recover(path: Path) -> None:
-    """Completes a replacement of this directory that was interrupted, and removes its leftovers.
-
-    If a process was killed after it had renamed the old directory and before it renamed the new one, neither
-    is at `path`. The new one is moved there if it is complete, otherwise the old one.
-    """
-    for leftover in _leftovers_of(path):
-        if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
-            with explain_disk_errors(path):
-                leftover.rename(path)
-    _remove_leftovers_of(path)
-
-
-def _remove_leftovers_of(path: Path) -> None:
-    for leftover in _leftovers_of(path):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def remove_leftovers(parent: Path) -> None:
-    """Restores interrupted replacements in `parent`, then removes what killed processes left there."""
-    for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
-        name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
-        recover(parent / name)
-    for pattern in (_TEMPORARY, _TRASH):
-        for leftover in filter(_is_abandoned, parent.glob(f"{pattern}*")):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-
-
 def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
     """Parses a JSON file. Raises `error`, naming the file and line, if it is missing or not JSON."""
     try:
@@ -354,9 +314,8 @@ def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
         raise error("no such file", where=path, fix=fix) from None
     except (ValueError, OSError, RecursionError) as problem:
         line = getattr(problem, "lineno", None)
-        raise error(
-            f"not readable as JSON ({problem})", where=f"{path}:{line}" if line else path, fix=fix
-        ) from None
+        where = f"{path}:{line}" if line else path
+        raise error(f"not readable as JSON ({problem})", where=where, fix=fix) from None
 
 
 def read_record(path: Path, format: int, error: type[ElectraError], what: str, fix: str) -> dict[str, Any]:
@@ -379,12 +338,9 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     """
     existed = folder.exists()
     with explain_disk_errors(folder):
-        file = _locked_file(folder)
+        make_folder(folder)
+        file = lock_file(folder / ".lock")
     with file:
-        with explain_disk_errors(folder):
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
         try:
             yield file
         finally:
@@ -395,22 +351,28 @@ def lock(folder: Path) -> Iterator[IO[str]]:
                     folder.rmdir()
 
 
-def _locked_file(folder: Path) -> IO[str]:
+def lock_file(path: Path) -> IO[str]:
+    """Opens and locks a file, into which it writes the id of this process.
+
+    Raises RunFolderError if another process holds it.
+    """
     while True:
-        make_folder(folder)
-        path = _follow_link(folder / ".lock")
+        path.parent.mkdir(exist_ok=True)
         with ExitStack() as stack:
-            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
+            file = stack.enter_context(open(_follow_link(path), "a+", encoding="utf-8"))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
                 problem = f"in use by {file.read().strip() or 'another process'}"
                 fix = "Wait for it, stop it, or choose another `out`"
-                raise RunFolderError(problem, where=folder, fix=fix) from None
+                raise RunFolderError(problem, where=path.parent, fix=fix) from None
             # The process that held the lock may have removed the file after it was opened here.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    file.truncate(0)
+                    file.write(f"process {os.getpid()}")
+                    file.flush()
                     stack.pop_all()
                     return file
 

@@ -24,13 +24,12 @@ def write(
     *,
     keep: int,
     protect: int | None = None,
-    ops: durable.Ops = durable.OPS,
 ) -> Path:
     """Writes and verifies a checkpoint, then removes all but the newest `keep` of those up to its step.
 
     Returns its directory.
 
-    `state` is JSON with a `step`; the checkpoint of the step `protect` is kept, too; tests replace `ops`.
+    `state` is JSON with a `step`; the checkpoint of the step `protect` is kept, too.
 
     Raises:
         CheckpointError: if the checkpoint just written is damaged, in which case no older ones are removed.
@@ -41,7 +40,7 @@ def write(
         target.optimizer.name: save(on_host(optimizer.tensors())),
         target.state.name: json.dumps(state, indent=2).encode(),
     }
-    durable.commit_directory(target.path, files, ops)
+    durable.commit_directory(target.path, files)
     problem = durable.verify_directory(target.path)
     if problem is not None:
         raise CheckpointError(
@@ -51,7 +50,7 @@ def write(
         )
     removable = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
     for old in removable[max(1, keep) :]:
-        durable.remove_directory(old.path, ops)
+        durable.remove_directory(old.path)
     return target.path
 
 
