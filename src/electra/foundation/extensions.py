@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
+import importlib.util
 import os
 import sys
 import tomllib
@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 from pathlib import Path
@@ -126,9 +127,9 @@ class Kind:
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}
-        path = Path(str(module.__file__))
-        digest = vars(module).get(_DIGEST) or hashlib.sha256(path.read_bytes()).hexdigest()
-        return {f"{self.name}_file": path.name, f"{self.name}_sha256": digest}
+        path, loader = Path(str(module.__file__)), module.__spec__ and module.__spec__.loader
+        source = loader.source if isinstance(loader, _Loader) else path.read_bytes()
+        return {f"{self.name}_file": path.name, f"{self.name}_sha256": hashlib.sha256(source).hexdigest()}
 
     def _registered(self) -> list[tuple[str, EntryPoint | str]]:
         """Returns the names with their entry points; that of a built-in extension is its name."""
@@ -158,7 +159,6 @@ TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
 FLAGS = {f"--{kind.option}" for kind in (OBJECTIVES, TASKS, HEADS, PROBES)}
-_DIGEST = "__electra_sha256__"  # in the module of a file: of the bytes that were run
 
 
 @cache
@@ -232,19 +232,30 @@ def _presets(package: str) -> frozenset[str]:
     return frozenset(tomllib.loads(table.read_text(encoding="utf-8"))) if table.exists() else frozenset()
 
 
+class _Loader(SourceFileLoader):
+    """Runs exactly the bytes that are hashed, and writes no compiled file beside them."""
+
+    def __init__(self, name: str, path: Path, source: bytes) -> None:
+        super().__init__(name, str(path))
+        self.source = source
+
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+        return self.source_to_code(self.source, self.path)
+
+
 def _module_of_file(path: Path, kind: str) -> ModuleType:
-    """Runs exactly the bytes that are hashed. A file that changed becomes a new module."""
+    """Imports a file; once it has changed, it becomes a new module."""
     try:
         source = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"the {kind} file cannot be read ({error.strerror})", where=path) from None
-    digest = hashlib.sha256(source).hexdigest()
-    name = f"electra_{kind}_{path.stem}_{hashlib.sha256(f'{path} {digest}'.encode()).hexdigest()[:12]}"
+    name = f"electra_{kind}_{path.stem}_{hashlib.sha256(bytes(path) + source).hexdigest()[:12]}"
     if name not in sys.modules:
-        module = sys.modules[name] = ModuleType(name)  # where dataclasses look up their annotations
-        vars(module).update({"__file__": str(path), _DIGEST: digest})
+        spec = importlib.util.spec_from_loader(name, loader := _Loader(name, path, source))
+        assert spec is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look it up there
         try:
-            exec(compile(source, path, "exec", dont_inherit=True), vars(module))
+            loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
             raise _import_error(error, path) from None
