@@ -13,7 +13,7 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, display_for
-from electra.commands.parts.shared import Workers
+from electra.commands.parts.shared import OnEngine, Workers
 from electra.commands.parts.train import Text, open_store
 from electra.commands.results.run import Study
 from electra.foundation import durable, machine
@@ -34,6 +34,7 @@ PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes a
 
 @dataclass(frozen=True)
 class Ablate(
+    OnEngine,
     Workers,
     Command[Study],
     group="Measure",
@@ -206,8 +207,8 @@ def _train(
             share = sum(run.step for run in chosen) / total
             display.progress(f"{num_ended[0]} of {len(chosen)} runs", share)
 
-    is_here = request.jobs == 1  # otherwise lines come when a run has ended
-    how: dict[str, Any] = {"workers": request.jobs, "threads": request.threads_each}
+    is_here = request.jobs == 1 and request.engine == "local"  # otherwise lines come when a run has ended
+    how: dict[str, Any] = {"workers": request.jobs, "engine": request.engine, "threads": request.threads_each}
     how |= {"say": display.progress if is_here else quiet, "stop": session.stopping}
     how |= {"ended": ended, "refresh": refresh}
     stopped = False

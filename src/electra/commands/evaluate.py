@@ -19,6 +19,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
+from electra.commands.parts.shared import OnEngine
 from electra.commands.results.folders import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
@@ -50,6 +51,7 @@ class SuiteBaselines(Baselines):
 
 @dataclass(frozen=True)
 class Evaluate(
+    OnEngine,
     SuiteBaselines,
     OnDevice,
     Command[Evaluation],
@@ -101,7 +103,7 @@ class Evaluate(
             raise ConfigError("no data were passed", key="data", fix=fix)
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        options = Options(self.seeds, self.device, self.jobs, settings)
+        options = Options(self.seeds, self.device, self.jobs, self.engine, settings)
         check_at_least(options, {"seeds": 1, "jobs": 1})
         entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
         with display_for(self.progress) as display, StopRequest() as stop:

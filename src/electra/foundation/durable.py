@@ -357,7 +357,7 @@ def lock_file(path: Path) -> IO[str]:
     Raises RunFolderError if another process holds it.
     """
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         with ExitStack() as stack:
             file = stack.enter_context(open(_follow_link(path), "a+", encoding="utf-8"))
             try:

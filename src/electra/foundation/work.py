@@ -18,27 +18,30 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from electra.foundation import durable, machine
 from electra.foundation.errors import (
+    ConfigError,
     ElectraError,
     Interrupted,
     RunFailed,
-    RunFolderError,
     out_of_memory,
     reason_of,
 )
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop, StopRequest
 
+Engine = Literal["local", "ray"]
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 1.0  # between two looks at pieces that other processes are doing
 IDLE_SECONDS = 60.0  # after which a worker ends, for one whose parent was killed
+RAY_RETRIES = 3  # of a piece whose node was lost
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,15 @@ class _Outcome(NamedTuple):
     lines: Sequence[str] = ()
 
 
+_Do = Callable[[Sequence[Piece]], Iterable[tuple[Piece, _Outcome]]]
+_Submit = Callable[[Piece, Path], Future[_Outcome]]
+
+
 def run_pieces(
     pieces: Iterable[Piece],
     *,
     workers: int = 1,
+    engine: Engine = "local",
     threads: int | None = None,
     say: Say = quiet,
     stop: Stop | None = None,
@@ -83,6 +91,7 @@ def run_pieces(
         pieces: in the order in which to begin them. One local worker is this process; for others, `work` and
             `arguments` must be picklable.
         workers: pieces at a time.
+        engine: "ray" for the cluster at RAY_ADDRESS, whose machines share the folders.
         threads: compute threads of each worker (None: the cores divided by the workers).
         say: receives the lines of a piece: at once in this process, otherwise when it has ended.
         stop: returns whether to stop (None: SIGINT, SIGTERM and SIGUSR1 ask for that).
@@ -94,18 +103,23 @@ def run_pieces(
 
     Raises:
         Interrupted: a stop was requested; the same call resumes.
+        ConfigError: Ray is not installed, or there is no cluster.
         DiskError: a lock cannot be written.
     """
     waiting = [piece for piece in pieces if not piece.is_finished()]
     failures: dict[str, ElectraError] = {}
     with ExitStack() as stack:
         stop = stop or stack.enter_context(StopRequest())
-        others = _Workers(workers, threads, say, stop, refresh)
+        do: _Do = partial(_do_in_turn, say=say, stop=stop)
+        if waiting and (workers > 1 or engine == "ray"):
+            start = partial(_local_workers, threads)
+            if engine == "ray":
+                start = partial(_ray_tasks, stack.enter_context(_ray_cluster()), threads)
+            do = _Workers(start, workers, say, stop, refresh).do
         while waiting:
             done_elsewhere = [(piece, _Outcome("finished")) for piece in waiting if piece.is_finished()]
             free = [piece for piece in waiting if not piece.is_finished() and not _is_held(piece)]
-            in_turn = ((piece, _do(piece, say, stop)) for piece in free)
-            for piece, outcome in chain(done_elsewhere, others.do(free) if workers > 1 else in_turn):
+            for piece, outcome in chain(done_elsewhere, do(free)):
                 if outcome.state == "stopped":
                     raise Interrupted(piece.folder.parent)
                 if outcome.state in ("finished", "failed"):
@@ -124,6 +138,10 @@ def unfinished(pieces: Iterable[Piece]) -> list[str]:
     """Returns the names of the pieces that are not finished, marked if a process is doing them now."""
     left = [piece for piece in pieces if not piece.is_finished()]
     return [f"{piece.name} (in progress)" if _is_held(piece) else piece.name for piece in left]
+
+
+def _do_in_turn(pieces: Sequence[Piece], say: Say, stop: Stop) -> Iterator[tuple[Piece, _Outcome]]:
+    return ((piece, _do(piece, say, stop)) for piece in pieces)
 
 
 def _do(piece: Piece, say: Say, stop: Stop) -> _Outcome:
@@ -148,18 +166,18 @@ def _do(piece: Piece, say: Say, stop: Stop) -> _Outcome:
 @contextmanager
 def _lock(piece: Piece) -> Iterator[bool]:
     """Yields whether this process now holds the piece's lock, a file beside its folder."""
+    from filelock import FileLock, Timeout
+
     path = piece.folder.with_name(f".{piece.folder.name}.lock")
-    try:
-        with durable.explain_disk_errors(path):
-            file = durable.lock_file(path)
-    except RunFolderError:
-        yield False
-        return
-    with file:
-        try:
-            yield True
-        finally:
-            path.unlink(missing_ok=True)  # whoever has it open already notices
+    lock = FileLock(path, blocking=False)
+    with durable.explain_disk_errors(path), ExitStack() as stack:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout):
+            stack.enter_context(lock)
+            stack.callback(path.unlink, missing_ok=True)  # whoever has it open already notices
+        is_ours, release = lock.is_locked, stack.pop_all()
+    with release:
+        yield is_ours
 
 
 def _is_held(piece: Piece) -> bool:
@@ -171,8 +189,8 @@ def _is_held(piece: Piece) -> bool:
 class _Workers:
     """Does pieces in other processes."""
 
+    start: Callable[[int], AbstractContextManager[_Submit]]
     workers: int
-    threads: int | None
     say: Say
     stop: Stop
     refresh: Callable[[], None]
@@ -191,40 +209,37 @@ class _Workers:
                 is_lost = outcome.state == "lost" and not self.stop()
                 yield piece, _Outcome("failed", outcome.error) if is_lost else outcome
 
-    def _round(self, pieces: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, _Outcome]]:
+    def _round(self, pieces: Sequence[Piece], at_once: int) -> Iterator[tuple[Piece, _Outcome]]:
         queue, running = deque(pieces), dict[Future[_Outcome], Piece]()
         # The workers go on while this file is there.
         flag = queue[0].folder.with_name(f".running-{socket.gethostname()}-{os.getpid()}").absolute()
-        threads = self.threads or max(1, machine.default_threads() // workers)
-        pool = process_pool(workers, threads, timeout=IDLE_SECONDS)
-        flag.touch()
-        try:
-            while queue or running:
-                while queue and len(running) < workers:
-                    piece = queue.popleft()
-                    with suppress(BrokenExecutor):  # a process was killed a moment ago
-                        future = pool.submit(_do_in_worker, piece, flag, Path.cwd(), os.getpid())
-                        running[future] = piece
-                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                    piece, outcome = running.pop(future), _outcome(future)
-                    for line in outcome.lines:
-                        self.say(f"{piece.name}: {line}")
-                    if outcome.state == "lost":
+        with self.start(at_once) as submit:
+            flag.touch()
+            try:
+                while queue or running:
+                    while queue and len(running) < at_once:
+                        piece = queue.popleft()
+                        with suppress(BrokenExecutor):  # a process was killed a moment ago
+                            running[submit(piece, flag)] = piece
+                    for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                        piece, outcome = running.pop(future), _outcome(future)
+                        for line in outcome.lines:
+                            self.say(f"{piece.name}: {line}")
+                        if outcome.state == "lost":
+                            queue.clear()
+                        yield piece, outcome
+                    self.refresh()
+                    if self.stop():
+                        flag.unlink(missing_ok=True)
                         queue.clear()
-                    yield piece, outcome
-                self.refresh()
-                if self.stop():
-                    flag.unlink(missing_ok=True)
-                    queue.clear()
-        finally:
-            flag.unlink(missing_ok=True)
-            pool.shutdown(wait=True)
+            finally:
+                flag.unlink(missing_ok=True)
 
 
 def _outcome(future: Future[_Outcome]) -> _Outcome:
     try:
         return future.result()
-    except BrokenExecutor:
+    except Exception:  # each engine has its own
         fix = "Run fewer at a time, or lower its `batch_size`"
         problem = "its process was killed, most likely because memory ran out"
         return _Outcome("lost", RunFailed(problem, fix=fix))
@@ -253,9 +268,54 @@ def process_pool(workers: int, threads: int, **options: Any) -> Any:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _do_in_worker(piece: Piece, flag: Path, folder: Path, parent: int) -> _Outcome:
-    os.chdir(folder)
+@contextmanager
+def _local_workers(threads: int | None, workers: int) -> Iterator[_Submit]:
+    threads = threads or max(1, machine.default_threads() // workers)
+    pool = process_pool(workers, threads, timeout=IDLE_SECONDS)
+    try:
+        yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {}, os.getpid())
+    finally:
+        pool.shutdown(wait=True)
+
+
+@contextmanager
+def _ray_cluster() -> Iterator[Any]:
+    """Connects to the cluster at RAY_ADDRESS (default: this machine's); yields the module `ray`."""
+    ray = machine.library("ray", "ray", key="engine")
+    address = os.environ.get("RAY_ADDRESS", "auto")
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if colon and port.isdecimal():  # Ray itself would take minutes to notice that nothing listens there
+            socket.create_connection((host.strip("[]"), int(port)), 10).close()
+        ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        fix = "Start one (ray start --head), or set RAY_ADDRESS"
+        problem = f"no Ray cluster at {address} ({reason_of(error)})"
+        raise ConfigError(problem, key="engine", fix=fix) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _ray_tasks(ray: Any, threads: int | None, workers: int) -> Iterator[_Submit]:
+    resources = ray.cluster_resources()
+    threads = threads or max(1, int(resources.get("CPU", 1)) // workers)
+    gpus = min(1.0, resources.get("GPU", 0) / workers)
+    task = ray.remote(max_retries=RAY_RETRIES, num_cpus=threads, num_gpus=gpus)(_do_in_worker)
+    variables = {name: value for name, value in os.environ.items() if name.startswith("ELECTRA_")}
+    yield lambda piece, flag: task.remote(piece, flag, Path.cwd(), variables).future()
+
+
+def _do_in_worker(
+    piece: Piece, flag: Path, folder: Path, variables: dict[str, str], parent: int | None = None
+) -> _Outcome:
+    with suppress(OSError):  # another machine may lack it
+        os.chdir(folder)
+    os.environ.update(variables)
     lines: list[str] = []
+    parent = parent or os.getppid()
     with StopRequest() as signalled:
 
         def stop() -> bool:

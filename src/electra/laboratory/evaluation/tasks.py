@@ -38,7 +38,7 @@ from electra.foundation.machine import Device
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
-from electra.foundation.work import Piece, run_pieces
+from electra.foundation.work import Engine, Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.evaluation.data import TaskFiles, find_data
 from electra.laboratory.evaluation.suite import Suite, TaskEntry
@@ -61,6 +61,7 @@ class Options:
     device: Device = "auto"
     jobs: int = 1
     """Tasks at the same time, each in its own process."""
+    engine: Engine = "local"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every fine-tuning; they override the suite's."""
 
@@ -166,7 +167,7 @@ def evaluate(
                 write(state)
 
         pieces = pieces_of(suite, models, tasks, folder, options)
-        how = {"workers": options.jobs, "say": session.say, "stop": stop}
+        how = {"workers": options.jobs, "engine": options.engine, "say": session.say, "stop": stop}
         run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
         with session.exclusive():
             record = write(state)
@@ -183,7 +184,7 @@ def pieces_of(
 ) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
-    is_here = options.jobs == 1
+    is_here = options.jobs == 1 and options.engine == "local"
     for ready in tasks:
         for model in models:
             name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
