@@ -17,7 +17,6 @@ import pytest
 import torch
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 
-from electra.artifacts import digests
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
 from electra.data.store import TokenStore
@@ -108,8 +107,6 @@ def test_a_study_from_plan_to_page(
         assert all(0.3 < value <= 1 for value in arm["scores"]["pos"]["by_seed"].values())
     assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
     assert "detection" in (out / "report.html").read_text()
-    compared = digests.compare(out) or {}
-    assert not any(compared.values()) and {"study.json", "arms/rtd/seed-2/score.json"} <= compared.keys()
     assert main(["detect", str(out / "arms/rtd/seed-1"), "the cat sees the sea ."]) == 0  # a run like any
 
 

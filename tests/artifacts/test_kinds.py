@@ -60,22 +60,6 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         assert folder == kind.open(path) and str(folder) == str(path)
         findings = list(folder.verify())
         assert findings and not [finding for finding in findings if finding.problem], kind
-        assert all(name for name, _ in folder.facts()), kind
-
-
-def test_facts_describe_each_kind(kinds: dict[type[artifacts.Folder], Path]) -> None:
-    def said(kind: type[artifacts.Folder]) -> dict[str, Any]:
-        return dict(kind(kinds[kind]).facts())
-
-    run = said(artifacts.RunFolder)
-    assert (run["status"], run["step"], run["objective"]) == ("finished", "6 of 6", "rtd")
-    assert run["size"] == "1 layer of 8, vocabulary 90" and run["auc"] == pytest.approx(0.4804, abs=1e-4)
-    store = said(artifacts.StoreFolder)
-    assert (store["tokens"], store["documents"], store["held-out tokens"]) == ("2,599", "55", "284")
-    tuning = said(artifacts.FinetuningFolder)
-    assert (tuning["seeds"], tuning["accuracy"]) == (2, 0.75)
-    assert said(artifacts.StudyFolder)["runs"] == 2 and "cola" in said(artifacts.EvaluationFolder)["tasks"]
-    assert said(artifacts.PairFolder)["discriminator"].endswith("layers 1 of 8, vocabulary 90")
 
 
 @pytest.mark.parametrize(
@@ -196,20 +180,12 @@ def test_the_report_of_edited_records_is_drawn_or_refused_in_one_line(
     assert code == 0 or (error.startswith("error: ") and error.count("\n") == 1)
 
 
-def test_verify_marks_files_without_digests_and_reports_a_missing_record(
+def test_verify_reports_a_missing_record(
     kinds: dict[type[artifacts.Folder], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = kinds[artifacts.EvaluationFolder]
     assert main(["verify", str(folder)]) == 0
-    assert f"?       {folder}  " in capsys.readouterr().out
+    assert "DAMAGED" not in capsys.readouterr().out
     (folder / "tasks/M/cola/finetune.json").unlink()
     assert main(["verify", str(folder)]) == 1
     assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out
-
-
-def test_a_model_without_a_vocabulary_size_is_described(kinds: dict[type[artifacts.Folder], Path]) -> None:
-    config = kinds[artifacts.ModelFolder] / "config.json"
-    entries = json.loads(config.read_text())
-    del entries["vocab_size"]
-    config.write_text(json.dumps(entries))
-    assert dict(artifacts.open_folder(config.parent).facts())["vocabulary"] == "unknown"

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts import digests
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.evaluate import Evaluate
 from electra.commands.framework.main import main
@@ -127,8 +126,6 @@ def test_the_record_holds_the_scores_of_the_fine_tunings(whole: Path) -> None:
     assert first[baselines.LINEAR]["train_samples"] == first["toy"]["train_samples"]
     twin = json.loads((whole / "tasks" / "toy-fresh-weights" / "sst2" / "finetune.json").read_text())
     assert twin["settings"]["init"] == "random"
-    compared = digests.compare(whole) or {}
-    assert not any(compared.values()) and {"evaluation.json", "evaluation.tsv"} <= compared.keys()
 
 
 def test_published_numbers_are_marked_where_they_must_not_be_compared(whole: Path) -> None:

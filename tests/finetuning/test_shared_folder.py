@@ -52,7 +52,6 @@ def contents(out: Path) -> dict[str, Any]:
             in {
                 "log.txt",
                 "manifest.json",
-                "digests.json",
                 "finetune.json",
             }
         ):

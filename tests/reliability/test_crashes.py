@@ -252,12 +252,10 @@ def test_a_kill_while_writing_a_record_leaves_the_old_or_the_new(tmp_path: Path)
     run.path.mkdir()
     run.metrics.write_text('{"kind": "train", "step": 1}\n')
     run.write_record({"model": {"size": "tiny"}})
-    run.record_digests()
     anew = kept_copy(run.path)
 
     def changed() -> None:
         run.write_record({"model": {"size": "mini"}})
-        run.record_digests()
 
     for at in operations(changed, anew):
         anew()
@@ -267,7 +265,6 @@ def test_a_kill_while_writing_a_record_leaves_the_old_or_the_new(tmp_path: Path)
         changed()
         durable.remove_leftovers(run.path)
         assert sorted(path.name for path in run.path.iterdir()) == [
-            "digests.json",
             "metrics.jsonl",
             "run.toml",
         ]

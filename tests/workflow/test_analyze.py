@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts import digests
 from electra.commands.framework.main import main
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
@@ -218,9 +217,6 @@ def test_a_result_is_reused_until_options_model_or_data_change(
         weights = Path(kind) / "model.safetensors"
         shutil.copy(folders / "twin" / weights, tmp_path / "pair" / weights)
         assert run() and not run()
-    result.write_text(result.read_text().replace("ERRANT", "ARRANT").replace("recall", "rekall"))
-    assert run() and not run(), "what is not as it was written is no answer"
-    digests.forget(result.parent)
     result.write_text(json.dumps(json.loads(result.read_text()) | {"question": "Worded otherwise?"}))
     assert not run(), "how a record says it is no part of the question"
     result.write_text("half a rec")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from typing_extensions import override
 
@@ -41,10 +40,6 @@ class Checkpoint(SealedFolder):
         """
         match = _NAME.fullmatch(self.path.name)
         return int(match[1] if match else self.record["step"])
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        return (("step", f"{self.step:,}"),)
 
 
 def at_step(folder: Path, step: int) -> Checkpoint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,6 @@ class AnalysisFolder(Folder):
     def check(self) -> Iterator[Finding]:
         for path in self.probes().values():
             yield Finding(path, "record of a probe", error_message(partial(read_json, path, RunFolderError)))
-        yield from self.check_digests()
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        models = dict.fromkeys(
-            str(model.get("name")) for probe in self.record.values() for model in probe.get("models", [])
-        )
-        return (("probes", ", ".join(self.probes())), ("models", ", ".join(models)))
 
 
 class EvaluationFolder(Folder):
@@ -124,16 +116,8 @@ class EvaluationFolder(Folder):
         return self.path / "evaluation.html"
 
     @override
-    def final_files(self) -> list[Path]:
-        tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
-        # A baseline's folder has no record; its results are its only file.
-        baseline_results = [folder.results for folder in tunings if not folder.exists()]
-        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baseline_results]
-
-    @override
     def check(self) -> Iterator[Finding]:
         yield from super().check()
-        yield from self.check_digests()
         for path in sorted((self.path / "tasks").glob("*/*")):
             tuning = FinetuningFolder(path)
             if not tuning.exists() and (tuning.model.path.is_dir() or tuning.seeds()):
@@ -152,14 +136,3 @@ class EvaluationFolder(Folder):
         tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
         analyses = (AnalysisFolder(path) for path in sorted((self.path / "probes").glob("*")))
         yield from (part for part in (*tunings, *analyses) if part.exists())
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.record
-        plan = record.get("plan", {})
-        return (
-            ("suite", plan.get("suite")),
-            ("models", ", ".join(plan.get("models", {}))),
-            ("tasks", ", ".join([*plan.get("tasks", {}), *plan.get("probes", {})])),
-            ("failures", len(record.get("failures", ())) or None),
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +152,8 @@ class FinetuningFolder(Folder):
         return results
 
     @override
-    def final_files(self) -> list[Path]:
-        return [self.path / self.RECORD, self.search, self.baselines, self.results, self.dev]
-
-    @override
     def check(self) -> Iterator[Finding]:
         yield from super().check()
-        yield from self.check_digests()
         if self.results.is_file():
             yield Finding(self.results, "results", error_message(self.read_results))
         elif not self.model.path.is_dir():
@@ -179,13 +174,6 @@ class FinetuningFolder(Folder):
             for name, value in self.read_results().items()
             if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples"
         }
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.record
-        scores = list(self.scores().items()) if self.results.is_file() else [("status", "in progress")]
-        basics = [("task", record.get("task")), ("model", record.get("model")), ("seeds", len(self.seeds()))]
-        return [*basics, *scores]
 
 
 def _read_if_present(path: Path) -> dict[str, Any]:

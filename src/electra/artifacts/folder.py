@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from electra.artifacts import digests
 from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
@@ -121,8 +120,7 @@ class Folder:
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
-        """Writes the record file atomically, and removes digests.json: the folder is no longer finished."""
-        digests.forget(self.path)
+        """Writes the record file atomically."""
         durable.commit_json(self.path / self.RECORD, record)
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -139,26 +137,6 @@ class Folder:
             error_message(lambda: self.record),
         )
 
-    def final_files(self) -> list[Path]:
-        """Returns the folder's own files that no longer change once the work is done."""
-        return []
-
-    def record_digests(self) -> None:
-        """Records the SHA-256 of the final files for `check` to compare; call it when the work is done."""
-        digests.record(self.path, self.final_files())
-
-    def check_digests(self) -> Iterator[Finding]:
-        """Yields a finding for each file with a recorded SHA-256, or one that says that none are recorded."""
-        problems = digests.compare(self.path)
-        if problems is None:
-            reason = (
-                f"not compared: there is no {digests.DIGESTS} (the work is unfinished or from an older"
-                " version, or the file was deleted)"
-            )
-            yield Finding(self.path, reason, compared=False)
-        for name, problem in (problems or {}).items():
-            yield Finding(self.path / name, "unchanged", problem)
-
     def parts(self) -> Iterator[Folder]:
         """Yields the folders inside this one that are of a known kind."""
         yield from ()
@@ -174,10 +152,6 @@ class Folder:
         yield from self.check() if check is None else check(self)
         for part in self.parts():
             yield from part.verify(checks)
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        """Returns a summary as pairs of name and value (None: unknown)."""
-        return ()
 
     def locked(self) -> AbstractContextManager[None]:
         """Locks the folder, after waiting for other processes that hold it."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from safetensors import SafetensorError, safe_open
-from typing_extensions import override
 
 from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder, error_message
 from electra.foundation import durable
@@ -145,16 +144,6 @@ class ModelFolder(Folder):
             return
         problem = _problem_of_weights(self.weights)
         yield Finding(self.weights, "weights", problem or "; ".join(self.changed_files().values()))
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.record
-        entries = record.get("vocab_size")
-        return (
-            ("kind", (record.get("architectures") or [record.get("model_type", "model")])[0]),
-            ("layers", f"{record.get('num_hidden_layers')} of {record.get('hidden_size')}"),
-            ("vocabulary", f"{entries:,}" if isinstance(entries, int) else "unknown"),
-        )
 
 
 def _problem_of_weights(path: Path) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts import checkpoints, digests, resumable_keys
+from electra.artifacts import checkpoints, resumable_keys
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
 from electra.artifacts.ledger import Ledger, read_rows
@@ -70,13 +70,6 @@ class PairFolder(Folder):
         parts = [*map(self.network, EXPORTED), self.language_model]
         yield from (part for part in parts if part.path.is_dir())
 
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        return [
-            (name, ", ".join(f"{label} {value}" for label, value in self.network(name).facts()))
-            for name in self.finished_networks()
-        ]
-
 
 class RunFolder(PairFolder):
     """The folder that `electra pretrain` writes.
@@ -121,7 +114,6 @@ class RunFolder(PairFolder):
 
     @override
     def write_record(self, record: Mapping[str, Any]) -> None:
-        digests.forget(self.path)
         durable.commit_file(self.path / self.RECORD, config.write_toml(record).encode())
 
     @staticmethod
@@ -225,14 +217,8 @@ class RunFolder(PairFolder):
         return steps if isinstance(steps, int) else None
 
     @override
-    def final_files(self) -> list[Path]:
-        tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
-        return [self.path / self.RECORD, self.metrics, self.audit, self.examples, *tokenizer]
-
-    @override
     def check(self) -> Iterator[Finding]:
         yield from Folder.check(self)
-        yield from self.check_digests()
         newest, ledger = next(iter(self.saved_checkpoints()), None), self.ledger()
         notes = [event.message for event in ledger.events if event.name == LOST_ROWS]
         if newest is not None and not error_message(lambda: newest.record):
@@ -249,15 +235,3 @@ class RunFolder(PairFolder):
         if self.store.path.is_dir():
             yield self.store
         yield from super().parts()
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record, ledger, steps = self.record, self.ledger(), self.total_steps
-        last, scores = ledger.last("train", "eval"), ledger.evals[-1].values if ledger.evals else {}
-        return (
-            ("status", ledger.status(steps)),
-            ("step", f"{last['step'] if last else 0:,} of {steps or 0:,}"),
-            ("objective", record.get("objective", {}).get("name")),
-            ("size", ", ".join(filter(None, self.describe_shape(record)))),
-            *((name, scores.get(name)) for name in ("auc", "gain", "generator_loss")),
-        )

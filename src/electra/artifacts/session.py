@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, NoReturn
 
-from electra.artifacts import digests
 from electra.foundation import durable
 from electra.foundation.config import describe_change
 from electra.foundation.errors import Interrupted, RunFolderError
@@ -27,31 +26,12 @@ from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import StopRequest
 from electra.foundation.terminal_text import with_article
 
+Folder = Any  # of `artifacts.folder`, which imports this module
+
 Differences = Sequence[tuple[str, Any, Any]]  # as returned by `electra.foundation.config.differences`
 LOG = "log.txt"
 POLL_SECONDS = 0.1
 SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
-
-
-class SessionFolder(Protocol):
-    """The interface of a folder that a session can lock; `artifacts.folder.Folder` implements it."""
-
-    KIND: ClassVar[str]  # kind of folder, for messages: "run", "fine-tuning"
-    RECORD: ClassVar[str]
-    ALLOWED_EARLY: ClassVar[tuple[str, ...]]
-
-    @property
-    def path(self) -> Path:
-        """Where the folder is."""
-
-    def exists(self) -> bool:
-        """Whether the folder has its record."""
-
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        """Writes the record."""
-
-    def differences(self, record: Mapping[str, Any]) -> Differences:
-        """Returns (name, recorded value, new value) of settings that prevent resuming with `record`."""
 
 
 class Session:
@@ -62,7 +42,7 @@ class Session:
         resumed: whether the folder already had its record.
     """
 
-    def __init__(self, folder: SessionFolder, say: Say, stopping: Callable[[], bool], is_main: bool) -> None:
+    def __init__(self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool) -> None:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
         self.resumed = folder.exists()
         self._say = say
@@ -70,7 +50,6 @@ class Session:
 
     def share(self) -> None:
         """Releases the lock for other processes. Files that they write too must be written in `exclusive`."""
-        digests.forget(self.folder.path)  # no digests until all files are written
         self._lock.close()
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -116,7 +95,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    folder: SessionFolder,
+    folder: Folder,
     record: Mapping[str, Any] | None = None,
     *,
     say: Say = quiet,
@@ -150,8 +129,6 @@ def open_session(
             wait_for_lock(lock, folder.path, say, stop)
         session = Session(folder, say, stop, is_main)
         session._lock = lock
-        for name, problem in digests.changed_files(folder.path).items() if is_main else ():
-            session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:
             session.begin(record)
         try:

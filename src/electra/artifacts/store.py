@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from typing_extensions import override
 
 from electra.artifacts.folder import ChildPath, SealedFolder
 from electra.foundation.errors import StoreError
@@ -44,17 +40,6 @@ class StoreFolder(SealedFolder):
         """Returns the names of the files that hold the splits."""
         folder = cls(Path())
         return [file.name for split in SPLITS for file in (folder.documents(split), folder.index(split))]
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.record
-        return (
-            ("documents", f"{record['train']['documents']:,}"),
-            ("tokens", f"{record['train']['tokens']:,}"),
-            ("held-out tokens", f"{record['heldout']['tokens']:,}"),
-            ("vocabulary", f"{record['vocab_size']:,}"),
-            ("data", str(record.get("digest", ""))[:16] or None),
-        )
 
 
 def index_path(documents: Path) -> Path:

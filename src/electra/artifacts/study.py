@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,8 @@ class StudyFolder(Folder):
                 yield from (RunFolder(path) for _, path in numbered_folders(folder, "seed-"))
 
     @override
-    def final_files(self) -> list[Path]:
-        tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
-        return [self.path / self.RECORD, self.results, *tokenizer, *(run.score for run in self.runs())]
-
-    @override
     def check(self) -> Iterator[Finding]:
         yield from super().check()
-        yield from self.check_digests()
         if self.results.is_file():
             problem = error_message(lambda: read_json(self.results, RunFolderError))
             yield Finding(self.results, "results", problem)
@@ -65,15 +59,6 @@ class StudyFolder(Folder):
     @override
     def parts(self) -> Iterator[Folder]:
         yield from self.runs()
-
-    @override
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.record
-        return (
-            ("study", record.get("study", {}).get("title")),
-            ("arms", ", ".join(record.get("fixed", {}).get("arms", {}))),
-            ("runs", sum(run.exists() for run in self.runs())),
-        )
 
 
 def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:

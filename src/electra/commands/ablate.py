@@ -223,8 +223,6 @@ def _train(
         session.say(f"page: {write_page(request.folder)}")
     if stopped:
         session.interrupt()
-    with session.exclusive():
-        folder.record_digests()
     for failure in results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
 

@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -56,14 +55,10 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def sha256(path: Path, size: int | None = None) -> str:
-    """Returns the hexadecimal SHA-256 of a file, or of its first `size` bytes."""
-    hasher, left = hashlib.sha256(), sys.maxsize if size is None else size
+def sha256(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file."""
     with open(path, "rb") as file:
-        while left > 0 and (block := file.read(min(left, 1 << 20))):
-            hasher.update(block)
-            left -= len(block)
-    return hasher.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -283,22 +278,13 @@ def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
             continue
         if points_outside(name):
             return f"{name} points outside the directory"
-        if problem := file_problem(path / name, size, digest):
-            return f"{name} {problem}"
+        if not os.path.isfile(path / name):  # unlike Path.is_file, False for a name that no file can have
+            return f"{name} is missing"
+        if (actual := (path / name).stat().st_size) != size:
+            return f"{name} has {actual} bytes instead of {size}"
+        if sha256(path / name) != digest:
+            return f"{name} is damaged (its SHA-256 differs)"
     return None
-
-
-def file_problem(path: Path, size: int, digest: str, may_grow: bool = False) -> str:
-    """Returns how a file differs from its recorded size and SHA-256, such as "is missing"; "" if it does not.
-
-    Of a file that `may_grow`, only the recorded bytes are compared.
-    """
-    if not os.path.isfile(path):  # unlike Path.is_file, False for a name that no file can have
-        return "is missing"
-    actual_size = path.stat().st_size
-    if actual_size < size or (actual_size > size and not may_grow):
-        return f"has {actual_size} bytes instead of {size}"
-    return "" if sha256(path, size) == digest else "is damaged (its SHA-256 differs)"
 
 
 def points_outside(name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,12 +14,11 @@ from electra.artifacts import (
     Folder,
     RunFolder,
     StudyFolder,
-    digests,
     kind_of,
     open_folder,
 )
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
+from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.terminal_text import with_article
@@ -46,9 +44,6 @@ def write_page(folder: Path, out: Path | None = None) -> Path:
     Raises:
         RunFolderError: the records are inconsistent, or electra did not write the folder.
         ConfigError: `out` was passed for a folder that is not a run.
-
-    Warns:
-        DamagedModel: a record was changed after the work in the folder was done.
     """
     folder = Path(folder)
     try:
@@ -57,8 +52,6 @@ def write_page(folder: Path, out: Path | None = None) -> Path:
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"
         raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from error
-    for name, problem in digests.changed_files(folder).items():
-        warnings.warn(f"{folder / name} {problem}: see electra verify", DamagedModel, stacklevel=2)
     return page
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from electra.artifacts import checkpoints, digests
+from electra.artifacts import checkpoints
 from electra.artifacts.run import LOST_ROWS, RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
@@ -122,8 +122,6 @@ def start(
         if budget_note:
             run.telemetry.record_event(run.step, "budget", budget_note)
         if run.step < run.total_steps:
-            if world.is_main:
-                digests.forget(run.folder)
             event = "resumed" if run.step else "started"
             message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
             run.telemetry.record_event(run.step, event, message)

@@ -212,7 +212,6 @@ def finish(run: Training) -> None:
         networks, seed = Model(folder, device="cpu").pair(), run.training.seed
         rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
-    files.record_digests()
     write_page(folder)
     run.telemetry.say(verdict(read_run(folder)))
     run.telemetry.say(f"models saved to {folder}, report in {page}")

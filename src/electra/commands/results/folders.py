@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from electra.artifacts import Folder, open_folder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.store import StoreFolder
-from electra.commands.results.rows import Rows, cell
+from electra.commands.results.rows import Rows
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ class Artifact(Generic[F]):
         return write_page(self.path)
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name} {cell(value)}" for name, value in self.folder.facts() if value is not None)
         kind = self.folder.KIND if self.FOLDER is None else type(self).__name__
-        return f"<{kind} {str(self.path)!r}{': ' if facts else ''}{facts}>"
+        return f"<{kind} {str(self.path)!r}>"
 
 
 class Store(Artifact[StoreFolder]):

@@ -251,7 +251,6 @@ def finish(  # noqa: PLR0917
     dev_records = join_gold(rows, prepared.splits["dev"].examples, prepared.task)
     durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
     durable.commit_json(folder.results, results)
-    folder.record_digests()
     return results
 
 

@@ -171,7 +171,6 @@ def evaluate(
         run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
         with session.exclusive():
             record = write(state)
-            folder.record_digests()
         return record
 
 

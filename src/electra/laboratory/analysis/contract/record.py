@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts import digests
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.exchange.source import locate
@@ -99,8 +98,7 @@ def run_probe(
         "models": [model.describe() for model in models],
         **findings.to_json(),
     }
-    with digests.replacing(path):
-        durable.commit_json(path, record)
+    durable.commit_json(path, record)
     changed = changed or ["models"]
     return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if previous else [])
 
@@ -127,9 +125,7 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
 
 
 def _previous_record(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; {} if it is missing, unreadable or was changed after it was written."""
-    if path.name in digests.changed_files(path.parent):
-        return {}
+    """Returns the record at `path`; {} if it is missing or unreadable."""
     try:
         record = durable.read_json(path, ConfigError)
     except ConfigError:
