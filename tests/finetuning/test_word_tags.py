@@ -38,13 +38,12 @@ CONLLU = """# sent_id = s1
 1\tStop\tstop\tVERB\t_\t_\t_\t_\t_\t_
 """
 COLUMNS = "-DOCSTART- X O\n\nAl NNP B-NP\nran VBD B-VP\r\n\n\n# NN B-NP\n"
-EDIT = "A 0 1|||R|||x|||REQUIRED|||-NONE-|||{}\n"
 BODY = "Al\tX\nran\tY\n"
 NAMED: dict[str, Any] = {"header": ("w", "p", "c"), "texts": (("w",),), "label": ("p",)}
 FILES: list[tuple[str, str, str, dict[str, Any], str]] = [  # task, name, content, changes, words/tags
     ("pos", "a.conllu", CONLLU, {}, "Do/AUX n't/PART go/VERB, Stop/VERB"),
-    ("ged", "a.conllu", CONLLU, {}, "Do/i n't/c go/c, Stop/c"),
     ("chunking", "a.txt", COLUMNS, {}, "Al/B-NP ran/B-VP, #/B-NP"),
+    ("pos", "a.conllup", "# global.columns = ID FORM UPOS\n1\tAl\tX\n", {}, "Al/X"),
     ("tagging", "a.txt", COLUMNS, {"label": ("2",)}, "Al/NNP ran/VBD, #/NN"),
     ("tagging", "a.txt", COLUMNS, NAMED, "Al/NNP ran/VBD, #/NN"),
     ("tagging", "a.tsv", "lemma\ttoken\ttag\nal\tAl\tX\n\nrun\tran\tY\n", {}, "Al/X, ran/Y"),
@@ -54,26 +53,7 @@ FILES: list[tuple[str, str, str, dict[str, Any], str]] = [  # task, name, conten
     ("tagging", "a.tsv", "word\tX\nran\tX\n", {}, "word/X ran/X"),  # a word like others
     ("tagging", "a.tsv", f"-DOCSTART-\n{BODY}-DOCSTART-\tX\n\n{BODY}", {}, "Al/X ran/Y, Al/X ran/Y"),
     ("ner", "a.csv", "tokens,tags\nAl ran,B-PER O\n", {}, "Al/B-PER ran/O"),
-    # Of several annotators, the one with the lowest number.
-    (
-        "ged",
-        "a.m2",
-        f"S Al ran\n{EDIT.format(10)}\nS Al ran\n{EDIT.format(10)}{EDIT.format(2)}",
-        {},
-        "Al/c ran/c, Al/i ran/c",
-    ),
 ]
-M2 = """S This are gramamtical sentence .
-A 1 2|||R:VERB:SVA|||is|||REQUIRED|||-NONE-|||0
-A 2 2|||M:DET|||a|||REQUIRED|||-NONE-|||0
-A 3 4|||R:NOUN|||sentences|||REQUIRED|||-NONE-|||1
-
-S Fine
-A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
-S Go home
-A 2 2|||M:PUNCT|||.|||REQUIRED|||-NONE-|||0
-"""
-FILES.append(("ged", "a.m2", M2, {}, "This/c are/i gramamtical/i sentence/c ./c, Fine/c, Go/c home/i"))
 UNLABELLED = [  # a header line is not a word
     ("ner", "Al\nran\n", {}, "Al ran"),
     ("tagging", "word\npos\n", {}, "pos"),
@@ -127,8 +107,7 @@ def test_a_word_without_a_piece_gets_the_same_tag_in_training_and_prediction(
         ("a.txt", "Al\n", "a.txt:1"),
         ("a.jsonl", '{"text": "Al"}\n', "a.jsonl"),
         ("a.jsonl", '{"tokens": {"a": 1}, "tags": []}\n', "a.jsonl:1"),
-        ("a.m2", "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n", "a.m2:2"),
-        ("a.m2", "Al ran\n", "a.m2:1"),
+        ("a.m2", "S Al ran\n", "a.m2"),
         ("a.conllu", "1\tAl\n", "a.conllu:1"),
         ("a.tsv", "\n\n", "a.tsv"),
         ("a.txt", "Al N O X\n", "a.txt:1"),
@@ -294,8 +273,8 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
     assert np.mean([row["label"] == tag for row, tag in zip(rows, gold, strict=True)]) == pytest.approx(
         results["eval_accuracy"]
     )
-    (tmp_path / "words.txt").write_text("the\nfine\nfilm\n")
-    assert predict(str(out / "model"), tmp_path / "words.txt").rows()[0] == ("id", "word", "label", "p")
+    (tmp_path / "words.tsv").write_text("the\nfine\nfilm\n")
+    assert predict(str(out / "model"), tmp_path / "words.tsv").rows()[0] == ("id", "word", "label", "p")
 
 
 def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_path: Path) -> None:

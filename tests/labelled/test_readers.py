@@ -45,15 +45,10 @@ def columns(form: Any, separator: str = "\t") -> str:
 
 PLAIN = columns(lambda n, w, t: [w, t])
 COUNTED = columns(lambda n, w, t: [n, w, t, "O"])
-NUMBERED = "".join(f"{n}\t{w}\t{t}\n" for n, pairs in enumerate(PAIRS) for w, t in pairs)
 NAMED = [{"sentence_id": n, "word": w, "ner": t} for n, pairs in enumerate(PAIRS) for w, t in pairs]
-PRINTED = [(str(list(words)), json.dumps(tags)) for words, tags in EXPECTED]
-CONLLU = "{0}\t{1}\t_\tX\t_\t_\t0\tdep\t_\tSpaceAfter=No{3}name={2}"
-MISC = {sign: columns(lambda n, w, t, sign=sign: [CONLLU.format(n, w, t, sign)]) for sign in "| ;"}
 LAYOUTS = {  # name of the file, content
     "words and tags": ("a.conll", PLAIN),
-    "columns that count": ("a.tsv", COUNTED),
-    "comments of other widths": ("a.tsv", f"#\thttp://x\t[2009]\n{COUNTED}"),
+    "comments of other widths": ("a.tsv", f"#\thttp://x\t[2009]\n{PLAIN}"),
     "comments as wide as the rows": (
         "a.conll",
         "# id 1 domain=x\n" + columns(lambda n, w, t: [w, "_", "_", t], " "),
@@ -64,20 +59,10 @@ LAYOUTS = {  # name of the file, content
     "names of columns": ("a.tsv", "token\tlabel\n" + PLAIN),
     "names, the words not first": ("a.tsv", "no\tToken\tNER_tag\tinner\n" + COUNTED),
     "a document mark": ("a.conll", PLAIN.strip().replace("\n\n", "\n-DOCSTART-\tO\n")),
-    "numbered sentences": ("a.tsv", NUMBERED),
-    "tags before words": ("a.bio", columns(lambda n, w, t: [t, w])),
-    "a column of scores": ("a.tsv", columns(lambda n, w, t: [w, t, "0.5"])),
-    "an empty column": ("a.tsv", columns(lambda n, w, t: [w, t, "_"])),
-    "semicolons": ("a.conll", columns(lambda n, w, t: [w, t], ";")),
-    "spaces and tabs": ("a.txt", PLAIN.replace("Ada\t", "Ada  ").replace("met\t", "met ")),
+    "spaces": ("a.txt", columns(lambda n, w, t: [w, "_", t], "  ")),
     "carriage returns": ("a.conll", PLAIN.replace("\n", "\r")),
-    "CoNLL-U by its columns": ("a.tsv", MISC["|"]),
     "CoNLL-U, names": ("a.conllu", "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t])),
-    "keys in MISC": ("a.conllu", MISC["|"]),
-    "spaces in MISC": ("a.conllu", MISC[" "]),
-    "semicolons in MISC": ("a.conllu", MISC[";"]),
     "lists": ("a.jsonl", "".join(json.dumps({"tokens": w, "ner_tags": t}) + "\n" for w, t in EXPECTED)),
-    "printed lists in a tsv": ("a.tsv", "tokens\tner_tags\n" + "".join(f"{w}\t{t}\n" for w, t in PRINTED)),
     "a word in each row": ("a.jsonl", "".join(json.dumps(row) + "\n" for row in NAMED)),
 }
 
@@ -85,26 +70,21 @@ LAYOUTS = {  # name of the file, content
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_gives_the_same_sentences(layout: str, tmp_path: Path) -> None:
     name, content = LAYOUTS[layout]
-    label = ("name",) if "name=" in content else ("ner", *load_task("ner").label)
+    label = ("ner", *load_task("ner").label)
     assert sentences(split_of(tmp_path / name, content, label=label)) == EXPECTED
 
 
-@pytest.mark.parametrize("printed", [json.dumps, str, "numpy"])
-def test_lists_in_csv_cells_are_read(printed: Any, tmp_path: Path) -> None:
-    import numpy
-    import pandas
-
-    show = (lambda items: str(numpy.array(items))) if printed == "numpy" else printed
-    rows = [{"tokens": show(list(words)), "ner_tags": show(list(tags))} for words, tags in EXPECTED]
+def test_lists_in_csv_cells_are_json_or_words(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = [{"tokens": json.dumps(words), "ner_tags": json.dumps(tags)} for words, tags in EXPECTED]
     pandas.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False, sep=";")
     assert sentences(load_task("ner").read(tmp_path / "a.csv")) == EXPECTED
-    content = "words,labels\n" + f'"{" ".join(WORDS[0])}","{",".join(TAGS[0])}"\n'
+    content = f'words,labels\n"{" ".join(WORDS[0])}",{" ".join(TAGS[0])}\n'
     assert sentences(split_of(tmp_path / "b.csv", content)) == EXPECTED[:1]
 
 
 REFUSED = {
-    "only numbers": ("a.tsv", lines([["1"], ["2"]])),
-    "tags that are all different": ("a.tsv", lines([[f"w{i}", f"l{i}"] for i in range(30)])),
+    "only numbers": ("a.tsv", COUNTED),
     "tags that are all missing": ("a.tsv", lines([["Ada", "_"], ["met", "_"]])),
     "several columns of tags": ("a.tsv", lines([["the", "DT", "the"], ["films", "NN", "film"]] * 20)),
     "no empty line": ("a.tsv", lines([["Ada", "O"]] * 300)),
@@ -117,8 +97,8 @@ REFUSED = {
     "spans": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": [[0, 1, "PER"]]}\n'),
     "other numbers of words and tags": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O"]}\n'),
     "words without sentences": ("a.csv", "word,tag\nAda,O\nmet,O\n"),
-    "a shortened list": ("a.csv", "tokens,tags\n['a' 'b' ... 'z'],['O' 'O' ... 'O']\n"),
-    "no edit": ("a.m2", "S a b\nA 0 9|||R|||x|||REQUIRED|||-NONE-|||0\n"),
+    "a list of numpy": ("a.csv", "tokens,tags\n['a' 'b' 'z'],['O' 'O' 'O']\n"),
+    "a list of Python": ("a.csv", "tokens,tags\n['a'],['O']\n"),
     "an unknown ending": ("a.pdf", "x"),
 }
 
@@ -131,7 +111,7 @@ def test_missing_or_unclear_words_and_tags_are_refused(case: str, tmp_path: Path
     assert caught.value.where.startswith(str(tmp_path / name)) and "\n" not in str(caught.value)
 
 
-def test_numeric_tags_have_names_or_are_reported(tmp_path: Path) -> None:
+def test_numeric_tags_have_names_or_are_refused(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     names = ["O", "B-PER", "B-LOC", "I-LOC"]
     features = datasets.Features(
@@ -142,14 +122,12 @@ def test_numeric_tags_have_names_or_are_reported(tmp_path: Path) -> None:
     datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
     assert sentences(load_task("ner").read(tmp_path / "a.parquet")) == EXPECTED
     split = split_of(tmp_path / "a.jsonl", json.dumps({"tokens": ["a", "b"], "ner_tags": [1, 0]}))
-    assert split.examples[0].gold == ("1", "0") and split.notes
+    assert split.examples[0].gold == ("1", "0")
     with pytest.raises(DataError):
         load_task("ner").fit(split.examples)
 
 
 def test_a_word_may_be_a_mark(tmp_path: Path) -> None:
-    ((words, tags),) = sentences(split_of(tmp_path / "a.txt", 'Ada,B-PER\n,,O\n",",O\n""",O\n\n'))
-    assert tags == ("B-PER", "O", "O", "O") and words[:3] == ("Ada", ",", ",")
     content = lines([["#", "#"], ["-", "-"], ["two", "CD"]]) + lines([["one", "CD"], ["#", "#"]])
     assert [s[0] for s in sentences(split_of(tmp_path / "a.tsv", content, "pos"))] == [
         ("#", "-", "two"),
@@ -157,9 +135,8 @@ def test_a_word_may_be_a_mark(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("empty", ["", "nan", "None"])
-def test_a_sentence_number_may_be_written_once(empty: str, tmp_path: Path) -> None:
-    rows = [(n if i == 0 else empty, *pair) for n, pairs in enumerate(PAIRS) for i, pair in enumerate(pairs)]
+def test_a_sentence_number_may_be_written_once(tmp_path: Path) -> None:
+    rows = [(n if i == 0 else "", *pair) for n, pairs in enumerate(PAIRS) for i, pair in enumerate(pairs)]
     names = ("Sentence #", "Word", "Tag")
     content = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
     assert sentences(split_of(tmp_path / "a.jsonl", content)) == EXPECTED
@@ -168,12 +145,9 @@ def test_a_sentence_number_may_be_written_once(empty: str, tmp_path: Path) -> No
 def test_unusual_files_get_notes(tmp_path: Path) -> None:
     assert split_of(tmp_path / "a.tsv", PLAIN).notes == ()
     (tmp_path / "b.tsv").write_text(PLAIN, encoding="utf-16")
-    scattered = [{"sentence_id": n % 2, "word": f"w{n}", "tag": "O"} for n in range(6)]
     unusual = [
-        split_of(tmp_path / "a.tsv", COUNTED),
+        split_of(tmp_path / "a.conll", columns(lambda n, w, t: [w, "_", t])),
         load_task("ner").read(tmp_path / "b.tsv"),
-        split_of(tmp_path / "a.tsv", "Ada\tB-PER\nBob\tb-per\nran\tO\n"),
-        split_of(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in scattered)),
         split_of(tmp_path / "b.jsonl", '{"tokens": [], "tags": []}\n{"tokens": ["Ada"], "tags": ["O"]}\n'),
         split_of(tmp_path / "c.tsv", "Ada\tB-PER\nmet\t_\n\nBob\tB-PER\n", skip_unlabelled=True),
         split_of(tmp_path / "d.tsv", "en:Bob\tB-PER\nen:ran\tO\n"),

@@ -38,10 +38,6 @@ NAMES = TagReaderOptions(("word", "words", "FORM"), ("tag", "tags", "UPOS"))
 QUESTIONS = ("question", "context", "answers")
 SECONDS, MEMORY = 5.0, 1 << 30
 
-M2 = (
-    b"S This are gramamtical sentence .\nA 1 2|||R:VERB|||is|||REQUIRED|||-NONE-|||0\n"
-    b"A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1\n\nS Two .\n"
-)
 CONLLU = (
     b"# sent_id = a-1\n1\tDogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\tGED=c\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
     b"2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n"
@@ -112,7 +108,6 @@ READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "tagged.conllu": (CONLLU, lambda path: read_sentences(path, NAMES, labelled=True)),
     "heads.conllu": (CONLLU, lambda path: read_columns(path, (3, 6), 1)),
     "tagged.bio": (BIO, lambda path: read_sentences(path, NAMES, labelled=True)),
-    "edits.m2": (M2, lambda path: read_sentences(path, NAMES, labelled=True)),
     "squad.json": (SQUAD, lambda path: read_questions(path, QUESTIONS, labelled=True)),
     "questions.jsonl": (
         b'{"id": "1", "question": "Who?", "context": "It was Ada.", "answers": ["Ada"]}\n',

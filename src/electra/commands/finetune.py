@@ -58,7 +58,7 @@ class Finetune(
     _: KW_ONLY
     data: Data  # type: ignore[assignment]
     """A folder with train, dev (or val, valid, validation) and test files, or a single training file: csv,
-    tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, M2, SQuAD's JSON), compressed or not; or
+    tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, SQuAD's JSON), compressed or not; or
     hub:NAME:CONFIG for a data set of the Hugging Face hub. In Python, also rows (dicts or a DataFrame), a
     tenth of which becomes the dev set, or rows by split: {"train": ..., "dev": ..., "test": ...}.
     """

@@ -266,7 +266,7 @@ class Settings(
     data: Source
     """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a
     training file: csv, tsv, json, jsonl, parquet, arrow, feather, zip, or a format of the task (CoNLL-U,
-    columns, M2; SQuAD's JSON), compressed or not.
+    columns; SQuAD's JSON), compressed or not.
     """
     out: Source
     """Directory for results. Rerun the command to resume."""

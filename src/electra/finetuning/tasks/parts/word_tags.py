@@ -23,11 +23,8 @@ from typing_extensions import override
 from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
-    CORRECT,
     FORMATS,
-    INCORRECT,
     TagReaderOptions,
-    is_number,
     read_sentences,
 )
 from electra.finetuning.labelled.words import SPLITTINGS, Splitting, infer_splitting
@@ -57,6 +54,7 @@ from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.inference.detection import overlapping_windows
 
+CORRECT, INCORRECT = "c", "i"  # labels of words in error detection
 DEFAULT_KEY, SPLITTING_KEY = "default_label", "word_splitting"  # keys in a saved model's config.json
 WORD_COLUMNS = (("word",), ("token",), ("tokens",), ("words",))
 Scheme = Literal["words", "entities", "errors", "auto"]
@@ -102,13 +100,10 @@ class WordTagging(Task):
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
-        default = CORRECT if self.scheme == "errors" else OUTSIDE
         options = TagReaderOptions(
             word=tuple(names[0] for names in self.texts),
             tag=self.label,
             header=self.header,
-            absent=default,
-            is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
             split=self.splitting,
             split_in=tuple(names[0] for names in (*WORD_COLUMNS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
@@ -363,7 +358,7 @@ def _require_entity_tags(examples: Sequence[Example]) -> None:
             if is_entity_tag(tag):
                 continue
             problem, fix = f"{tag!r} is not a BIO or BIOES tag", "Write B-TYPE, I-TYPE and O (also E-, S-)"
-            if is_number(tag):
+            if tag.lstrip("-").isdecimal():
                 problem = f"the tags are numbers such as {tag}, and the file has no names for them"
                 fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
             fix += ", or use `task` tagging to score each tag by itself"
