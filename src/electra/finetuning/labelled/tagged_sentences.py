@@ -306,8 +306,8 @@ def _cell_words(value: Any, column: str, where: object, are_tags: bool = False) 
         shown = value if wrong == [...] else wrong[0]
         problem = f"column {column!r} must have a list of {noun}, not {shown!r}"
         raise DataError(problem, where=where, fix='Write ["one", "two"]; for tags one for each word')
-    items = ["" if item is None else str(item) for item in items]
-    return tuple(item.encode("utf-8", "replace").decode() for item in items)
+    texts = ["" if item is None else str(item) for item in items]
+    return tuple(text.encode("utf-8", "replace").decode() for text in texts)
 
 
 # Texts
