@@ -46,7 +46,6 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
         artifacts.Checkpoint: run / "checkpoints/step-00000003",
         artifacts.FinetuningFolder: tuning,
         artifacts.SeedFolder: tuning / "seeds/seed-0",
-        artifacts.EnsembleFolder: tuning / "ensemble",
         artifacts.StudyFolder: study,
         artifacts.EvaluationFolder: evaluation,
         artifacts.AnalysisFolder: analysis,
@@ -72,7 +71,7 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         (artifacts.FinetuningFolder, "seeds/seed-1/dev.tsv"),
         (artifacts.FinetuningFolder, "all_results.json"),
         (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
-        (artifacts.EvaluationFolder, "tasks/M/cola/ensemble/dev.tsv"),
+        (artifacts.EvaluationFolder, "tasks/M/cola/seeds/seed-0/dev.tsv"),
         (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
     ],
 )

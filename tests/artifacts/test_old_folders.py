@@ -126,7 +126,7 @@ def test_an_old_finished_fine_tuning_is_not_repeated(
     digests = {
         path: path.read_bytes() for path in (old / "old-finetuning/seeds").rglob("*") if path.is_file()
     }
-    assert electra(*words, "--ensemble", **settings) == 0
+    assert electra(*words, **settings) == 0
     assert electra(*words, **(settings | {option: "3"})) == 2
     assert f"{option.replace('-', '_')} was {value}" in capsys.readouterr().err
     assert digests == {path: path.read_bytes() for path in digests}

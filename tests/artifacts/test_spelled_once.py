@@ -18,7 +18,7 @@ FILES = re.compile(
 )
 FOLDERS = {
     "checkpoints", "discriminator", "generator", "store", "tokenizer", "figures", "seeds", "model",
-    "ensemble", "arms", "tasks", "probes",
+    "arms", "tasks", "probes",
 }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ COMMANDS = {
         ["export", TUNED, "graph", "--format", "onnx"], ["report", TUNED], ["verify", TUNED],
         ["embed", f"{TUNED}/model", "a film"], ["export", TUNED, "--push", "a/b", "--dry-run"],
         ["finetune", RUN, "--task", "classification", "--data", "old-reviews", "--out", TUNED, "--seeds", "2",
-         "--ensemble", "--batch-size", "16", "--epochs", "2", "--max-length", "24"],
+         "--batch-size", "16", "--epochs", "2", "--max-length", "24"],
     ],
 }  # fmt: skip
 

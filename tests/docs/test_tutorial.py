@@ -87,12 +87,8 @@ def test_from_a_csv(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    make, use, find_texts = blocks("from-a-csv.md")
+    make, use = blocks("from-a-csv.md")
     exec(compile(make, "from-a-csv.md", "exec"), {})
-    exec(compile(find_texts, "from-a-csv.md", "exec"), {})
-    texts = Path("methods.txt").read_text(encoding="utf-8").splitlines()
-    assert len(texts) > 1000, "as the page says"
-    Path("methods.txt").write_text("\n".join(texts[:ROWS]), encoding="utf-8")
     with open("docstrings.csv", encoding="utf-8", newline="") as file:
         columns, *rows = csv.reader(file)
     assert len(rows) > 1000, "as the page says"
@@ -104,11 +100,11 @@ def test_from_a_csv(
         csv.writer(file).writerows([columns, *rows[:: len(rows) // ROWS]])
 
     model = toy_task.save_encoder(tmp_path / "toy", "modern")
-    instead = {"small-en": str(model), "tiny-en": str(model), "10m": "2", "3": "1"}  # models, budget, seeds
+    instead = {"small-en": str(model), "tiny-en": str(model), "3": "1"}  # models, seeds
     said = "".join(follow("from-a-csv.md", instead, monkeypatch, capsys))
-    assert "majority 0." in said and "random initialization 0." in said and "trial 2:" in said
+    assert "majority 0." in said and "random initialization in the shape of" in said
     assert any(line.startswith("Return the square root of x.\t") for line in said.splitlines())
-    assert Path("runs/kinds/report.html").is_file() and Path("runs/searched/search.json").is_file()
+    assert Path("runs/kinds/report.html").is_file()
     with open("predictions.csv", encoding="utf-8", newline="") as file:
         header = next(csv.reader(file))
     assert header == [*columns, "predicted", "probability", "p(class)", "p(function)"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from electra.finetuning.runner.finetune import finetune
 from electra.testing import toy_task
 
 
@@ -36,3 +37,21 @@ def regression_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def every_step_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("electra.finetuning.runner.train_seed.log_interval", lambda total: 1)
+
+
+@pytest.fixture(scope="session")
+def classified(electra_folder: Path, sst2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fine-tuning of two seeds."""
+    out = tmp_path_factory.mktemp("classified") / "out"
+    settings = toy_task.settings(out, sst2_folder, seeds=2, epochs=3, keep_epoch="best")
+    finetune(str(electra_folder), settings, (lines := list[str]()).append)
+    assert lines == [line[20:] for line in (out / "log.txt").read_text().splitlines()]
+    return out
+
+
+@pytest.fixture(scope="session")
+def measured(electra_folder: Path, regression_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fine-tuning on numbers of pairs."""
+    out = tmp_path_factory.mktemp("measured") / "out"
+    finetune(str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=4))
+    return out

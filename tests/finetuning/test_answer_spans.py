@@ -431,17 +431,10 @@ def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: 
     assert len(splits["dev"]) == 10 and not train & dev
 
 
-def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
-    def prediction(odds: float, **logits: float) -> Prediction:
-        return Prediction(tuple(Span(text, 0, len(text), logit, 0.0) for text, logit in logits.items()), odds)
-
-    first, second = prediction(1.0, red=0.0, old=-float(np.log(3.0))), prediction(-4.0, old=5.0)
-    (together,) = task_named("squad2").average([[first], [second]])
-    assert [span.text for span in together.spans] == ["old", "red"] and together.null_odds == -1.5
-    task = replace(task_named("squad2"), no_answer_threshold=-2.75)
-    said = [task.answer(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
-    assert said == ["old", "old", ""]  # none above the threshold, not at it
-    assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
+def test_no_answer_is_given_above_the_threshold_not_at_it() -> None:
+    task, best = replace(task_named("squad2"), no_answer_threshold=-2.75), (Span("old", 0, 3, 0.0, 0.0),)
+    said = [task.answer(Prediction(best, odds)).text for odds in (-2.8, -2.75, -2.7)]
+    assert said == ["old", "old", ""]
 
 
 @pytest.mark.slow
@@ -449,9 +442,8 @@ def test_predictions_as_the_official_scorer_reads_them(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dev, said = tmp_path / "out", squad2_folder / "dev-v1.json", tmp_path / "said.json"
-    chosen = toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True)
+    chosen = toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2)
     results = finetune(str(electra_folder), chosen, silent)
-    assert results["ensemble_eval_f1"] is not None
     command = ["predict", str(out), str(dev), "--out", str(said)]
     assert main([*command, "--threshold", "0"]) == 0
     kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"

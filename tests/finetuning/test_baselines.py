@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +9,12 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner import baselines
-from electra.finetuning.runner import finetune as runner
-from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.summary import compare_with_baselines
+from electra.finetuning.runner.finetune import describe_results, finetune
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
-from electra.foundation.errors import ConfigError
 from electra.pages import finetuning as page
 from electra.testing import toy_task
 
@@ -108,69 +103,24 @@ def test_the_strength_is_chosen_on_a_sample_of_a_large_table(monkeypatch: pytest
 
 
 def test_baselines_are_scored_once_and_reported(
-    tmp_path: Path, modern_folder: Path, electra_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)
-    said: list[str] = []
-
-    def tuned(out: str, **changes: Any) -> dict[str, Any]:
-        settings = toy_task.settings(tmp_path / out, data, "classification", **{"epochs": 1, **changes})
-        return finetune(str(modern_folder), settings, said.append)
-
-    results = tuned("out", baselines=True, untrained_baseline=True, seeds=2)
-    rows = results["baselines"]
+    data, said = toy_task.write_classification(tmp_path / "data", train=60, dev=20), list[str]()
+    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.5, baselines=True)
+    rows = finetune(str(modern_folder), settings, said.append)["baselines"]
     assert rows["TF-IDF"]["eval_accuracy"] > 0.7 and rows["majority"]["eval_accuracy"] == 0.5
-    fresh = tuned("fresh", init="random", seeds=2)
-    assert results["untrained"]["eval_loss_by_seed"] == fresh["eval_loss_by_seed"]
-    [line] = [line for line in said if "majority 0.5000, TF-IDF " in line]
-    assert f"random initialization {results['untrained']['eval_accuracy']:.4f}" in line
-
+    assert [line for line in said if "majority 0.5000, TF-IDF " in line]
     html = page.write_page(tmp_path / "out").read_text()
-    assert all(name in html for name in ("TF-IDF", "frozen encoder", "random initialization"))
-    assert not [finding for finding in FinetuningFolder(tmp_path / "out").verify() if finding.problem]
-
-    alone = tuned("alone", head="frozen", epochs=None)
-    assert rows["frozen encoder"]["eval_accuracy"] == alone["eval_accuracy"]
+    assert "TF-IDF" in html and "majority" in html
     monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
-    again = tuned("out", baselines=True, seeds=2)
-    assert again["baselines"] == rows and again["untrained"] == results["untrained"]
-    assert "baselines" not in fresh and "untrained" not in fresh
-    monkeypatch.undo()
-    more = tuned("out", baselines=True, seeds=2, baseline_model=str(electra_folder))
-    assert {"frozen encoder", "frozen encoder of electra"} <= more["baselines"].keys()
-
-
-@pytest.mark.parametrize("pooling", [None, "cls"])
-def test_the_frozen_baseline_pools_as_the_frozen_head_does(
-    pooling: str | None, modern_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (runner, baselines):  # the pooling in an encoder's settings
-        monkeypatch.setattr(module, "encoder_pooling", lambda loaded: pooling)
-    data = toy_task.write_classification(tmp_path / "data", train=60, dev=40)
-    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.0, baselines=True)
-    frozen = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
-    baseline = finetune(str(modern_folder), settings)["baselines"]["frozen encoder"]
-    results = finetune(str(modern_folder), frozen)
-    recorded = json.loads((tmp_path / "frozen/finetune.json").read_text())["settings"]["pooling"]
-    assert recorded == (pooling or "mean")
-    assert baseline == {key: results[key] for key in baseline}
+    assert finetune(str(modern_folder), replace(settings, seeds=2))["baselines"] == rows
 
 
 def test_a_baseline_that_is_not_beaten_is_reported() -> None:
-    results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.7, "seeds": [0]}
-    assert list(compare_with_baselines(results)) == []
-    former = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
-    results["baselines"] = former  # the names of an earlier version
-    [line] = compare_with_baselines(results)
-    assert "majority 0.5000, TF-IDF or overlap 0.6000" in line
-    results["untrained"] = {"eval_accuracy": 0.7}
-    assert "'random initialization'" in list(compare_with_baselines(results))[1]
+    results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.6, "seeds": [0]}
+    assert list(describe_results(results, ["accuracy"])) == ["dev accuracy: 0.6000"]
+    results |= {"baselines": {"majority": {"eval_accuracy": 0.5}, "TF-IDF": {"eval_accuracy": 0.6}}}
     results["eval_samples"] = 100
-    assert re.search("0.10 .*chance", list(compare_with_baselines(results))[1])
-    results["baselines"]["frozen encoder"] = {"eval_accuracy": 0.8}
-    assert "--head frozen" in list(compare_with_baselines(results))[1]
-
-
-def test_a_random_model_has_no_untrained_baseline(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
-        toy_task.settings(tmp_path / "out", tmp_path, init="random", untrained_baseline=True)
+    _, listed, note = describe_results(results, ["accuracy"])
+    assert "majority 0.5000, TF-IDF 0.6000" in listed
+    assert "'TF-IDF'" in note and re.search("0.10 .*chance", note) and "--head frozen" in note

@@ -1,20 +1,17 @@
-"""The temperature and the threshold that are chosen on dev."""
+"""The temperature that is fitted on dev."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import precision_recall_curve
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import predict
-from electra.finetuning.runner.calibration import LOWEST_THRESHOLD, RANGE, f1_threshold, fit_temperature
+from electra.finetuning.runner.calibration import RANGE, fit_temperature
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Outputs
@@ -88,67 +85,3 @@ def test_a_task_with_its_own_predictions_is_not_calibrated() -> None:
         pass
 
     assert (Own.outputs_are_logits, Inherited.outputs_are_logits) == (False, True)
-
-
-def test_threshold_of_uniform_probabilities_is_the_known_one() -> None:
-    """With p uniform on [0, 1], F1(t) = (1 - t^2) / (3/2 - t), greatest at t = (3 - sqrt 5) / 2."""
-    uniform = (np.arange(30_000) + 0.5) / 30_000
-    threshold = f1_threshold(np.random.default_rng(1).permutation(uniform).reshape(-1, 3))
-    assert threshold == pytest.approx((3 - math.sqrt(5)) / 2, abs=1e-3)
-    assert f1_threshold(uniform * 0.05) == LOWEST_THRESHOLD and f1_threshold(np.ones(4)) == 0.5
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.5, 1.0), (2.0, 2.0), (1.0, 0.5)])
-def test_threshold_without_labels_is_as_good_as_with_them(a: float, b: float) -> None:
-    draw = np.random.default_rng(4)
-    p = draw.beta(a, b, 40_000)
-    labels = draw.random(len(p)) < p
-    precision, recall, _ = precision_recall_curve(labels, p)
-    predicted = p > f1_threshold(p)
-    reached = 2 * (predicted & labels).sum() / (predicted.sum() + labels.sum())
-    best = (2 * precision * recall / np.maximum(precision + recall, 1e-9)).max()
-    assert reached > best - 0.003
-
-
-def several_labels(folder: Path) -> Path:
-    """Sentences labelled "praise" and "film" if they have such a word; a fifth of the labels is wrong."""
-    folder.mkdir()
-    for split, size in (("train", 200), ("dev", 150)):
-        draw, lines = np.random.default_rng(size), []
-        for _ in range(size):
-            here = draw.random(2) < 0.3
-            words = [toy_task.OTHER[3], *np.array([toy_task.GOOD[0], "film"])[here]]
-            labels = np.array(["praise", "film"])[here != (draw.random(2) < 0.2)]
-            lines.append(
-                json.dumps({"text": [str(word) for word in words], "labels": labels.tolist()}) + "\n"
-            )
-        (folder / f"{split}.jsonl").write_text("".join(lines))
-    return folder
-
-
-def test_the_threshold_of_several_labels_is_part_of_the_saved_weights(
-    electra_folder: Path, tmp_path: Path
-) -> None:
-    data, logits, results = several_labels(tmp_path / "data"), {}, {}
-    for name, changes in {
-        "on": {},
-        "off": {"calibrate": False},
-        "balanced": {"class_weights": "balanced"},
-    }.items():
-        out, options = tmp_path / name, {"multi_label": True, "label_column": "labels", **changes}
-        chosen = toy_task.settings(out, data, "classification", epochs=6, learning_rate=5e-3, **options)
-        scores = finetune(str(electra_folder), chosen)
-        results[name] = json.loads((out / "seeds" / "seed-0" / "results.json").read_text())
-        values = np.stack(predict(str(out), data / "dev.jsonl").values)
-        logits[name] = np.log(values / (1 - values))
-        rows = [json.loads(line) for line in (data / "dev.jsonl").read_text().splitlines()]
-        gold = np.array([[label in row["labels"] for label in ("film", "praise")] for row in rows])
-        predicted = values > 0.5
-        f1 = 2 * (predicted & gold).sum() / (predicted.sum() + gold.sum())
-        assert scores["eval_f1_micro"] == pytest.approx(f1)
-    temperature, threshold = results["on"]["temperature"], results["on"]["threshold"]
-    assert LOWEST_THRESHOLD <= threshold < 0.5
-    shifted = logits["off"] / temperature - math.log(threshold / (1 - threshold))
-    np.testing.assert_allclose(logits["on"], shifted, atol=1e-3)
-    assert results["off"]["threshold"] is None and results["balanced"]["threshold"] is None
-    assert results["balanced"]["temperature"] is not None

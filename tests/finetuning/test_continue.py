@@ -81,11 +81,9 @@ def test_a_killed_and_resumed_run_is_bit_identical(
     assert saved[0] == saved[1] and not list((broken / "checkpoints").glob("seed-*"))
 
 
-@pytest.mark.slow
-def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    settings, lines = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.5), list[str]()
+def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(electra_folder: Path, tmp_path: Path) -> None:
+    data, lines = toy_task.write_classification(tmp_path / "data", train=60, dev=10), list[str]()
+    settings = toy_task.settings(tmp_path / "out", data, epochs=0.5)
     first = finetune(str(electra_folder), settings)
     table = tmp_path / "out/seeds/seed-0/dev.tsv"
     before = table.read_bytes()
@@ -94,33 +92,25 @@ def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(
     assert any("dev.tsv has" in line and "training seed 0 again" in line for line in lines)
     assert table.read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
-    third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2))
-    fewer = finetune(str(electra_folder), settings)
-    assert fewer == third, "what is finished stays in the summary and in the ensemble"
-    assert "ensemble_eval_accuracy" in fewer and fewer["seeds"] == [0, 1]
+    assert finetune(str(electra_folder), settings) == second, "what is finished stays in the summary"
 
 
 def test_another_fine_tuning_is_refused_naming_what_differs(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+    classified: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.2)
-    finetune(str(electra_folder), settings, lambda line: None)
+    other = toy_task.write_classification(tmp_path / "other", dev=30, test=20)
+    settings = toy_task.settings(classified, other, learning_rate=0.1, seeds=2, keep_epoch="best")
     with pytest.raises(RunFolderError) as caught:
-        other = toy_task.write_classification(tmp_path / "other", dev=30, test=20)
-        finetune(str(electra_folder), replace(settings, learning_rate=0.1, data=other), lambda line: None)
+        finetune(str(electra_folder), settings)
     assert all(fact in str(caught.value) for fact in ("learning_rate", "0.002", "0.1", "data.dev"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
-    with pytest.raises(RunFolderError) as caught:
-        finetune(str(electra_folder), replace(settings, out=tmp_path / "full"), lambda line: None)
-    assert "thesis.tex" in str(caught.value)
+    with pytest.raises(RunFolderError, match=r"thesis\.tex"):
+        finetune(str(electra_folder), toy_task.settings(tmp_path / "full", sst2_folder))
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
 
 
-def test_a_locked_folder_is_waited_for_until_a_stop(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    settings, polls = toy_task.settings(tmp_path / "out", sst2_folder), iter((False, False, True))
-    with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError) as caught:
-        finetune(str(electra_folder), settings, stop=lambda: next(polls))
-    assert str(os.getpid()) in str(caught.value)
+def test_a_locked_folder_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    settings = toy_task.settings(tmp_path / "out", sst2_folder)
+    with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError, match=str(os.getpid())):
+        finetune(str(electra_folder), settings)

@@ -155,14 +155,11 @@ def test_a_pair_is_split_into_its_texts(pair: list[int], texts: tuple[list[int],
     assert tuple(list(ids) for ids in frozen.split_pair(np.array(pair))) == texts
 
 
-@pytest.mark.parametrize("option", [{"epochs": 1.0}, {"search": "3"}])
-def test_what_would_train_the_encoder_is_refused(
-    option: dict[str, object], tmp_path: Path, modern_folder: Path
-) -> None:
+def test_what_would_train_the_encoder_is_refused(tmp_path: Path, modern_folder: Path) -> None:
     three_classes(tmp_path / "data", "train", 30)
     with pytest.raises(ConfigError, match="nothing is trained") as caught:
-        finetune(str(modern_folder), replace(frozen_settings(tmp_path, "classification"), **option))
-    assert caught.value.key in option and not (tmp_path / "out").exists()
+        finetune(str(modern_folder), replace(frozen_settings(tmp_path, "classification"), epochs=1.0))
+    assert caught.value.key == "epochs" and not (tmp_path / "out").exists()
 
 
 def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_folder: Path) -> None:
@@ -173,7 +170,6 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
     results = finetune(str(modern_folder), settings)
     assert results["steps"] == 0
     assert results["eval_accuracy"] > results["baselines"]["majority"]["eval_accuracy"]
-    assert "frozen encoder" not in results["baselines"]  # it is the model itself
 
 
 def test_spans_are_refused(tmp_path: Path, modern_folder: Path) -> None:

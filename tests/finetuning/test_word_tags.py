@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
-from test_finetune import read_tsv, silent, tuning_for
+from test_finetune import read_tsv, tuning_for
 
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
@@ -246,7 +246,6 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
     results = finetune(
         str(modern_folder),
         toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3),
-        silent,
     )
     assert results["eval_f1"] > 0.7 and results["pooling"] == "cls"
     model, tokenizer = (
@@ -280,11 +279,11 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
 def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
     chosen = toy_task.settings(tmp_path / "whole", data, "ner", epochs=2)
-    finetune(str(modern_folder), chosen, silent)
+    finetune(str(modern_folder), chosen)
     steps = iter(range(100))
     broken_off = replace(chosen, out=tmp_path / "broken")
     with pytest.raises(Interrupted):
-        finetune(str(modern_folder), broken_off, silent, lambda: next(steps) == 3)
+        finetune(str(modern_folder), broken_off, stop=lambda: next(steps) == 3)
     lines: list[str] = []
     finetune(str(modern_folder), broken_off, lines.append)
     assert [line for line in lines if "resuming from step" in line]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.finetuning import EnsembleFolder, FinetuningFolder, SeedFolder
+from electra.artifacts.finetuning import FinetuningFolder, SeedFolder
 from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
@@ -27,7 +27,6 @@ from electra.foundation.terminal_text import with_article
 __all__ = [
     "AnalysisFolder",
     "Checkpoint",
-    "EnsembleFolder",
     "EvaluationFolder",
     "Finding",
     "FinetuningFolder",
@@ -54,7 +53,6 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matche
     ModelFolder,
     Checkpoint,
     SeedFolder,
-    EnsembleFolder,
 )
 EXPECTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 

@@ -20,11 +20,9 @@ from electra.artifacts.folder import (
     numbered_folders,
 )
 from electra.artifacts.model import WEIGHTS, ModelFolder
-from electra.artifacts.session import LOG
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 
-FORMER_NAMES = {"word counting": "TF-IDF or overlap"}  # of baselines
 NOISY_BELOW = 2000  # dev examples; with fewer, the results carry a note about chance
 
 
@@ -48,39 +46,26 @@ class SeedFolder(SealedFolder):
         return self.path / f"{split}.tsv"
 
 
-class EnsembleFolder(SealedFolder):
-    """The averaged predictions of all seeds."""
-
-    KIND = "ensemble"
-    RECORD = durable.MANIFEST
-
-
 class FinetuningFolder(Folder):
     """The folder that `electra finetune` writes.
 
     OUT/  finetune.json      settings, identity of the run, environment
-          log.txt            data/ (rows passed from Python)
+          log.txt
           seeds/seed-0/      results.json, predictions, model.safetensors: complete or absent
-          checkpoints/seed-0/   checkpoints of a seed in progress (search-NAME/: of a trial, or its result)
-          model/             the chosen seed's model
-          ensemble/          predictions averaged over the seeds, with --ensemble
-          search.json        the trials of a search and the chosen settings
+          checkpoints/seed-0/   checkpoints of a seed in progress
+          model/             the best seed's model
           floors.json        the scores of the baselines, which need no network
-          untrained/seeds/   seeds trained from random weights, with --untrained-baseline
-          dev.jsonl          the dev set: texts, gold answers, the chosen seed's predictions, probabilities
+          dev.jsonl          the dev set: texts, gold answers, the best seed's predictions, probabilities
           all_results.json   the scores, written last
     """
 
     KIND = "fine-tuning"
 
     RECORD = "finetune.json"
-    ALLOWED_EARLY = (LOG, "data")  # data/: rows passed from Python
     IDENTITY = ("settings", "identity")
 
-    search = ChildPath("search.json")
     baselines = ChildPath("floors.json")
     model = Child(ModelFolder, "model")
-    ensemble = Child(EnsembleFolder, "ensemble")
     dev = ChildPath("dev.jsonl")
     results = ChildPath("all_results.json")
 
@@ -96,32 +81,15 @@ class FinetuningFolder(Folder):
         """Returns the folder of a seed's checkpoints."""
         return self.path / "checkpoints" / f"seed-{seed}"
 
-    def seed_in_progress(self) -> bool:
-        """Whether a seed has checkpoints, so that it is unfinished."""
-        return any((self.path / "checkpoints").glob("seed-*"))
-
-    def read_search(self) -> dict[str, Any]:
-        """Returns the record of the search so far; {} before its first trial has ended.
-
-        Raises RunFolderError if it is damaged.
-        """
-        return _read_if_present(self.search)
-
-    def trial(self, name: str) -> Path:
-        """Returns the folder of a search trial's checkpoints."""
-        return self.path / "checkpoints" / f"search-{name}"
-
     def read_baselines(self) -> dict[str, dict[str, Any]]:
         """Returns the scores of each baseline by its name; {} if they were not measured.
 
         Raises RunFolderError if the file is damaged.
         """
-        return _read_if_present(self.baselines)
-
-    @property
-    def untrained(self) -> FinetuningFolder:
-        """The folder of the same fine-tuning from random weights; it only has seeds."""
-        return FinetuningFolder(self.path / "untrained")
+        if not self.baselines.is_file():
+            return {}
+        scores: dict[str, dict[str, Any]] = durable.read_json(self.baselines, RunFolderError)
+        return scores
 
     def read_dev(self) -> list[dict[str, Any]]:
         """Returns the chosen seed's dev rows, predictions and gold answers.
@@ -161,8 +129,9 @@ class FinetuningFolder(Folder):
 
     @override
     def parts(self) -> Iterator[Folder]:
-        yield from (seed for _, seed in (*self.seeds(), *self.untrained.seeds()))
-        yield from (part for part in (self.ensemble, self.model) if part.path.is_dir())
+        yield from (seed for _, seed in self.seeds())
+        if self.model.path.is_dir():
+            yield self.model
 
     def scores(self) -> dict[str, float]:
         """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd.
@@ -176,19 +145,12 @@ class FinetuningFolder(Folder):
         }
 
 
-def _read_if_present(path: Path) -> dict[str, Any]:
-    record: dict[str, Any] = durable.read_json(path, RunFolderError) if path.is_file() else {}
-    return record
-
-
-def baseline_results(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the scores of each baseline: those without a network, and random initialization.
-
-    Results of earlier releases have the former under the key "floors", and other names.
-    """
-    untrained = {"random initialization": results["untrained"]} if results.get("untrained") else {}
-    baselines = results.get("baselines", results.get("floors", {}))
-    return {FORMER_NAMES.get(name, name): scores for name, scores in baselines.items()} | untrained
+def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Returns the baseline with the best dev score, and the score; None if no baseline has one."""
+    key = f"eval_{results.get('primary_metric')}"
+    scores = {name: scores.get(key) for name, scores in results.get("baselines", {}).items()}
+    known = [(name, score) for name, score in scores.items() if score is not None]
+    return max(known, key=lambda entry: entry[1], default=None)
 
 
 def chance_note(results: Mapping[str, Any]) -> str:

@@ -1,12 +1,11 @@
-"""The command `electra finetune`; training is in `electra.finetuning`. Rows from Python are written here."""
+"""The command `electra finetune`; training is in `electra.finetuning`. Rows from Python are checked here."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from reprlib import repr as shortened
@@ -15,22 +14,21 @@ from typing import Annotated, Any, cast
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.session import require_no_other_contents
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.finetuned import FineTuned
 from electra.commands.results.rows import records
+from electra.data.hub_files import DATA_SET, load_data_set
+from electra.data.lines import Place
+from electra.data.table_files import Given
 from electra.finetuning.settings import Settings
-from electra.foundation import durable
-from electra.foundation.errors import DataError, RunFolderError
+from electra.foundation.errors import DataError
 from electra.foundation.extensions import trust
 from electra.foundation.options import as_name, checked_path
-from electra.foundation.terminal_text import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
 Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
-TABLES = "data"  # the folder in OUT for rows that were passed in Python
 _NO_TEXT = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 lacks
 
 
@@ -47,8 +45,7 @@ class Finetune(
     """Fine-tune a model on labelled texts, with one or more seeds.
 
     Writes the scores, the predictions and the model. Rerun the command to resume; if it already finished with
-    the same settings, it shows the saved scores instead of training again. Several processes with the same
-    OUT share the seeds.
+    the same settings, it shows the saved scores instead of training again.
     """
 
     model: Source
@@ -72,26 +69,28 @@ class Finetune(
         from electra.finetuning.runner.finetune import finetune as train
         from electra.pages.finetuning import write_page
 
-        model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
-        rows = {} if isinstance(self.data, str | os.PathLike) else tables(self.data)
-        files = {split: folder / TABLES / f"{split}.jsonl" for split in rows}
-        values = {each.name: getattr(self, each.name) for each in fields(Settings)}
-        values["data"] = files.get("train") or checked_path(cast(Source, self.data), "data")
-        values |= {"out": folder, "dev": self.dev or files.get("dev"), "test": self.test or files.get("test")}
-        with display_for(self.progress) as display, written_tables(rows, files, folder):
-            train(model_name, Settings(**values), display.say)
-            with FinetuningFolder(folder).locked():
-                page = write_page(folder)
+        folder, model = FinetuningFolder(checked_path(self.out, "out")), as_name(self.model, "model")
+        data = self.data
+        if isinstance(data, str) and data.startswith(DATA_SET):
+            data = load_data_set(data, DataError)
+        given = {} if isinstance(data, str | os.PathLike) else tables(data)
+        values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {"out": folder.path}
+        values["data"] = given.get("train") or checked_path(cast(Source, data), "data")
+        values |= {name: values[name] or given.get(name) for name in ("dev", "test")}
+        with display_for(self.progress) as display:
+            train(model, Settings(**values), display.say)
+            with folder.locked():
+                page = write_page(folder.path)
             display.say(f"report: {page}")
-            display.say(f"results: {FinetuningFolder(folder).results}")
+            display.say(f"results: {folder.results}")
         return FineTuned(folder)
 
 
 finetune = function(Finetune)
 
 
-def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
-    """Returns rows as JSON lines, by split. Raises DataError for an unknown split or an invalid row."""
+def tables(data: Table | Mapping[str, Table]) -> dict[str, Given]:
+    """Returns rows by split. Raises DataError for an unknown split or an invalid row."""
     from electra.finetuning.labelled.splits import SPLIT_NAMES
 
     splits = data if isinstance(data, Mapping) else {"train": data}
@@ -102,49 +101,15 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     if unknown or "train" not in splits:
         problem = f"unknown split {unknown[0]!r}" if unknown else "no split 'train'"
         raise DataError(problem, where="data", fix="Use train, dev and test")
-    return {split: _lines(records(rows, split), split) for split, rows in splits.items()}
+    return {split: _given(records(rows, split), split) for split, rows in splits.items()}
 
 
-@contextmanager
-def written_tables(rows: Mapping[str, bytes], files: Mapping[str, Path], out: Path) -> Iterator[None]:
-    """Writes rows to files in OUT/data, and removes them again if the fine-tuning does not start.
-
-    Raises:
-        RunFolderError: the folder contains other rows, or something other than a fine-tuning.
-    """
-    tuning = FinetuningFolder(out)
-    if rows:
-        allowed = (*tuning.ALLOWED_EARLY, TABLES)
-        require_no_other_contents(out, tuning.RECORD, with_article(tuning.KIND), allowed)
-    written: list[Path] = []
-    existed, new_folders = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
-    try:
-        for split, file in files.items():
-            if not file.is_file():
-                written.append(file)
-                durable.commit_file(file, rows[split])
-            elif file.read_bytes() != rows[split]:
-                fix = "Use the same rows, or another `out`"
-                raise RunFolderError("contains rows other than those passed now", where=file, fix=fix)
-        yield
-    except BaseException as error:
-        if tuning.exists() == existed:
-            for file in written:
-                file.unlink(missing_ok=True)
-            for folder in new_folders:
-                with suppress(OSError):  # not empty
-                    folder.rmdir()
-        if isinstance(error, DataError):  # name the rows instead of the file they were written to
-            for split, file in files.items():
-                where = error.where.replace(f"{file}:", f"{split} row ")
-                error.where = where.replace(str(file), f"{split} rows")
-        raise
-
-
-def _lines(rows: Sequence[Any], split: str) -> bytes:
+def _given(rows: Sequence[Any], split: str) -> Given:
+    """Returns rows with their JSON lines, whose digest the fine-tuning records."""
     if not rows:
         raise DataError("no rows", where=split)
-    return "".join(_line(row, f"{split} row {number}") for number, row in enumerate(rows, 1)).encode()
+    lines = [_line(row, str(Place(split, number, False))) for number, row in enumerate(rows, 1)]
+    return Given(split, "".join(lines).encode(), rows=[json.loads(line) for line in lines])
 
 
 def _line(row: Any, where: str) -> str:

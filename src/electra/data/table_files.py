@@ -37,7 +37,7 @@ class Given:
     name: str  # for messages, such as "standard input"
     content: bytes = b""
     extension: str = ".jsonl"  # of a file with this content
-    rows: Sequence[Mapping[str, Any]] | None = None  # instead of `content`
+    rows: Sequence[Mapping[str, Any]] | None = None  # read instead of `content`
 
     def __str__(self) -> str:
         return self.name
@@ -92,11 +92,13 @@ def _saved_files(folder: Path) -> list[Path]:
     return [file for each in folders for file in sorted(each.glob("*.arrow"))]
 
 
-def data_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file, or of the joined digests of several files that are read as one."""
-    files = files_of(path)
-    if files == [path]:
-        return durable.sha256(path)
+def data_digest(source: Data) -> str:
+    """Returns the SHA-256 of data, or of the joined digests of several files that are read as one."""
+    if isinstance(source, Given):
+        return hashlib.sha256(source.content).hexdigest()
+    files = files_of(source)
+    if files == [source]:
+        return durable.sha256(source)
     return hashlib.sha256("".join(map(durable.sha256, files)).encode()).hexdigest()
 
 

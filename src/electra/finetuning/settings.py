@@ -10,12 +10,12 @@ layer, ..., layers + 1 for the embeddings. This module does not import torch, so
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from electra.artifacts.model import Pooling
+from electra.data.table_files import Given
 from electra.foundation.config import (
     build,
     check_at_least,
@@ -34,11 +34,9 @@ from electra.foundation.options import (
     RepeatedNames,
     RepeatedSources,
     Source,
-    as_name,
     as_path,
     as_tuple,
 )
-from electra.training import budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,32 +91,21 @@ class TaskOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedOptions:
-    """Options for seeds, the search and what is saved."""
+    """Options for seeds and what is saved."""
 
-    HEADING: ClassVar[str] = "Seeds, search and what is saved"
+    HEADING: ClassVar[str] = "Seeds and what is saved"
 
     seeds: int = 1
     """Number of fine-tuning runs with different seeds. Use five for small data sets."""
     seed: int = 0
     """The first seed."""
-    search: Annotated[str | int | None, OnCommandLine(str)] = None
-    """Before fine-tuning, search for the learning rate, epochs and layer decay, unless they are set, on a
-    part of the training data, within this time (10m, 2h) or number of trials (12).
-    """
-    ensemble: bool = False
-    """Also average the predictions of all seeds and score the average."""
-    keep_seed: Literal["best", "median"] = "best"
-    """The seed whose model is saved, by the primary metric on dev."""
     keep_epoch: Literal["last", "best"] = "last"
-    """The epoch whose weights are kept. best: the one with the best score on dev, which is then biased by
-    model selection.
+    """The epoch whose weights are kept. best: dev is scored after each epoch, and the best one is kept; its
+    score is then biased by model selection.
     """
-    evaluate_every_epoch: bool = False
-    """Also score dev after each epoch."""
     calibrate: bool | None = None
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
-    accuracy on dev (default: on). Predicted labels stay the same, except with --multi-label, where the
-    threshold with the best expected F1 decides. Requires at least 100 texts or words in dev.
+    accuracy on dev (default: on). Predicted labels stay the same. Requires 100 texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -133,31 +120,6 @@ class Baselines:
     baselines: bool = True
     """Also score baselines that need no network: the majority answer, and a linear model on TF-IDF or
     overlap features (for tagging, each word's most frequent tag).
-    """
-    baseline_model: str | None = None
-    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states.
-    """
-    untrained_baseline: bool = False
-    """Also fine-tune the model's architecture from random initialization, to measure what can be learned from
-    the labelled data alone.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class TeacherOptions:
-    """Options for learning from a larger model's answers."""
-
-    HEADING: ClassVar[str] = "Learning from a larger model's answers"
-
-    teacher: Source | None = None
-    """A model fine-tuned on the same labels, to learn from: its probabilities (or numbers) become part of the
-    targets.
-    """
-    teacher_weight: float = 0.5
-    """Weight of the teacher's answer in the target, at least 0 and below 1; the rest goes to the label."""
-    unlabelled: Source | None = None
-    """Unlabelled texts to train on with the teacher's answers: a .txt file with a text on each line, or a
-    table with the task's columns.
     """
 
 
@@ -219,14 +181,6 @@ class UpdateOptions:
     """Warm-up: fraction of the steps in which the learning rate rises."""
     clip: float = 1.0
     """Maximum global gradient norm."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reproduction:
-    """Options for reproducing the published code."""
-
-    HEADING: ClassVar[str] = "Reproducing the published code"
-
     reference_decay: bool = False
     """Apply the layer decay once more to every layer, as the published code does (a known off-by-one
     error).
@@ -246,16 +200,7 @@ class MachineOptions(OnDevice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(
-    Reproduction,
-    MachineOptions,
-    Baselines,
-    SeedOptions,
-    UpdateOptions,
-    TeacherOptions,
-    ModelOptions,
-    TaskOptions,
-):
+class Settings(MachineOptions, Baselines, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
     """All settings of a fine-tuning."""
 
     task: str
@@ -263,16 +208,16 @@ class Settings(
     squad2. For your own data: classification, pair, regression, tagging or qa. Or the path of a .py
     file.
     """
-    data: Source
+    data: Source | Given
     """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a
     training file: csv, tsv, json, jsonl, parquet, arrow, feather, zip, or a format of the task (CoNLL-U,
     columns; SQuAD's JSON), compressed or not.
     """
     out: Source
     """Directory for results. Rerun the command to resume."""
-    dev: Source | None = None
+    dev: Source | Given | None = None
     """The file to evaluate on (default: the dev file in the folder, else a tenth of the training data)."""
-    test: Source | None = None
+    test: Source | Given | None = None
     """A file to predict after training (default: the test file in the folder)."""
     extra_eval: RepeatedSources = ()
     """Another file to predict, and to score if it has answers; may be repeated (default: MNLI's mismatched
@@ -299,29 +244,14 @@ class Settings(
             self, {"threads": MAX_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
         )
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
-        check_below_one(self, ("warmup", "dropout", "teacher_weight"))
+        check_below_one(self, ("warmup", "dropout"))
         check_not_negative(self, ("weight_decay", "epochs"))
         super().__post_init__()
-        if self.teacher is None and self.unlabelled is not None:
-            fix = "Pass `teacher` as well"
-            raise ConfigError("texts without labels need a teacher", key="unlabelled", fix=fix)
-        if self.teacher is not None and self.search is not None:
-            fix = "Search first, then pass the settings that it chose with `teacher`"
-            raise ConfigError("a search does not use a teacher", key="search", fix=fix)
-        for name in ("data", "out", "dev", "test", "unlabelled"):
-            if (source := getattr(self, name)) is not None:
+        for name in ("data", "out", "dev", "test"):
+            if not isinstance(source := getattr(self, name), Given | None):
                 object.__setattr__(self, name, as_path(source, name))
-        if self.teacher is not None:  # a folder, or a name on the hub
-            object.__setattr__(self, "teacher", as_name(self.teacher, "teacher"))
         extra_eval = tuple(as_path(source, "extra_eval") for source in as_tuple(self.extra_eval))
         object.__setattr__(self, "extra_eval", extra_eval)
-        if self.search is not None:
-            object.__setattr__(self, "search", str(self.search))
-            search_budget(str(self.search))
-        if self.untrained_baseline and self.init == "random":
-            problem = "the model itself starts from random initialization"
-            fix = "Omit `untrained_baseline` or `init`"
-            raise ConfigError(problem, key="untrained_baseline", fix=fix)
         if len(self.text_column) > 2:
             raise ConfigError(
                 f"an example has at most two texts, not {len(self.text_column)}", key="text_column"
@@ -336,14 +266,9 @@ class Settings(
 
         These are all that can change a score, except those that are recorded elsewhere.
         """
-        record = asdict(self) | {
-            "head": HEADS.canonical_name(self.head),
-            "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
-        }
+        record = asdict(self) | {"head": HEADS.canonical_name(self.head)}
         unset_names = {name for name in ADDED_LATER if not record.get(name)}
-        if self.search:  # the folder records the chosen settings, and another budget may extend the search
-            record["search"] = True
-        return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | unset_names}
+        return {name: record[name] for name in record if name not in NOT_RECORDED | unset_names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,58 +288,20 @@ class ResolvedSettings(Settings):
     """The columns of the training texts, if the user named none."""
 
 
-# Settings that do not change the scores of a seed: they may differ when a run is resumed. (The contents of
-# the data files may not; the record has their digests.)
-HARMLESS = {
-    *("data", "out", "dev", "test", "extra_eval", "seeds", "seed", "keep_seed", "checkpoint_every"),
-    *("evaluate_every_epoch", "ensemble", "device", "threads"),
-    *("baselines", "baseline_model", "untrained_baseline"),
+# Settings that do not change the scores of a seed, so they may differ when a run is resumed, and those that
+# are recorded elsewhere: the task, the precision and the digests of the data.
+NOT_RECORDED = {
+    *("task", "precision", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "checkpoint_every"),
+    *("device", "threads", "baselines"),
 }
 # Recorded only if they are set, because older records lack them.
-ADDED_LATER = {
-    *("encoding", "skip_unlabelled", "search", "teacher_weight", "calibrate", "separate_texts"),
-    "read_columns",
-}
-# Recorded elsewhere.
-NOT_RECORDED = {"task", "precision", "teacher", "unlabelled"}
+ADDED_LATER = {"encoding", "skip_unlabelled", "calibrate", "separate_texts", "read_columns"}
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(
     {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
     | {field.name for field in fields(Baselines)}
 )
-
-SEARCHABLE = ("learning_rate", "epochs", "layer_decay")
-
-
-def settings_to_search(settings: Settings) -> tuple[str, ...]:
-    """Returns the names of the settings to search: those in SEARCHABLE that are not set."""
-    return tuple(name for name in SEARCHABLE if getattr(settings, name) is None)
-
-
-MAX_TRIALS = 10_000  # in a search
-
-
-def search_budget(text: str) -> tuple[float, str]:
-    """Parses the setting `search`.
-
-    Returns:
-        The amount, and its unit: "seconds" or "trials".
-
-    Raises:
-        ConfigError: the text is neither a time nor a number of trials.
-    """
-    if re.fullmatch(r"[0-9]{1,5}", text) and 1 < int(text) <= MAX_TRIALS:
-        return float(text), "trials"
-    try:
-        amount, unit = budget.parse(text)
-    except ConfigError:
-        unit = ""
-    if unit != "seconds":
-        fix = f"Use a time such as 10m or 2h, or a number of trials from 2 to {MAX_TRIALS:,}"
-        shown = text if len(text) <= 40 else f"{text[:40]}..."
-        raise ConfigError(f"invalid budget {shown!r}", key="search", fix=fix)
-    return amount, unit
 
 
 def default_learning_rate(hidden_size: int, *, tagging: bool = False) -> float:

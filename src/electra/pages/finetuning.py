@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.finetuning import FinetuningFolder, baseline_results, chance_note
+from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series
@@ -17,7 +17,6 @@ from electra.pages.page import Number, Page, Section, Table, publish
 
 BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
 MAX_LABELS = 12  # in a confusion matrix
-MAX_ROWS = 25  # in a table of confusions
 BINS = 10  # intervals of probability, for the calibration
 Record = Mapping[str, Any]
 
@@ -28,21 +27,31 @@ def write_page(path: Path) -> Path:
     Raises RunFolderError if the folder is not one, or a file in it is damaged.
     """
     folder = FinetuningFolder.open(path)
-    record = folder.record
-    results = folder.read_results() if folder.results.is_file() else None
-    seeds = {number: _seed(seed.results) for number, seed in folder.seeds()}
+    record, environment = folder.record, folder.record.get("environment", {})
+    results = folder.read_results() if folder.results.is_file() else {}
+    settings = {"labels": record.get("identity", {}).get("labels"), **record.get("settings", {})}
+    tables = [Table.pairs("Settings", settings), Table.pairs("Environment", environment)]
     lines = []
-    for number, results_of_seed in seeds.items():
-        steps, values = ([pair[i] for pair in results_of_seed.get("losses", ())] for i in (0, 1))
+    for number, seed in folder.seeds():
+        of_seed = durable.read_json(seed.results, RunFolderError)
+        if not isinstance(of_seed, dict):
+            raise RunFolderError(
+                "not the results of a seed", where=seed.results, fix="Rerun electra finetune"
+            )
+        steps, values = ([pair[i] for pair in of_seed.get("losses", ())] for i in (0, 1))
         lines.append(Series(f"seed {number}", steps, values))
     losses = Figure(
         "loss", "Training loss", "Mean since the previous point.", lines, x="step", y="training loss"
     )
-    settings = {"labels": record.get("identity", {}).get("labels"), **record.get("settings", {})}
-    tables = [Table.pairs("Settings", settings), Table.pairs("Environment", record.get("environment", {}))]
+    model, data = record.get("model", "a model"), environment.get("data", {}).get("data", "DATA")
+    is_random = settings.get("init") == "random"
+    source = f"{'random initialization in the shape of ' * is_random}{model}"
+    summary = f"Fine-tuned from {source}. Not finished: rerun the command to resume."
+    if results:
+        summary = f"{verdict(results)} Fine-tuned from {source}.".strip()
     page = Page(
         f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}",
-        _summary(record, results),
+        summary,
         [
             Section("Scores", tables=[_scores(results) if results else None]),
             *(dev_sections(folder.read_dev(), results.get("labels", {})) if results else ()),
@@ -50,55 +59,26 @@ def write_page(path: Path) -> Path:
         ],
         kicker="electra finetune",
         facts=_facts(results) if results else (),
-        notes=list(map(str, results.get("notes", ()))) if results else (),
-        command=_command(record),
+        notes=list(map(str, results.get("notes", ()))),
+        command=f"electra finetune {model} --task {record.get('task')} --data {data} --out ...",
     )
     return publish(page, folder.page)
 
 
-def _seed(path: Path) -> dict[str, Any]:
-    results = durable.read_json(path, RunFolderError)
-    if not isinstance(results, dict):
-        raise RunFolderError("not the results of a seed", where=path, fix="Rerun electra finetune")
-    return results
-
-
-def _command(record: Record) -> str:
-    data = record.get("environment", {}).get("data", {}).get("data", "DATA")
-    return f"electra finetune {record.get('model')} --task {record.get('task')} --data {data} --out ..."
-
-
-def _summary(record: Record, results: Record | None) -> str:
-    random = record.get("settings", {}).get("init") == "random"
-    source = "random initialization in the shape of " * random + str(record.get("model", "a model"))
-    if results is None:
-        return f"Fine-tuned from {source}. Not finished: rerun the command to resume."
-    return f"{verdict(results)} Fine-tuned from {source}.".strip()
-
-
 def verdict(results: Record) -> str:
-    """Says whether the model beats the best baseline on dev; empty without baselines."""
-    score, best = results.get(f"eval_{results.get('primary_metric')}"), _best_baseline(results)
-    if not baseline_results(results):
-        return ""
+    """Says whether the model beats the best baseline on dev; empty without baselines or scores."""
+    score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
     if best is None or score is None:
-        return "The model cannot be compared with baselines: a score is undefined."
+        return ""
     if score > best[1]:
         difference = f"better than the best baseline, {best[0]}, by {score - best[1]:.3f}"
         return f"On dev, the model is {difference}{chance_note(results)}."
     return f"On dev, the model does not beat the best baseline, {best[0]}{chance_note(results)}."
 
 
-def _best_baseline(results: Record) -> tuple[str, float] | None:
-    key = f"eval_{results.get('primary_metric')}"
-    scores = {name: other.get(key) for name, other in baseline_results(results).items()}
-    known = [(name, score) for name, score in scores.items() if score is not None]
-    return max(known, key=lambda entry: entry[1], default=None)
-
-
 def _facts(results: Record) -> list[tuple[object, ...]]:
     name, count = str(results.get("primary_metric")), len(results.get("seeds", ()))
-    sd, best = results.get(f"eval_{name}_sd"), _best_baseline(results)
+    sd, best = results.get(f"eval_{name}_sd"), best_baseline(results)
     spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
     return [
         (f"dev {name.replace('_', ' ')}", Number(results.get(f"eval_{name}")), spread),
@@ -110,9 +90,8 @@ def _facts(results: Record) -> list[tuple[object, ...]]:
 
 
 def _scores(results: Record) -> Table:
-    """Returns the scores over seeds beside those of the ensemble and the baselines."""
-    others, rows = baseline_results(results), []
-    ensemble = any(key.startswith("ensemble_") for key in results)
+    """Returns the scores over seeds beside those of the baselines."""
+    baselines, rows = results.get("baselines", {}), []
     for key, values in results.items():
         name = key.removesuffix(BY_SEED)
         split, _, metric = name.partition("_")
@@ -120,14 +99,11 @@ def _scores(results: Record) -> Table:
             continue  # no held-out loss: the task's loss compares the rows of a training batch
         low, high = clip_interval(metric, *interval(values))
         by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
-        more = [Number(results.get(f"ensemble_{name}"))] * ensemble
-        more += [Number(other.get(name)) for other in others.values()]
         about = ("dev" if split == "eval" else split, metric.replace("_", " "))
-        rows.append((*about, Number(results.get(name), ".3f", low, high), *more, by_seed))
-    columns = ("split", "metric", "mean", *["ensemble"] * ensemble, *others, "each seed")
-    return Table(
-        columns, rows, "With 95 % intervals of the mean over seeds" * bool(results.get("seeds", ())[1:])
-    )
+        score = Number(results.get(name), ".3f", low, high)
+        rows.append((*about, score, *(Number(other.get(name)) for other in baselines.values()), by_seed))
+    caption = "With 95 % intervals of the mean over seeds" * bool(results.get("seeds", ())[1:])
+    return Table(("split", "metric", "mean", *baselines, "each seed"), rows, caption)
 
 
 def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
@@ -173,17 +149,15 @@ def _labels(rows: Sequence[Record], train: Mapping[str, int]) -> Section:
         for name in names
     ]
     columns = ("label", "in train", "in dev", "predicted", "precision", "recall", "F1")
-    tables, figures = [Table(columns, table)], []
+    figures = []
     if len(names) <= MAX_LABELS:
         shares = {a: [pairs[a, b] / gold[a] if gold[a] else None for b in names] for a in names}
         matrix = [Series(name, names, shares[name]) for name in names]
         note = "Of the examples with each label (row), the share predicted as each label (column)."
         ends = (0.0, 1.0)
         figures.append(Figure("confusion", "Confusion", note, matrix, "matrix", x="predicted", y_range=ends))
-    else:
-        wrong = [(*pair, Number(count, "")) for pair, count in pairs.most_common() if pair[0] != pair[1]]
-        tables.append(Table(("label", "predicted", "examples"), wrong[:MAX_ROWS], "Most frequent confusions"))
-    return Section("Labels", "Predictions of the saved model on dev.", figures=figures, tables=tables)
+    lead = "Predictions of the saved model on dev."
+    return Section("Labels", lead, figures=figures, tables=[Table(columns, table)])
 
 
 def _calibration(scored: Sequence[Record]) -> Figure:

@@ -1,12 +1,10 @@
-"""Baselines, fitted to the same training examples and scored by the same metrics.
+"""Baselines without a network, fitted to the same training examples and scored by the same metrics.
 
 majority           predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
 TF-IDF or overlap  a linear model of the TF-IDF of words and bigrams for single texts, or of the overlap of
                    the words for pairs: scikit-learn's logistic regression, for numbers its ridge regression,
                    whose strength is chosen by cross-validation on the training examples. For tagging, the
                    most frequent tag of each word
-frozen encoder     the head `frozen` on the encoder to be fine-tuned, before training, and on that of the
-                   setting `baseline_model`
 
 Question answering has none, nor have texts without answers and your own tasks, whose predictions may be of
 any kind.
@@ -19,27 +17,17 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.finetuning import FORMER_NAMES, FinetuningFolder
-from electra.exchange.load import load
-from electra.finetuning.heads import load_head
-from electra.finetuning.heads.parts.contract import TrainingData
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.defaults import encoder_pooling, resolve, separates_texts
-from electra.finetuning.runner.finetuned_model import choose_pooling
-from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, source_of
-from electra.finetuning.runner.summary import FROZEN, result_name
-from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation import durable
@@ -81,79 +69,29 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
-def measure_all(
-    finetuning: Finetuning, dataset: Dataset, folder: FinetuningFolder, other: Finetuning | None, say: Say
-) -> None:
-    """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`."""
-    if (size := len(dataset.splits["train"])) >= MANY_EXAMPLES:
-        say(f"measuring the baselines on {size:,} training examples; --no-baselines skips them")
-    by_name = {title(name, dataset): scores(name, dataset) for name in NAMES}
-    if finetuning.task.head in load_head("frozen").kinds:
-        if finetuning.settings.head != "frozen":
-            by_name[FROZEN] = _score_frozen(finetuning)
-        if other is not None:
-            by_name[FROZEN + _of(str(finetuning.settings.baseline_model))] = _score_frozen(other)
-    values = {name: {key: score.value for key, score in of_name.items()} for name, of_name in by_name.items()}
-    saved = {name: scores for name, scores in folder.read_baselines().items() if name not in FORMER_NAMES}
-    durable.commit_json(folder.baselines, {**saved, **values})
-
-
-def baselines_needed(finetuning: Finetuning, dataset: Dataset, folder: FinetuningFolder) -> bool:
-    """Whether baselines are requested, apply to the task and are not all saved yet."""
-    settings = finetuning.settings
-    if not settings.baselines:
-        return False
-    if folder.baselines.is_file():
-        saved, model = folder.read_baselines(), settings.baseline_model
-        if model is None or any(name.endswith(_of(model)) for name in saved):
-            return False
-    has_unlabelled = any(example.gold is None for example in dataset.splits["train"])
-    return not (has_unlabelled or finetuning.task.head == "reader" or TASKS.identity(settings.task))
-
-
-def with_baseline_model(settings: Settings, dataset: Dataset) -> Finetuning | None:
-    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
-    if settings.baseline_model is None:
-        return None
-    loaded = load(source_of(settings.baseline_model), "encoder")
-    baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    pooling = encoder_pooling(loaded)
-    return prepare(resolve(baseline_settings, dataset, loaded.config, pooling), dataset, loaded)[0]
-
-
-def _of(baseline_model: str) -> str:
-    return f" of {Path(baseline_model).name}"
-
-
-def _score_frozen(finetuning: Finetuning) -> dict[str, Score]:
-    """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
-    head, start, task = load_head("frozen"), finetuning.start, finetuning.task
-    own_pooling = encoder_pooling(start) or head.pooling
-    num_texts = len(finetuning.train.texts[0]) if finetuning.train.texts else 1
-    frozen = finetuning.with_settings(
-        head=head.name,
-        epochs=0.0,
-        dropout=0.0,
-        pooling=choose_pooling(None, task.head, start.config.architecture, own_pooling),
-        separate_texts=separates_texts(head.name, task, num_texts),
-    )
-    model = build_model(frozen, 0)
-    data = TrainingData(frozen.train, task, start.tokenizer, frozen.device)
-    head.start(model.head, model.encoder, data)
-    return {
-        f"{result_name(split)}_{name}": score
-        for split, read_split in frozen.splits.items()
-        for name, score in evaluate(frozen, model, read_split).scores.items()
-    }
-
-
-def title(baseline: str, dataset: Dataset) -> str:
-    """Returns the name of a baseline for one task: TF-IDF for texts, word overlap for pairs."""
-    if baseline == MAJORITY:
-        return baseline
+def measure_all(dataset: Dataset, folder: FinetuningFolder, say: Say) -> None:
+    """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`."""
+    train = dataset.splits["train"]
+    if len(train) >= MANY_EXAMPLES:
+        say(f"measuring the baselines on {len(train):,} training examples; --no-baselines skips them")
+    linear = "word overlap" if len(train[0].texts) > 1 else "TF-IDF"
     if dataset.task.head == "tagger":
-        return "most frequent tag of each word"
-    return "word overlap" if len(dataset.splits["train"][0].texts) > 1 else "TF-IDF"
+        linear = "most frequent tag of each word"
+    titles = {MAJORITY: MAJORITY, LINEAR: linear}
+    by_name = {title: scores(name, dataset) for name, title in titles.items()}
+    values = {name: {key: score.value for key, score in of_name.items()} for name, of_name in by_name.items()}
+    durable.commit_json(folder.baselines, values)
+
+
+def apply_to(dataset: Dataset, settings: Settings) -> bool:
+    """Whether the task has baselines."""
+    has_unlabelled = any(example.gold is None for example in dataset.splits["train"])
+    return not (has_unlabelled or dataset.task.head == "reader" or TASKS.identity(settings.task))
+
+
+def result_name(split: str) -> str:
+    """Returns the name of a split in the keys of results: "eval" for dev, as in transformers' scripts."""
+    return "eval" if split == "dev" else split
 
 
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import data_digest, is_saved_dataset, parts_of, split_name
+from electra.data.table_files import (
+    Data,
+    Given,
+    data_digest,
+    extension_of,
+    is_saved_dataset,
+    parts_of,
+    split_name,
+)
 from electra.finetuning.heads import load_head
-from electra.finetuning.labelled.examples import TEXT_COUNTS, Example, Examples
+from electra.finetuning.labelled.examples import TEXT_COUNTS, Example, Examples, Split
 from electra.finetuning.labelled.splits import (
     DEV_SHARE,
     SPLIT_NAMES,
@@ -53,36 +61,22 @@ def choose_task(settings: Settings) -> Task:
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
     """Reads all splits, holds out dev if there is no file for it, and fits the task to the training data."""
-    paths = locate_files(settings, task)
-    train = task.read(paths["train"])
+    sources = locate_files(settings, task)
+    train = task.read(sources["train"])
     if train.text_columns:  # other files may have other usual columns, too
         task = task.preferring(train.text_columns, train.label_column)
     unfitted_task, task = task, task.fit(train.examples)
     other_task = unfitted_task.for_evaluation_files(task)
-    others = {split: path for split, path in paths.items() if split != "train"}
-    contents = {split: other_task.read(path, labelled=split == "dev") for split, path in others.items()}
+    others = {split: source for split, source in sources.items() if split != "train"}
+    contents = {split: other_task.read(source, labelled=split == "dev") for split, source in others.items()}
     contents = {"train": train, **contents}
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []
     for split, content in contents.items():
-        if content.num_dropped:
-            notes.append(f"{split}: {plural(content.num_dropped, 'malformed row')} left out")
-        notes += [f"{split}: {note}" for note in content.notes]
-    for split, examples in splits.items():
-        notes += note_empty_texts(split, examples, task)
-        if split_name(paths[split])[1] in (".csv", ".tsv", ".tab"):
-            notes += note_swallowed_rows(split, examples)
-    num_texts = len(train.examples[0].texts)
-    for split, examples in splits.items():
-        if examples:
-            found = len(examples[0].texts)
-            load_head(settings.head).check_supports(task.head, found)
-            if task.head == "classifier" and found != num_texts:
-                problem = f"{TEXT_COUNTS[found]}, but {TEXT_COUNTS[num_texts]} in train"
-                fix = "Name the same columns with `text_column`, or pass another file"
-                raise DataError(problem, where=paths[split], fix=fix)
+        check_number_of_texts(content, train, settings.head, task, sources[split])
+        notes += [f"{split}: {note}" for note in notes_on_file(content, task, extension_of(sources[split]))]
     if "dev" not in splits:
-        remaining, dev = hold_out_dev(train.examples, task, paths["train"])
+        remaining, dev = hold_out_dev(train.examples, task, sources["train"])
         splits = {"train": remaining, "dev": dev} | {name: splits[name] for name in others}
         held_out = plural(len(dev), "training example")
         notes.append(f"no dev file: {held_out} held out as the dev set (chosen by text hash)")
@@ -95,37 +89,36 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         missing_labels = set(task.label_names) - set(unfitted_task.fit(splits["train"]).label_names)
         task = task.fit(splits["train"])  # fitted again: class weights depend on the examples that are left
     except DataError:
-        num_held_out = 0 if "dev" in paths else len(splits["dev"])
-        raise _nothing_left(train.examples, splits["train"], num_held_out, settings, paths["train"]) from None
-    notes += note_contradictions(splits["train"], task)
+        left, found = len(splits["train"]), plural(len(train.examples), "training example")
+        problem = f"{left:,} of {found} left to train on, all with the same answer: nothing to learn"
+        fix = "Add examples, or pass a dev file as `dev`, or a higher `limit_train`"
+        raise DataError(problem, where=sources["train"], fix=fix) from None
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
-        which = f"label {listed}: it" if len(missing_labels) == 1 else f"labels {listed}: they"
-        notes.append(f"no training example is left with the {which} cannot be learned")
-    for split, examples in splits.items():
-        if split not in ("train", "dev"):
-            splits[split] = without_placeholders(split, examples, task, notes)
-        if split != "train":
-            notes += note_unseen_labels(split, splits[split], task)
-            notes += note_leaks(split, examples, splits["train"])
-    notes += note_small_dev(splits["dev"])
-    files = {split: data_digest(path) for split, path in paths.items()}
+        notes.append(f"no training example is left with a label that cannot be learned then: {listed}")
+    if task.head == "classifier" and task.has_classes:
+        notes += [f"train: {note}" for note in note_contradictions(splits["train"], task)]
+    for split in [name for name in splits if name != "train"]:
+        if split != "dev":
+            splits[split] = without_placeholders(split, splits[split], task, notes)
+        notes += [f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task)]
+    if (num_texts := len({example.texts for example in splits["dev"]})) < MIN_RELIABLE_DEV:
+        texts = plural(num_texts, "different text")
+        notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")
+    files = {split: data_digest(source) for split, source in sources.items()}
     return Dataset(task, splits, files, tuple(notes), train.text_columns)
 
 
-def _nothing_left(
-    examples: Examples, remaining: Examples, num_held_out: int, settings: Settings, where: Path
-) -> DataError:
-    problem, fix = plural(len(examples), "training example"), "Add examples"
-    if (num_different := len({example.texts for example in examples})) < len(examples):
-        problem += f" ({num_different:,} different)"
-    if num_held_out:
-        problem += f", {num_held_out:,} held out as the dev set"
-        fix += ", or pass a dev file as `dev`"
-    if settings.limit_train:
-        fix += ", or a higher `limit_train`"
-    problem += f", {len(remaining):,} left to train on, all with the same answer: nothing to learn"
-    return DataError(problem, where=where, fix=fix)
+def check_number_of_texts(content: Split, train: Split, head: str, task: Task, source: Data) -> None:
+    """Raises an error if the examples have more or fewer texts than the head reads or train has."""
+    if not content.examples:
+        return
+    found, expected = len(content.examples[0].texts), len(train.examples[0].texts)
+    load_head(head).check_supports(task.head, found)
+    if task.head == "classifier" and found != expected:
+        problem = f"{TEXT_COUNTS[found]}, but {TEXT_COUNTS[expected]} in train"
+        fix = "Name the same columns with `text_column`, or pass another file"
+        raise DataError(problem, where=source, fix=fix)
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
@@ -144,13 +137,13 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
     return examples
 
 
-def hold_out_dev(examples: Examples, task: Task, where: Path) -> tuple[Examples, Examples]:
+def hold_out_dev(examples: Examples, task: Task, where: Data) -> tuple[Examples, Examples]:
     """Splits the training examples into train and dev by a hash of their texts.
 
     If dev would lack a label that it should have about once or more, each label's examples are split.
     Raises DataError if no training example would be left.
     """
-    train, dev = split_by_hash(examples, task.hashed_texts, where)
+    train, dev = split_by_hash(examples, task.hashed_texts, str(where))
     dev_counts = count_labels(task, dev) if task.has_classes else {}
     expected = [label for label, n in count_labels(task, examples).items() if n * DEV_SHARE >= 1]
     if task.head != "classifier" or not dev_counts or all(dev_counts.get(label) for label in expected):
@@ -162,108 +155,72 @@ def hold_out_dev(examples: Examples, task: Task, where: Path) -> tuple[Examples,
         task.hashed_texts(example)
         for group in groups.values()
         if len(group) * DEV_SHARE >= 1 and len({*map(task.hashed_texts, group)}) > 1
-        for example in split_by_hash(group, task.hashed_texts, where)[1]
+        for example in split_by_hash(group, task.hashed_texts, str(where))[1]
     }
     parts = [tuple(e for e in examples if (task.hashed_texts(e) in held_out) == is_dev) for is_dev in (0, 1)]
     return parts[0], parts[1]
 
 
-def note_small_dev(dev: Examples) -> Iterator[str]:
-    """Yields a note if the dev set has too few examples, or different texts, for a reliable score."""
-    num_texts = len({example.texts for example in dev})
-    if num_texts < MIN_RELIABLE_DEV:
-        texts = f" with {plural(num_texts, 'different text')}" if num_texts < len(dev) else ""
-        yield f"dev: {plural(len(dev), 'example')}{texts}: too few for a reliable score"
-
-
-def note_empty_texts(split: str, examples: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on empty texts; of words, or of a question and a context, only one must not be empty."""
+def notes_on_file(content: Split, task: Task, extension: str) -> Iterator[str]:
+    """Yields notes on how a file was read, on empty texts and, in a csv, on rows lost to a stray quote."""
+    if content.num_dropped:
+        yield f"{plural(content.num_dropped, 'malformed row')} left out"
+    yield from content.notes
+    # Of words, or of a question and a context, only one must not be empty.
     holds_text = all if task.head == "classifier" else any
-    empty = [example for example in examples if not holds_text(map(str.strip, example.texts))]
-    if empty:
-        is_pair = len(empty[0].texts) == 2
-        found = (
-            f"{plural(len(empty), 'pair')} with an empty text"
-            if is_pair
-            else plural(len(empty), "empty text")
-        )
-        yield f"{split}: {found}, kept"
-
-
-def note_swallowed_rows(split: str, examples: Examples) -> Iterator[str]:
-    """Yields a note on texts of which a line looks like a row: it begins or ends with an answer.
-
-    A stray quote in a csv makes the following rows part of its cell.
-    """
-    answers = {example.gold for example in examples if isinstance(example.gold, str)}
-    suspects = [
-        example
-        for example in examples
-        for text in example.texts
-        for line in text.splitlines()
-        if len(cells := [cell.strip(' "') for cell in re.split("[,;\t|]", line)]) > 1
-        and text != line
-        and answers & {cells[0], cells[-1]}
-    ]
-    if suspects:
-        found = "a text has a line that looks like a row of its own"
-        if (count := len({example.where for example in suspects})) > 1:
-            found += f" (and {plural(count - 1, 'more text')})"
-        yield f"{split}: {suspects[0].where}: {found}. Is there a stray quote?"
-
-
-def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on gold labels that no training example has, if there are any."""
-    unseen = [
-        (example.where, names)
-        for example in examples
-        if example.gold is not None and (names := task.unseen_labels(example))
-    ]
-    if not unseen:
+    if empty := sum(not holds_text(map(str.strip, example.texts)) for example in content.examples):
+        yield f"{plural(empty, 'example')} with an empty text, kept"
+    if extension not in (".csv", ".tsv", ".tab"):
         return
-    if len(unseen) == len(examples):
+    answers = {example.gold for example in content.examples if isinstance(example.gold, str)}
+    for example in content.examples:
+        for line in (line for text in example.texts for line in text.splitlines() if line != text):
+            cells = [cell.strip(' "') for cell in re.split("[,;\t|]", line)]
+            if len(cells) > 1 and answers & {cells[0], cells[-1]}:
+                yield f"{example.where}: a text has a line that looks like a row. Is there a stray quote?"
+                return
+
+
+def notes_on_scores(examples: Examples, train: Examples, task: Task) -> Iterator[str]:
+    """Yields notes on labels that no training example has, and on texts that are also in train.
+
+    Raises DataError if all examples have such labels.
+    """
+    labelled = [example for example in examples if example.gold is not None]
+    if unseen := [(e.where, names) for e in labelled if (names := task.unseen_labels(e))]:
         where, (name, *_) = unseen[0]
-        raise DataError(f"unknown label {name!r}", where=where, fix=nearest(name, list(task.label_names)))
-    counts = Counter(name for _, names in unseen for name in names)
-    listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
-    ellipsis = ", ..." if len(counts) > 5 else ""
-    found = f"{len(unseen):,} of {plural(len(examples), 'example')} {'has' if len(unseen) == 1 else 'have'}"
-    yield f"{split}: {found} a label that the training data lacks ({listed}{ellipsis}): scored as wrong"
-
-
-def note_leaks(
-    split: str, examples: Examples, train: Examples, source: str = "training data"
-) -> Iterator[str]:
-    """Yields a note if examples inflate the score because their texts are also in `train`, the `source`."""
-    train_texts = {normalise(example.texts) for example in train}
-    if count := sum(normalise(example.texts) in train_texts for example in examples):
-        found = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
-        yield f"{split}: {found} also in the {source} (ignoring case and spacing): scores are too high"
+        if len(unseen) == len(examples):
+            raise DataError(f"unknown label {name!r}", where=where, fix=nearest(name, list(task.label_names)))
+        counts = Counter(name for _, names in unseen for name in names)
+        listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
+        found = f"{len(unseen):,} of {plural(len(examples), 'example')}"
+        yield f"{found} with a label that the training data lacks ({listed}): scored as wrong"
+    train_texts = set(map(normalise, train))
+    if count := sum(normalise(example) in train_texts for example in examples):
+        found = f"{count:,} of {plural(len(examples), 'example')}"
+        yield f"{found} also in the training data (ignoring case and spacing): scores are too high"
 
 
 def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on training examples with the same texts and different answers, if these are classes."""
-    if task.head != "classifier" or not task.has_classes:
-        return
+    """Yields a note on training examples with the same texts and different answers."""
     answers: dict[tuple[str, ...], set[str]] = {}
     for example in train:
-        answers.setdefault(normalise(example.texts), set()).add(str(task.shown_gold(example)))
-    if count := sum(len(answers[normalise(example.texts)]) > 1 for example in train):
+        answers.setdefault(normalise(example), set()).add(str(task.shown_gold(example)))
+    if count := sum(len(answers[normalise(example)]) > 1 for example in train):
         found = f"{count:,} of {plural(len(train), 'example')}"
-        yield f"train: {found} have the same text as another example, but a different answer"
+        yield f"{found} have the same text as another example, but a different answer"
 
 
-def normalise(texts: Sequence[str]) -> tuple[str, ...]:
+def normalise(example: Example) -> tuple[str, ...]:
     """Returns the texts with normalised Unicode, case and white space, for comparison."""
-    return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts)
+    return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in example.texts)
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:
     """Yields, for each split with labels, a line with the frequencies of its most frequent labels."""
     for split, examples in dataset.splits.items():
-        counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
-        if counts:
-            ranked = sorted(counts.items(), key=lambda entry: -entry[1])
+        counts = Counter(count_labels(dataset.task, examples))
+        if ranked := [(label, count) for label, count in counts.most_common() if count]:
             listed = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:MAX_LISTED])
             more = f", and {len(ranked) - MAX_LISTED} more" if len(ranked) > MAX_LISTED else ""
             yield f"{split}: {listed}{more}"
@@ -274,36 +231,39 @@ def count_labels(task: Task, examples: Examples) -> dict[str, int]:
     return {} if any(example.gold is None for example in examples) else task.label_counts(examples)
 
 
-def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
-    """Returns the file of each split: the one in the settings, else the one with its name in the folder.
+def locate_files(settings: Settings, task: Task) -> dict[str, Data]:
+    """Returns the data of each split: that in the settings, else the file with its name in the folder.
 
     The keys are "train", "dev", "test" and the names of other files to predict; splits without a file are
     left out.
     """
-    data = as_path(settings.data)
-    if not parts_of(data) or not parts_of(data)[0].exists():
-        fix = "Pass a folder with train and dev files, or a training file, as `data`"
-        raise DataError("no such file or folder", where=data, fix=fix)
-    is_folder = data.is_dir() and not is_saved_dataset(data)
-    chosen = {"train": None if is_folder else data, "dev": settings.dev, "test": settings.test}
+    data, is_folder = settings.data, False
+    if not isinstance(data, Given):
+        data = as_path(data)
+        if not parts_of(data) or not parts_of(data)[0].exists():
+            fix = "Pass a folder with train and dev files, or a training file, as `data`"
+            raise DataError("no such file or folder", where=data, fix=fix)
+        is_folder = data.is_dir() and not is_saved_dataset(data)
+    folder = data if isinstance(data, Path) and is_folder else None
+    chosen = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
     preferred_names = {"train": (), "dev": task.dev_files, "test": task.test_files}
-    paths: dict[str, Path] = {}
+    sources: dict[str, Data] = {}
     for split in SPLIT_NAMES:
         if (source := chosen[split]) is not None:
-            paths[split] = as_path(source)
-        elif is_folder and (path := find_split(data, split, preferred_names[split], task.formats)):
-            paths[split] = path
+            sources[split] = source if isinstance(source, Given) else as_path(source)
+        elif folder and (path := find_split(folder, split, preferred_names[split], task.formats)):
+            sources[split] = path
     others = [as_path(source) for source in as_tuple(settings.extra_eval)]
-    for path in [*others, *(find_named(data, task.also, task.formats) if is_folder else ())]:
+    for path in [*others, *(find_named(folder, task.also, task.formats) if folder else ())]:
         name = split_name(path)[0]
         # A further file called train, dev, test or eval would have scores with the keys of that split.
-        is_split_name = name in (*SPLIT_NAMES, "eval") and name not in paths
-        if is_split_name or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
+        is_split_name = name in (*SPLIT_NAMES, "eval") and name not in sources
+        if is_split_name or not re.fullmatch(r"\w[\w.-]*", name) or sources.setdefault(name, path) != path:
             problem = f"{name!r} is the name of a split or of another file, or has invalid characters"
             raise DataError(problem, where=path, fix="Rename the file")
-    if "train" not in paths:
+    if "train" not in sources:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         formats = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
         fix = f"Name it {names} ({formats}), or pass the file itself as `data`"
         raise DataError("no training file", where=data, fix=fix)
-    return paths
+    return sources

@@ -1,78 +1,52 @@
-"""Runs a fine-tuning: trains all seeds, summarises their scores and saves a model.
+"""Runs a fine-tuning: reads the data, fits the baselines, trains the seeds, saves the results and a model.
 
 artifacts/finetuning.py lists the files. Nothing is written before the data, model and settings have been
-read and checked. A finished seed is not trained again. Several processes may fine-tune in one folder: they
-divide the seeds (foundation/work.py), and each writes the results when all are finished.
+read and checked. A finished seed is not trained again.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save
-from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder, SeedFolder
+from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
+from electra.artifacts.model import Pooling
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import load
+from electra.exchange.load import Loaded, load
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
-from electra.finetuning.predict import Predictor
-from electra.finetuning.runner.baselines import baselines_needed, measure_all, with_baseline_model
+from electra.finetuning.runner import baselines
 from electra.finetuning.runner.calibration import calibrate
 from electra.finetuning.runner.dataset import (
     Dataset,
     choose_task,
     count_labels,
     describe_labels,
-    note_leaks,
     read_dataset,
 )
-from electra.finetuning.runner.defaults import (
-    describe_defaults,
-    encoder_pooling,
-    resolve,
-    with_recorded_defaults,
-)
-from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate, prepare, source_of
+from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
+from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate, prepare
 from electra.finetuning.runner.records import format_records, join_gold, read_records
-from electra.finetuning.runner.saved_model import load_seed, save_model, task_source
-from electra.finetuning.runner.search import search, split_for_search
-from electra.finetuning.runner.soft_labels import (
-    open_teacher,
-    teacher_digest,
-    unlabelled_digest,
-    with_soft_labels,
-)
-from electra.finetuning.runner.summary import (
-    FinishedSeed,
-    choose_seed,
-    compare_with_baselines,
-    headline,
-    result_name,
-    scores_over_seeds,
-)
+from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
-from electra.foundation.errors import ElectraError, Interrupted
+from electra.foundation.errors import Interrupted
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import set_threads, versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
-from electra.foundation.signals import Stop
 from electra.foundation.terminal_text import plural
-from electra.foundation.work import Piece, run_pieces
 from electra.training.checkpoint import on_host
 
-PATH_SETTINGS = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")
+PATH_SETTINGS = ("data", "dev", "test", "extra_eval")
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -98,165 +72,53 @@ def finetune(
         ElectraError: the data, the model or the settings are invalid, or a loss is not finite.
     """
     folder = FinetuningFolder(as_path(settings.out))
-    settings = with_recorded_defaults(settings, folder)
-    threads, thread_note = recorded_threads(folder) if folder.exists() else None, ""
-    if may_use_cpu := settings.device in ("auto", "cpu"):
+    recorded = folder.record if folder.exists() else {}
+    settings = with_recorded_defaults(settings, recorded)
+    threads, thread_note = recorded.get("environment", {}).get("threads"), ""
+    if settings.device in ("auto", "cpu"):
         set_threads(settings.threads, threads)
+    if threads not in (None, torch.get_num_threads()):
+        thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
+        thread_note += ": not bit-identical"
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
-    if settings.search:
-        split_for_search(dataset)  # raises DataError if there are too few examples
     resolved = resolve(settings, dataset, loaded.config, encoder_pooling(loaded))
-    if folder.exists():  # older versions recorded no columns, and gave a pair to every head as one input
-        recorded = folder.record.get("settings", {})
-        resolved = replace(
-            resolved,
-            separate_texts=recorded.get("separate_texts", False),
-            read_columns=tuple(recorded.get("read_columns", ())),
-        )
+    if recorded:  # older versions recorded no columns, and gave a pair to every head as one input
+        known = recorded.get("settings", {})
+        columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
+        resolved = replace(resolved, separate_texts=separate, read_columns=columns)
     prepared, notes = prepare(resolved, dataset, loaded)
-    teacher, unlabelled = open_teacher(prepared, len(dataset.splits["train"][0].texts))
-    for split, examples in dataset.splits.items():
-        if split != "train":
-            notes += note_leaks(split, examples, unlabelled, "texts without labels")
-    with_other_encoder = with_baseline_model(settings, dataset)
-    record = make_record(model, prepared, dataset, teacher)
-    with folder.session(record, say=say, stop=stop, shared=True) as session:
-        session.share()
-        threads = recorded_threads(folder)
-        if may_use_cpu:  # another process may have recorded its number in the meantime
-            set_threads(settings.threads, threads)
-        if threads not in (None, torch.get_num_threads()):
-            thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
-            thread_note += ": not bit-identical"
-        without_teacher = prepared
-        if teacher is not None:
-            session.say("labelling the training texts with the teacher")
-            prepared, note = with_soft_labels(prepared, dataset.splits["train"], unlabelled, teacher)
-            notes.append(note)
-        start_lines = (describe_start(model, prepared), describe_defaults(settings, dataset, loaded.config))
-        for note in filter(None, (thread_note, *start_lines, *describe_labels(dataset), *notes)):
-            session.say(note)
-
-        def run(pieces: Iterator[Piece]) -> None:
-            run_pieces(pieces, say=session.say, stop=session.stopping, ended=_raise)
-
-        try:
-            if settings.search:
-                run(iter([_search(settings, prepared, dataset, folder)]))
-                prepared = prepared.with_settings(**folder.read_search()["chosen"])
-            run(_pieces(prepared, without_teacher, dataset, folder, with_other_encoder))
-            with session.exclusive():
-                results = finish(model, prepared, dataset, folder, notes, session.say)
-        except Interrupted:
-            session.interrupt()
-        for line in (headline(results, name) for name in prepared.task.metrics):
+    with folder.session(make_record(model, prepared, dataset), say=say, stop=stop) as session:
+        lines = (thread_note, describe_start(model, prepared), describe_defaults(settings, resolved))
+        for line in filter(None, (*lines, *describe_labels(dataset), *notes)):
             session.say(line)
-        for line in compare_with_baselines(results):
+        if settings.baselines and not folder.baselines.is_file() and baselines.apply_to(dataset, settings):
+            baselines.measure_all(dataset, folder, session.say)
+        requested = range(settings.seed, settings.seed + settings.seeds)
+        prepared = replace(prepared, say=session.say, stopping=session.stopping)
+        for number in sorted({*requested, *(number for number, _ in folder.seeds())}):
+            try:
+                run_seed(prepared, folder, number)
+            except Interrupted:
+                session.interrupt()
+        results = finish(model, prepared, dataset, folder, notes)
+        for line in describe_results(results, prepared.task.metrics):
             session.say(line)
         return results
 
 
-def _raise(piece: Piece, error: ElectraError | None) -> None:
-    if error is not None:
-        raise error
+def source_of(model: str) -> str | Path:
+    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
+    folder = FinetuningFolder(Path(model))
+    return folder.model.path if folder.exists() else model
 
 
-@dataclass(frozen=True)
-class _Part(Piece):
-    """A piece that is finished when `finished()` says so."""
-
-    finished: Callable[[], bool] = lambda: False
-
-    @override
-    def is_finished(self) -> bool:
-        return self.finished()
+def encoder_pooling(loaded: Loaded) -> Pooling | None:
+    """Returns the pooling in the encoder's sentence-transformers settings; None without, or with a head."""
+    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
-def _search(settings: Settings, prepared: Finetuning, dataset: Dataset, folder: FinetuningFolder) -> _Part:
-    """Returns the search. Another budget extends a finished one, unless a seed was begun after it."""
-
-    def is_finished() -> bool:
-        record, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
-        return "chosen" in record and (has_seeds or record["budget"] == settings.search)
-
-    arguments = (settings, prepared, dataset, folder)
-    return _Part("search", folder.trial("all"), "", search, arguments, is_finished)
-
-
-def _pieces(
-    prepared: Finetuning,
-    without_teacher: Finetuning,
-    dataset: Dataset,
-    folder: FinetuningFolder,
-    with_other_encoder: Finetuning | None,
-) -> Iterator[Piece]:
-    """Yields the baselines and the seeds; each seed also from random weights, if requested."""
-
-    def measure(say: Say, stop: Stop) -> None:
-        measure_all(without_teacher, dataset, folder, with_other_encoder, say)
-
-    def has_baselines() -> bool:
-        return not baselines_needed(without_teacher, dataset, folder)
-
-    def is_intact(seed: SeedFolder) -> bool:
-        return seed.exists() and durable.verify_directory(seed.path) is None
-
-    yield _Part("baselines", folder.trial("none").with_name("baselines"), "", measure, (), has_baselines)
-    settings = prepared.settings
-    requested = range(settings.seed, settings.seed + settings.seeds)
-    numbers = sorted({*requested, *(number for number, _ in folder.seeds())})  # the summary includes both
-    runs = [("", folder, prepared)]
-    if settings.untrained_baseline or folder.untrained.seeds():
-        untrained = prepared.with_settings(init="random", untrained_baseline=False)
-        runs.append(("untrained ", folder.untrained, untrained))
-    for prefix, out, work in runs:
-        for number in numbers:
-            seed, arguments = out.seed(number), (work, out, number, prefix)
-            name = f"{prefix}seed {number}"
-            yield _Part(name, seed.path, seed.RECORD, run_seed, arguments, partial(is_intact, seed))
-
-
-def recorded_threads(folder: FinetuningFolder) -> int | None:
-    """Returns the number of threads that a fine-tuning started with; None if it is not recorded.
-
-    Raises RunFolderError if finetune.json is missing or damaged.
-    """
-    threads: int | None = folder.record.get("environment", {}).get("threads")
-    return threads
-
-
-def finish(  # noqa: PLR0917
-    model: str,
-    prepared: Finetuning,
-    dataset: Dataset,
-    folder: FinetuningFolder,
-    notes: Sequence[str],
-    say: Say,
-) -> dict[str, Any]:
-    """Writes and returns the results of all finished seeds, and saves the model of one."""
-    finished, untrained = finished_seeds(folder), finished_seeds(folder.untrained)
-    results = summarise(model, prepared, dataset, finished, notes)
-    if baselines := folder.read_baselines():
-        results["baselines"] = baselines
-    if prepared.settings.search and (record := folder.read_search()):
-        results["search"] = record
-    if untrained:
-        results["untrained"] = scores_over_seeds(untrained, prepared.task.metrics)
-    if prepared.settings.ensemble or folder.ensemble.path.exists():  # it may lack the newest seeds
-        results |= run_ensemble(prepared, folder, finished, say)
-    kept_seed = next(seed for seed in finished if seed.seed == results["kept_seed"])
-    save_model(prepared, folder.model, kept_seed, results, say)
-    rows = read_records(kept_seed.folder.table("dev").read_bytes())
-    dev_records = join_gold(rows, prepared.splits["dev"].examples, prepared.task)
-    durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
-    durable.commit_json(folder.results, results)
-    return results
-
-
-def make_record(
-    model: str, prepared: Finetuning, dataset: Dataset, teacher: Predictor | None = None
-) -> dict[str, Any]:
+def make_record(model: str, prepared: Finetuning, dataset: Dataset) -> dict[str, Any]:
     """Returns the contents of finetune.json; a resumed run must agree in `settings` and `identity`."""
     start, task, settings = prepared.start, prepared.task, prepared.settings
     is_pretrained = settings.init == "pretrained"
@@ -265,10 +127,9 @@ def make_record(
         "labels": list(task.label_names),
         "weights": digest(exported_weights(start.encoder, None)) if is_pretrained else str(start.config),
         "tokenizer": start.tokenizer.digest,
-        "data": dataset.files | unlabelled_digest(settings),
+        "data": dataset.files,
         "precision": prepared.precision,
         "seed_scheme": seeds.SCHEME,
-        **({"teacher": teacher_digest(teacher)} if teacher else {}),
         **TASKS.identity(settings.task),
         **HEADS.identity(settings.head),
     }
@@ -277,7 +138,7 @@ def make_record(
         "platform": platform.platform(),
         "device": str(prepared.device),
         "threads": torch.get_num_threads(),
-        "data": data_paths(settings),
+        "data": {name: _absolute(value) for name in PATH_SETTINGS if (value := getattr(settings, name))},
     }
     return {
         "model": model,
@@ -288,16 +149,10 @@ def make_record(
     }
 
 
-def data_paths(settings: Settings) -> dict[str, Any]:
-    """Returns the absolute paths of the data, by the setting that names them, for information only."""
-
-    def absolute(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [absolute(path) for path in value]
-        path = Path(value).expanduser()
-        return str(path.resolve()) if isinstance(value, Path) or path.exists() else value  # or a hub name
-
-    return {name: absolute(value) for name in PATH_SETTINGS if (value := getattr(settings, name))}
+def _absolute(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_absolute(path) for path in value]
+    return str(value.expanduser().resolve() if isinstance(value, Path) else value)  # or rows from Python
 
 
 def describe_start(model: str, prepared: Finetuning) -> str:
@@ -307,36 +162,29 @@ def describe_start(model: str, prepared: Finetuning) -> str:
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in prepared.splits.items())
     steps = f"{plural(prepared.total_steps, 'step')} of {settings.batch_size}"
     rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
-    if settings.search:
-        steps, rates = f"batches of {settings.batch_size}", f"settings to be searched, {settings.search}"
     machine = f"{prepared.device}, {prepared.precision}, {plural(threads, 'thread')}"
     inputs = plural(len(prepared.train), "training input")
     return f"{prepared.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
 
 
-def finished_seeds(folder: FinetuningFolder) -> list[FinishedSeed]:
-    """Returns the results of the finished seeds, in order."""
-    return [FinishedSeed(number, seed, seed.record) for number, seed in folder.seeds()]
-
-
-def run_seed(
-    prepared: Finetuning, folder: FinetuningFolder, number: int, prefix: str = "", *, say: Say, stop: Stop
-) -> None:
-    """Trains a seed from its last checkpoint or from the start, and writes its folder."""
-    prepared = replace(prepared, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
+def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> None:
+    """Trains a seed from its last checkpoint or the start, and writes its folder, unless it is finished."""
     seed_folder, task = folder.seed(number), prepared.task
     durable.recover(seed_folder.path)
     if seed_folder.path.exists():
         if (problem := durable.verify_directory(seed_folder.path)) is None:
             return
         prepared.say(f"{seed_folder} is damaged ({problem}): training seed {number} again")
+    if prepared.stopping():
+        raise Interrupted(folder.path)
     checkpoints = folder.checkpoints(number)
     model, state = train_seed(prepared, number, checkpoints)
-    calibration = calibrate(prepared, model) if prepared.settings.calibrate else None
+    calibrated = calibrate(prepared, model) if prepared.settings.calibrate else None
     evaluations = {name: evaluate(prepared, model, split) for name, split in prepared.splits.items()}
-    if calibration:
-        evaluations["dev"] = replace(evaluations["dev"], loss=calibration.loss)
-        prepared.say(f"seed {number}  {calibration.describe()}")
+    if calibrated:
+        note = f"the loss on dev falls from {calibrated[1]:.4f} to {evaluations['dev'].loss:.4f}"
+        prepared.say(f"seed {number}  temperature {calibrated[0]:.3f}, chosen on dev: {note}")
+        evaluations["dev"] = replace(evaluations["dev"], loss=calibrated[1])
     for name, evaluation in evaluations.items():
         if evaluation.scores:
             prepared.say(f"seed {number}  {name}: {describe_scores(evaluation.scores)}")
@@ -347,8 +195,7 @@ def run_seed(
         "train_loss": state.losses[-1][1] if state.losses else None,
         "losses": state.losses,
         "epochs": state.epochs,
-        "temperature": calibration.temperature if calibration else None,
-        "threshold": calibration.threshold if calibration else None,
+        "temperature": calibrated[0] if calibrated else None,
         "eval": evaluations["dev"].record(),
         "others": {name: e.record() for name, e in evaluations.items() if name != "dev" and e.scores},
     }
@@ -361,53 +208,89 @@ def run_seed(
         durable.remove_directory(checkpoints)
 
 
-def summarise(
-    model: str, prepared: Finetuning, dataset: Dataset, finished: Sequence[FinishedSeed], notes: Sequence[str]
+def finish(
+    model: str, prepared: Finetuning, dataset: Dataset, folder: FinetuningFolder, notes: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the contents of all_results.json except baselines, search, untrained seeds and ensemble."""
+    """Writes and returns the results of all finished seeds, and saves the model of the best one on dev."""
     settings, task = prepared.settings, prepared.task
-    sizes = {result_name(name): len(split) for name, split in dataset.splits.items()}
+    finished = {number: seed.record for number, seed in folder.seeds()}
+    best = best_seed(finished, task.metrics[0])
     counts = {name: count_labels(task, examples) for name, examples in dataset.splits.items()}
     labels = {name: of_split for name, of_split in counts.items() if of_split}
-    return {
+    results = {
         "task": task.name,
         "task_version": task.version,
         "model": model,
         "init": settings.init,
-        **scores_over_seeds(finished, task.metrics),
-        "train_loss": summary([seed.results["train_loss"] for seed in finished])["mean"],
-        **{f"{name}_samples": size for name, size in sizes.items()},
-        "steps": finished[0].results["steps"],
-        "seconds": round(sum(seed.results["seconds"] for seed in finished), 3),
-        "seeds": [seed.seed for seed in finished],
+        **scores_over_seeds(list(finished.values()), task.metrics),
+        "train_loss": summary([seed["train_loss"] for seed in finished.values()])["mean"],
+        **{f"{baselines.result_name(name)}_samples": len(split) for name, split in dataset.splits.items()},
+        "steps": finished[best]["steps"],
+        "seconds": round(sum(seed["seconds"] for seed in finished.values()), 3),
+        "seeds": list(finished),
         "primary_metric": task.metrics[0],
-        "kept_seed": choose_seed(finished, task.metrics[0], settings.keep_seed).seed,
+        "kept_seed": best,
         "notes": list(notes),
         **({"labels": labels} if labels else {}),
         **{f"{name}_version": version for name, version in versions("electra", "torch").items()},
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": prepared.precision,
     }
-
-
-def run_ensemble(
-    prepared: Finetuning, folder: FinetuningFolder, finished: Sequence[FinishedSeed], say: Say
-) -> dict[str, Any]:
-    """Writes the averaged predictions of all seeds, and returns their scores by `ensemble_SPLIT_METRIC`."""
-    by_seed: dict[str, list[list[Any]]] = {name: [] for name in prepared.splits}
-    for seed in finished:
-        model = load_seed(prepared, seed)
-        for name, split in prepared.splits.items():
-            by_seed[name].append(evaluate(prepared, model, split).predictions)
-    results: dict[str, Any] = {}
-    files: dict[str, durable.Content] = {}
-    for name, split in prepared.splits.items():
-        predictions = prepared.task.average(by_seed[name])
-        files |= prepared.task.files(name, predictions, split.examples)
-        if split.windows.targets is not None:
-            scores = prepared.task.score(predictions, split.examples)
-            prefix = f"ensemble_{result_name(name)}"
-            results |= {f"{prefix}_{metric}": score.value for metric, score in scores.items()}
-            say(f"ensemble of {len(finished)} seeds  {name}: {describe_scores(scores)}")
-    durable.commit_directory(folder.ensemble.path, files)
+    if scores := folder.read_baselines():
+        results["baselines"] = scores
+    save_model(prepared, folder.model, folder.seed(best), results)
+    rows = read_records(folder.seed(best).table("dev").read_bytes())
+    dev_records = join_gold(rows, prepared.splits["dev"].examples, task)
+    durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
+    durable.commit_json(folder.results, results)
     return results
+
+
+def best_seed(finished: Mapping[int, Mapping[str, Any]], metric: str) -> int:
+    """Returns the seed with the best dev score, of equal ones the lowest; undefined scores are worst."""
+
+    def rank(number: int) -> tuple[bool, float, int]:
+        score = finished[number]["eval"][metric]
+        return score is not None, score or 0.0, -number
+
+    return max(finished, key=rank)
+
+
+def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:
+    """Returns statistics under flat keys: `eval_f1` (mean), `eval_f1_sd`, ...
+
+    The endings are `_sd`, `_median`, `_by_seed` and, if a score is undefined, `_reason`. At least one seed is
+    needed; `finished` holds their results.json.
+    """
+    statistics: dict[str, Any] = {}
+    by_seed = [{"eval": seed["eval"], **seed["others"]} for seed in finished]
+    for split, first in by_seed[0].items():
+        for name in (name for name in ("loss", *metrics) if name in first):
+            values, key = [scores[split].get(name) for scores in by_seed], f"{split}_{name}"
+            of_seeds = summary(values)
+            statistics |= {key: of_seeds["mean"], f"{key}_sd": of_seeds["sd"]}
+            statistics |= {f"{key}_median": of_seeds["median"], f"{key}_by_seed": values}
+            if of_seeds["mean"] is None:
+                statistics[f"{key}_reason"] = first["reasons"].get(name) or "not defined for every seed"
+    return statistics
+
+
+def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iterator[str]:
+    """Yields a line with the dev score of each metric, and a comparison with the best baseline."""
+    for metric in metrics:
+        mean, count = results[f"eval_{metric}"], len(results["seeds"])
+        if mean is None:
+            yield f"dev {metric}: undefined ({results[f'eval_{metric}_reason']})"
+        elif count == 1:
+            yield f"dev {metric}: {mean:.4f}"
+        else:
+            sd, median = results[f"eval_{metric}_sd"], results[f"eval_{metric}_median"]
+            yield f"dev {metric}: {mean:.4f}, the mean of {count} seeds; sd {sd:.4f}, median {median:.4f}"
+    key = f"eval_{results['primary_metric']}"
+    if best := best_baseline(results):
+        scores = {name: scores[key] for name, scores in results["baselines"].items()}
+        listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if value is not None)
+        yield f"dev {results['primary_metric']} of the baselines: {listed}"
+        if results[key] is None or results[key] <= best[1]:
+            note = f"the baseline {best[0]!r} scores as well as this model, or better, on dev"
+            yield f"{note}{chance_note(results)}; try --head frozen"

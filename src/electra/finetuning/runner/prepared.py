@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics.scores import Score
@@ -36,13 +34,6 @@ class FeaturizedSplit:
     examples: Examples
 
 
-def count_steps(settings: ResolvedSettings, train: Windows) -> int:
-    """Returns the number of updates, which is at least 1 unless there are 0 epochs."""
-    if not settings.epochs:
-        return 0
-    return max(1, round(settings.epochs * math.ceil(train.num_groups / settings.batch_size)))
-
-
 @dataclass(frozen=True)
 class Finetuning:
     """Everything that the seeds of a fine-tuning share: settings, task, data, initial model and hardware."""
@@ -52,7 +43,6 @@ class Finetuning:
     start: Loaded  # the model that each seed starts from
     train: Windows
     splits: dict[str, FeaturizedSplit]  # dev and other files; those with answers are scored
-    total_steps: int
     device: torch.device
     precision: str
     say: Say = quiet
@@ -68,16 +58,10 @@ class Finetuning:
         """The number of updates in one pass over the training data."""
         return math.ceil(self.train.num_groups / self.settings.batch_size)
 
-    def with_settings(self, **changes: Any) -> Self:
-        """Returns the fine-tuning with changed settings."""
-        settings = replace(self.settings, **changes)
-        return replace(self, settings=settings, total_steps=count_steps(settings, self.train))
-
-
-def source_of(model: str) -> str | Path:
-    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
-    folder = FinetuningFolder(Path(model))
-    return folder.model.path if folder.exists() else model
+    @property
+    def total_steps(self) -> int:
+        """The number of updates, which is at least 1 unless there are 0 epochs."""
+        return max(1, round(self.settings.epochs * self.steps_per_epoch)) if self.settings.epochs else 0
 
 
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Finetuning, list[str]]:
@@ -91,19 +75,9 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
             notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
         notes += [f"{split}: {note}" for note in windows.notes]
         splits[split] = FeaturizedSplit(windows, examples)
-    train = splits.pop("train").windows
-    device = pick_device(settings.device)
-    prepared = Finetuning(
-        settings=settings,
-        task=task,
-        start=loaded,
-        train=train,
-        splits=splits,
-        total_steps=count_steps(settings, train),
-        device=device,
-        precision=pick_precision(settings.precision, device),
-    )
-    return prepared, notes
+    train, device = splits.pop("train").windows, pick_device(settings.device)
+    precision = pick_precision(settings.precision, device)
+    return Finetuning(settings, task, loaded, train, splits, device, precision), notes
 
 
 @dataclass(frozen=True)

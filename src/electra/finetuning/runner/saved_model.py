@@ -14,14 +14,14 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_file, save
 
+from electra.artifacts.finetuning import SeedFolder
 from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.weight_names import Kind
 from electra.finetuning.heads import load_head
-from electra.finetuning.runner.finetuned_model import FinetunedModel, has_class
+from electra.finetuning.runner.finetuned_model import has_class
 from electra.finetuning.runner.prepared import Finetuning
-from electra.finetuning.runner.summary import FinishedSeed
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import Task
@@ -29,7 +29,6 @@ from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import HEADS, TASKS
-from electra.foundation.progress import Say
 from electra.foundation.terminal_text import plural
 from electra.training.checkpoint import on_host
 
@@ -38,19 +37,21 @@ REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 
 
 def save_model(
-    prepared: Finetuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any], say: Say
+    prepared: Finetuning, folder: ModelFolder, seed: SeedFolder, results: Mapping[str, Any]
 ) -> None:
-    """Writes the model of the chosen seed, with its model card and task.json."""
-    settings, task = prepared.settings, prepared.task
+    """Writes the model of a seed, with its model card and task.json; `results` are all_results.json."""
+    settings, task, record = prepared.settings, prepared.task, seed.record
     architecture = prepared.start.config.architecture
     is_one_file = has_class(task.head, settings.head, architecture, settings.pooling)
-    model = load_seed(prepared, chosen)
+    model = build_model(prepared, record["seed"])
+    model.load_state_dict(load_file(seed.weights))
     if (scale := task.output_scale()) != (1.0, 0.0):  # predictions in the data's unit
         with torch.no_grad():
             model.head.rescale(*scale)
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
+    num_seeds = plural(len(results["seeds"]), "seed")
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if is_one_file else "encoder",
@@ -59,12 +60,11 @@ def save_model(
             "task": task.name,
             "examples": results["train_samples"],
             "epochs": settings.epochs,
-            "seed": chosen.seed,
+            "seed": record["seed"],
         },
-        metrics={name: score for name in task.metrics if (score := chosen.score(name)) is not None},
+        metrics={name: score for name in task.metrics if (score := record["eval"][name]) is not None},
         measured_on=(
-            f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep_seed} of"
-            f" {plural(len(results['seeds']), 'seed')})"
+            f"the dev set of {task.name} ({results['eval_samples']} examples; the best of {num_seeds})"
         ),
     )
     write_model(
@@ -76,22 +76,15 @@ def save_model(
         tokenizer=prepared.start.tokenizer,
         card=card,
         pooling=settings.pooling if task.head == "classifier" else "mean",
-        values=config_values(prepared, chosen.results["eval"]),
+        values=config_values(prepared, record["eval"]),
         further=extra_files,
     )
     if head_weights:
         head = f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
-        say(
+        prepared.say(
             f"transformers has no class with {head}: it loads {folder.path.name}/ as an encoder;"
             f" electra predict also loads {folder.head.name} from there"
         )
-
-
-def load_seed(prepared: Finetuning, finished: FinishedSeed) -> FinetunedModel:
-    """Returns the model of a finished seed."""
-    model = build_model(prepared, finished.seed)
-    model.load_state_dict(load_file(finished.folder.weights))
-    return model
 
 
 def config_values(prepared: Finetuning, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,23 +116,17 @@ def read_task(folder: Path) -> dict[str, Any] | None:
 
 def check_task(record: Any, path: Path) -> None:
     """Raises ModelError if the record, read from `path`, is not a valid task with settings."""
-    task, settings = (
-        (record.get("task"), record.get("settings")) if isinstance(record, dict) else (None, None)
-    )
+    task, settings = (record.get(name) if isinstance(record, dict) else None for name in ("task", "settings"))
     if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=REPAIR_ADVICE)
-    # `search` is recorded as True, not as a budget.
-    setting_names = {field.name for field in fields(ResolvedSettings)} - {"search"}
+    setting_names = {field.name for field in fields(ResolvedSettings)}
     values = {name: value for name, value in settings.items() if name in setting_names}
     if missing := REQUIRED_SETTINGS - values.keys():
-        raise ModelError(
-            f"{', '.join(sorted(missing))} missing", where=path, key="settings", fix=REPAIR_ADVICE
-        )
+        problem = f"{', '.join(sorted(missing))} missing"
+        raise ModelError(problem, where=path, key="settings", fix=REPAIR_ADVICE)
     try:
         build(ResolvedSettings, {**values, "task": task, "data": "", "out": ""}, "settings")
-    except ConfigError as error:
-        raise ModelError(error.what, where=path, key=error.where or error.key, fix=REPAIR_ADVICE) from None
-    try:
         load_head(values["head"])
     except ConfigError as error:
-        raise ModelError(error.what, where=path, key="head", fix=error.fix or REPAIR_ADVICE) from None
+        key = error.where or error.key
+        raise ModelError(error.what, where=path, key=key, fix=error.fix or REPAIR_ADVICE) from None

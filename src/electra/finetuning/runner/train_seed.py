@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from electra.finetuning.runner.prepared import Finetuning, describe_scores, eval
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed
+from electra.foundation.progress import Say
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
@@ -48,7 +48,9 @@ class SeedState:
     seconds: float = 0.0
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean loss since the last entry)
     since: list[float] = field(default_factory=list)  # the losses after the last entry
-    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if requested
+    epochs: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # dev scores after each epoch, if the best is kept
     best_score: float | None = None  # dev score of the best epoch so far, if its weights are to be kept
 
 
@@ -114,12 +116,11 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     rates = settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
     groups = {ALGORITHM: parameter_groups(model, *rates)}
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
-    best_weights: Weights = {}
     data = TrainingData(prepared.train, prepared.task, prepared.start.tokenizer, prepared.device)
     load_head(settings.head).start(model.head, model.encoder, data)
+    best_weights: Weights = {}
     state = restore(folder, model, optimizer, best_weights, prepared.say)
-    losses = list(torch.tensor(state.since).to(prepared.device))
-    batches: list[Ids] = []
+    losses, batches = list(torch.tensor(state.since).to(prepared.device)), list[Ids]()
     start_time = time.monotonic() - state.seconds
     model.train()
     for step in range(state.step, total_steps):
@@ -128,24 +129,26 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
             batches = prepared.train.epoch(settings.batch_size, seed, epoch)
         losses.append(update(prepared, model, optimizer, batches[position], seed, step))
         state.step, state.seconds = step + 1, time.monotonic() - start_time
-        stop_requested = prepared.stopping()
-        is_last_step, is_epoch_end = state.step == total_steps, state.step % steps_per_epoch == 0
+        is_last_step, stop_requested = state.step == total_steps, prepared.stopping()
         if state.step % log_interval(total_steps) == 0 or is_last_step:
             _log(prepared, seed, state, losses)
             losses.clear()
-        if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):
-            score = _evaluate_epoch(prepared, seed, model, state, epoch)
+        if settings.keep_epoch == "best" and (is_last_step or state.step % steps_per_epoch == 0):
+            scores = evaluate(prepared, model, prepared.splits["dev"]).scores
+            model.train()
+            values = {name: score.value for name, score in scores.items()}
+            state.epochs.append({"epoch": epoch + 1, **values})
+            prepared.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
+            score = values[prepared.task.metrics[0]]
             # Until an epoch has a score, the weights of the latest epoch are kept.
             if state.best_score is None or (score is not None and score > state.best_score):
                 state.best_score = score
                 best_weights |= {name: value.clone() for name, value in model.state_dict().items()}
-        elif settings.evaluate_every_epoch and is_epoch_end and not is_last_step:
-            _evaluate_epoch(prepared, seed, model, state, epoch)
         if not is_last_step and (stop_requested or state.step % settings.checkpoint_every == 0):
             state.since = _finite(losses, seed, state.step)
             save_checkpoint(folder, model, optimizer, state, best_weights)
-        if stop_requested and not is_last_step:
-            raise Interrupted(folder)
+            if stop_requested:
+                raise Interrupted(folder)
     if best_weights:
         model.load_state_dict(best_weights)
     return model, state
@@ -194,17 +197,6 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
     return values
 
 
-def _evaluate_epoch(
-    prepared: Finetuning, seed: int, model: FinetunedModel, state: SeedState, epoch: int
-) -> float | None:
-    """Scores dev after an epoch, and returns the primary metric; None if it is undefined."""
-    scores = evaluate(prepared, model, prepared.splits["dev"]).scores
-    state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scores.items()}})
-    prepared.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
-    model.train()
-    return scores[prepared.task.metrics[0]].value
-
-
 def save_checkpoint(
     folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
 ) -> None:
@@ -222,11 +214,7 @@ def save_checkpoint(
 
 
 def restore(
-    folder: Path,
-    model: FinetunedModel,
-    optimizer: GroupedOptimizer,
-    best: Weights,
-    say: Callable[[str], None],
+    folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, best: Weights, say: Say
 ) -> SeedState:
     """Loads the newest intact checkpoint into the model, the optimizer and `best`, and returns its state.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -83,26 +83,6 @@ def probabilities(prediction: Prediction) -> list[float]:
     scores = np.array([span.score for span in prediction.spans] or [0.0])
     exponentials = np.exp(scores - scores.max())
     return [float(value) for value in exponentials / exponentials.sum()]
-
-
-def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
-    """Averages the predictions of several models for one question.
-
-    An answer's score is the log of its mean probability over the models; a model that does not list it gives
-    it probability 0. Only the `count` best answers are returned.
-    """
-    mean_p: dict[str, float] = {}
-    spans: dict[str, Span] = {}
-    for prediction in predictions:
-        for span, probability in zip(prediction.spans, probabilities(prediction), strict=False):
-            mean_p[span.text] = mean_p.get(span.text, 0.0) + probability / len(predictions)
-            spans.setdefault(span.text, span)
-    ranked = sorted(spans, key=lambda text: -mean_p[text])[:count]
-    best = tuple(
-        replace(spans[text], start_logit=float(np.log(max(mean_p[text], 1e-300))), end_logit=0.0)
-        for text in ranked
-    )
-    return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))
 
 
 def n_best(prediction: Prediction) -> list[dict[str, Any]]:

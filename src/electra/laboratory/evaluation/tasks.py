@@ -217,9 +217,7 @@ def score_task(
         "init": "random" if model.init == "random" else "pretrained",
     }
     if model.init == "frozen":
-        unused = ("epochs", "dropout", "search", "teacher", "unlabelled", "pooling")
-        fixed |= {"head": "frozen", **dict.fromkeys(unused)}
-        fixed |= {"teacher_weight": Settings.teacher_weight}
+        fixed |= {"head": "frozen", **dict.fromkeys(("epochs", "dropout", "pooling"))}
     settings = build(Settings, {**ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
     try:
         if model.init == NO_NETWORK:

@@ -41,7 +41,6 @@ from electra.finetuning.windows.span_search import (
     NO_ANSWER,
     Prediction,
     Span,
-    ensemble,
     n_best,
     plain_spans,
     probabilities,
@@ -221,10 +220,6 @@ class QuestionAnswering(Task):
     def hashed_texts(self, example: Example) -> tuple[str, ...]:
         """Returns the context, so that the questions about a context stay together."""
         return (example.texts[1],)
-
-    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
-        """Returns predictions with each answer's mean probability over the models, and the mean null odds."""
-        return [ensemble(by_model, self.n_best) for by_model in zip(*predictions, strict=True)]
 
     def answer(self, prediction: Prediction) -> Span:
         """Returns the best answer, or `NO_ANSWER` if the null odds exceed the threshold."""

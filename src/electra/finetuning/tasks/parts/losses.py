@@ -21,14 +21,10 @@ def cross_entropy(
 
     Args:
         logits_NC: the logits.
-        targets_N: class indices [N], of which NO_TARGET is ignored, or class probabilities [N, C].
+        targets_N: class indices [N], of which NO_TARGET is ignored.
         weights: the weight of each class; () for equal weights.
     """
     logits_NC = logits_NC.float()
-    if targets_N.is_floating_point():  # class probabilities [N, C]
-        weights_C = logits_NC.new_tensor(weights) if weights else None
-        loss = F.cross_entropy(logits_NC, targets_N, weights_C, reduction="sum")
-        return loss, float((targets_N if weights_C is None else targets_N * weights_C).sum())
     labelled_N = targets_N != NO_TARGET
     if not weights:
         loss = F.cross_entropy(logits_NC, targets_N, ignore_index=NO_TARGET, reduction="sum")

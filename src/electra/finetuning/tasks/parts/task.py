@@ -214,32 +214,12 @@ class Task(ABC):
         """Returns the prediction files of a split ("dev", "test", ...): file name to contents."""
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
-    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
-        """Returns each example's mean prediction over the models; `predictions` has one list per model."""
-        return [np.mean(by_model, axis=0) for by_model in zip(*predictions, strict=True)]
-
     def output_scale(self) -> tuple[float, float]:
         """Returns (factor, offset), which convert the head's outputs to the unit of the answers.
 
         They are applied to the last layer of the saved model.
         """
         return 1.0, 0.0
-
-    def soft_target(
-        self, example: Example, answer: npt.NDArray[Any], weight: float
-    ) -> npt.NDArray[np.float32]:
-        """Returns a target that mixes a teacher's answer with the gold answer.
-
-        Args:
-            example: the example.
-            answer: the teacher's prediction in the form of `predict`, with labels in this task's order.
-            weight: the weight of the teacher's answer; 1 if the example has no gold answer.
-
-        Raises:
-            NotImplementedError: this kind of task cannot learn from a teacher.
-            DataError: the gold answer is invalid.
-        """
-        raise NotImplementedError
 
     def hashed_texts(self, example: Example) -> tuple[str, ...]:
         """Returns the texts whose hash decides whether an example is held out for dev."""

@@ -147,16 +147,6 @@ class TextClassification(LabelledText):
         return not self.unseen_labels(example) and super().can_score(example)
 
     @override
-    def soft_target(
-        self, example: Example, answer: npt.NDArray[Any], weight: float
-    ) -> npt.NDArray[np.float32]:
-        """Mixes the teacher's probabilities [classes] with the one-hot gold label."""
-        target = weight * answer
-        if weight < 1:
-            target[self.gold_class(example)] += 1 - weight
-        return target.astype(np.float32)
-
-    @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         return cross_entropy(logits, targets, self.weights)
 

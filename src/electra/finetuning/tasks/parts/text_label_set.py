@@ -128,14 +128,6 @@ class MultiLabelClassification(LabelledText):
         return np.array([index in gold for index in range(len(self.labels))], np.float32)
 
     @override
-    def soft_target(
-        self, example: Example, answer: npt.NDArray[Any], weight: float
-    ) -> npt.NDArray[np.float32]:
-        """Mixes the teacher's probabilities [labels] with the 0 and 1 of the gold labels."""
-        gold = self.target(example) if weight < 1 else 0.0
-        return np.asarray(weight * answer + (1 - weight) * gold, np.float32)
-
-    @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
         loss = F.binary_cross_entropy_with_logits(

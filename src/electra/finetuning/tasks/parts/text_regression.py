@@ -102,15 +102,6 @@ class TextRegression(TextTask):
         return np.array((self.gold_number(example) - low) / (high - low), np.float32)
 
     @override
-    def soft_target(
-        self, example: Example, answer: npt.NDArray[Any], weight: float
-    ) -> npt.NDArray[np.float32]:
-        """Mixes the teacher's number with the gold number; both are scaled to [0, 1]."""
-        low, high = self.bounds
-        gold = float(self.target(example)) if weight < 1 else 0.0
-        return np.array(weight * (answer[0] - low) / (high - low) + (1 - weight) * gold, np.float32)
-
-    @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
 
