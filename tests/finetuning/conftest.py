@@ -43,7 +43,7 @@ def every_step_logged(monkeypatch: pytest.MonkeyPatch) -> None:
 def classified(electra_folder: Path, sst2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fine-tuning of two seeds."""
     out = tmp_path_factory.mktemp("classified") / "out"
-    settings = toy_task.settings(out, sst2_folder, seeds=2, epochs=3, keep_epoch="best")
+    settings = toy_task.settings(out, sst2_folder, seeds=2, epochs=4, keep_epoch="best")
     finetune(str(electra_folder), settings, (lines := list[str]()).append)
     assert lines == [line[20:] for line in (out / "log.txt").read_text().splitlines()]
     return out
@@ -53,5 +53,5 @@ def classified(electra_folder: Path, sst2_folder: Path, tmp_path_factory: pytest
 def measured(electra_folder: Path, regression_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fine-tuning on numbers of pairs."""
     out = tmp_path_factory.mktemp("measured") / "out"
-    finetune(str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=4))
+    finetune(str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=6))
     return out

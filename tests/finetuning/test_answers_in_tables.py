@@ -232,7 +232,7 @@ def test_data_sets_in_python_are_as_their_files() -> None:
     split = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [0, 1]}, features=features)
     written = tables(datasets.DatasetDict(train=split, validation=split))
     assert set(written) == {"train", "dev"}
-    assert [json.loads(line)["label"] for line in written["train"].splitlines()] == ["bad", "good"]
+    assert [json.loads(line)["label"] for line in written["train"].content.splitlines()] == ["bad", "good"]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     except DataError:
         left, found = len(splits["train"]), plural(len(train.examples), "training example")
         problem = f"{left:,} of {found} left to train on, all with the same answer: nothing to learn"
-        fix = "Add examples, or pass a dev file as `dev`, or a higher `limit_train`"
+        fix = "Add examples" + ", or pass a dev file as `dev`" * ("dev" not in sources)
+        fix += ", or a higher `limit_train`" * bool(settings.limit_train)
         raise DataError(problem, where=sources["train"], fix=fix) from None
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
