@@ -28,13 +28,11 @@ CHOSEN = {  # probe: its record, the figure's name
     "reranking": ("rtd/reranking", "gain"),
     "minimal_pairs": ("rtd/minimal_pairs", "phenomena-mlm"),
     "layer_similarity": ("two-trainings/layer_similarity", "across"),
-    "linear_probes": ("two-trainings/linear_probes", "part-of-speech"),
     "matching": ("two-trainings/matching", "same-token"),
 }
 NEW_LABELS = {  # probe: label in its record, what the probe calls it now
     "bias": {"as it is": "false alarms", "uncertainty held equal": "false alarms, adjusted"},
     "calibration": {"as it is": "uncalibrated", "share that is wrong": "share of errors"},
-    "linear_probes": {"each word's usual answer": "each word's most frequent label"},
 }
 
 

@@ -26,6 +26,7 @@ def keep(study: Path, kept: Path) -> list[str]:
     """Copy, and return the runs that were kept, as arms/ARM/..."""
     plan = json.loads((study / PLAN).read_text(encoding="utf-8"))
     plan["store"], plan["panel"]["folder"], plan["recipe"] = "", "", Path(plan["recipe"]).name
+    plan["panel"]["suite"] = Path(plan["panel"].get("suite", "")).name
     kept.mkdir(parents=True, exist_ok=True)
     (kept / PLAN).write_text(json.dumps(plan, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     runs = sorted(path.parent for path in (study / "arms").rglob("score.json"))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 
 from electra.artifacts.run import RunFolder
@@ -23,12 +22,16 @@ from electra.data.store import TokenStore
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest
-from electra.laboratory.ablation import panel, plan, runs
-from electra.testing import toy
-from electra.training.compilation import encoder_layers
-from electra.training.distributed import World
+from electra.laboratory.ablation import plan, runs
 from electra.training.estimate import UpdateTime
-from electra.training.run import build_run
+
+SUITE = """
+title = "Tags"
+[[task]]
+name = "pos"
+folders = ["ud-english-ewt"]
+settings = { head = "frozen" }
+"""
 
 
 def write_panel(folder: Path) -> Path:
@@ -44,6 +47,7 @@ def write_panel(folder: Path) -> Path:
         path = folder / "ud-english-ewt" / f"{split}.conllu"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
+    (folder / "tags.toml").write_text(SUITE)
     return folder
 
 
@@ -61,7 +65,7 @@ def command(
         "--seeds": "2",
         "--budget": "12steps",
         "--eval-data": str(write_panel(tmp_path / "data")),
-        "--eval-task": "pos",
+        "--eval-suite": str(tmp_path / "data" / "tags.toml"),
     }
 
 
@@ -224,36 +228,6 @@ def test_a_stop_during_scoring_leaves_no_score_and_keeps_the_training(
     assert repeated == sorted(set(repeated)) and run.metrics.read_bytes().startswith(ledger)
 
 
-def test_the_panel_scores_the_full_size_network_uncompiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Inputs of the tasks have many shapes: to compile each took ten times as long as to score."""
-    scored, compiled = list[Any](), list[Any]()
-
-    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        compiled.append(inputs)
-        return graph.forward
-
-    def score_frozen(encoder: Any, *rest: Any) -> dict[str, float]:
-        scored.append((encoder, *rest))
-        for length in (5, 6):
-            encoder(torch.ones(2, length, dtype=torch.long))
-        return {"value": 0.5}
-
-    monkeypatch.setattr(panel, "score_frozen", score_frozen)
-    described = {"folder": str(tmp_path / "data"), "tasks": {"pos": {}}, "identity": {"of": "panel"}}
-    store = toy.store()
-    vars(store)["tokenizer"] = "its tokenizer"
-    run = build_run(toy.recipe(), tmp_path, store, World())
-    for layer in encoder_layers(run.pair):
-        layer.compile(backend=backend, dynamic=False)
-    record = runs.score(run, described, 7, lambda: False)
-    assert record["panel"] == {"of": "panel"} and record["scores"] == {"pos": {"value": 0.5}}
-    assert scored == [(run.pair.main.encoder, "its tokenizer", "pos", tmp_path / "data")] and not compiled
-    with pytest.raises(Interrupted):
-        runs.score(run, described, 7, lambda: True)
-
-
 def test_a_study_resumes_from_its_kept_records(
     command: dict[str, str], tmp_path: Path, scorer: Scorer
 ) -> None:
@@ -293,8 +267,9 @@ INVALID = [
     ("--threads", "1000000", "1024"),
     ("--budget", "3steps", "too few"),
     ("--budget", "1e400flops", "invalid budget"),
-    ("--eval-task", "pox", "'pos'"),
-    ("--eval-data", "nowhere", "no train file"),
+    ("--eval-suite", "glu", "'glue'"),
+    ("--eval-suite", "transfer", "chunking"),
+    ("--eval-data", "nowhere", "no such folder"),
     ("--eval-data", None, "--eval-data"),
     ("--only", "rdt", "'rtd'"),
     ("--engine", "slurm", "slurm"),

@@ -1,11 +1,7 @@
 """Keys of run.toml that change what is written, when, or how fast, but not what is learned.
 
-Two questions about two recipes need different lists:
-
-    May this run be resumed with that recipe?   Keys that change any bit of the weights must agree, including
-        the seed and the device (a GPU sums in another order). Held-out scores may come from other rows.
-    Are these two runs the same training?       Keys that change what is learned must agree. With another
-        seed, a run is a replicate; on another device, it is the same training.
+A run may be resumed with a recipe if all other keys agree: those that change any bit of the weights,
+including the seed and the device (a GPU sums in another order). Held-out scores may come from other rows.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ WHEN_RESUMED = frozenset(
         "evaluation.rows",
     }
 )
-WHEN_COMPARED = WHEN_RESUMED | {"training.seed", "training.device"}
 
 
 def without_harmless(

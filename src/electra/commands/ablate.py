@@ -46,7 +46,7 @@ class Ablate(
     """Compare objectives and settings at equal compute: train a study's arms with several seeds.
 
     Arms are the variants that a study compares. Rerun the command to resume a stopped study, or to add arms
-    (--only), seeds or evaluation tasks. A failed run does not stop the others; the study's report lists it,
+    (--only) or seeds. A failed run does not stop the others; the study's report lists it,
     as does `Study.failed` in Python.
     """
 
@@ -83,12 +83,12 @@ class Ablate(
     those that come with electra).
     """
     eval_data: Source | None = None
-    """A folder with the data of the evaluation tasks (docs/ablations.md lists the files). Without it a study
-    reports only pre-training metrics.
+    """A folder with the data of the tasks that score each run. Without it a study reports only pre-training
+    metrics.
     """
-    eval_task: RepeatedNames = ()
-    """A task on which to evaluate each encoder; may be repeated (default: pos and chunking). These two keep
-    the encoder frozen; stsb, sst2, cola and mnli fine-tune it, which is slower.
+    eval_suite: str | None = None
+    """The suite of tasks, as for electra evaluate: a name or a TOML file (default: transfer, which keeps the
+    encoder frozen and takes minutes; glue fine-tunes it).
     """
     jobs: int = 1
     """Runs to train at the same time."""
@@ -228,18 +228,18 @@ def _train(
 
 
 def _panel(request: Ablate) -> dict[str, Any]:
-    """Returns the requested evaluation tasks, or those that the study has used so far."""
-    from electra.laboratory.ablation import panel, plan
+    """Returns the requested suite of tasks, or the one that the study has used so far."""
+    from electra.laboratory.ablation.plan import read_plan
+    from electra.laboratory.ablation.runs import panel_record
 
-    folder = StudyFolder(request.folder)
-    recorded = plan.read_plan(request.folder)["panel"] if folder.exists() else {"tasks": {}}
-    requested = as_strings(request.eval_task, "eval_task")
+    recorded = read_plan(request.folder)["panel"] if StudyFolder(request.folder).exists() else {"tasks": {}}
+    requested = optional_name(request.eval_suite, "eval_suite")
     data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
     if data is None and requested:
-        raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
-    return panel.panel_record(data, requested or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
+        raise ConfigError("needs `eval_data`", key="eval_suite", fix="Pass the folder with the tasks' data")
+    return panel_record(data, requested or recorded.get("suite") or "transfer")
 
 
 def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate) -> list[str]:

@@ -66,8 +66,6 @@ class Analyze(
     """Set an option of the probes: key=value or PROBE.key=value; may be repeated. help: list the options of
     the chosen probes and exit.
     """
-    over_training: bool = False
-    """Run the probes on each checkpoint of a run instead of on the finished model."""
 
     @override
     def run(self) -> Analysis:
@@ -88,14 +86,11 @@ class Analyze(
         missing_root = next((root for root in roots if not root.exists()), None)
         if missing_root is not None:
             raise ConfigError("no such file or folder", where=missing_root, fix="Check `data`")
-        if self.over_training and sources[1:]:
-            problem = "takes a single run, not several"
-            raise ConfigError(problem, key="over_training", fix="Run the command once for each run")
         folders = [locate(source) for source in sources]  # a wrong name is one error, not one for each probe
         if not roots and len(folders) == 1 and RunFolder(folders[0]).store.exists():
             roots = [RunFolder(folders[0]).store.path]
         models = named_models(sources, pick_device(self.device))
-        ready, left_out = _runnable(configured, [] if self.over_training else models, roots, all_probes)
+        ready, left_out = _runnable(configured, models, roots, all_probes)
         with display_for(self.progress) as display:
             if not ready:
                 for line in left_out:
@@ -104,8 +99,7 @@ class Analyze(
             with AnalysisFolder(folder).session(say=display.say) as session:
                 for line in left_out:
                     session.say(line)
-                over_training, skip = self.over_training, all_probes
-                _run(ready, models, session, display, over_training=over_training, skip_failures=skip)
+                _run(ready, models, session, display, skip_failures=all_probes)
         return Analysis(folder)
 
     @override
@@ -133,7 +127,6 @@ def _run(
     session: Session,
     display: Display,
     *,
-    over_training: bool,
     skip_failures: bool,
 ) -> None:
     """Runs the probes one after the other, then writes the page: with what is done so far, if stopped."""
@@ -148,9 +141,8 @@ def _run(
             session.interrupt()
         began = time.monotonic()
         report = lambda stage, share, name=name: display.progress(f"{name}: {stage}", share)  # noqa: E731
-        how = {"progress": report, "over_training": over_training}
         try:
-            result = run_probe(name, probe, models, data, folder, **how)  # type: ignore[arg-type]
+            result = run_probe(name, probe, models, data, folder, progress=report)
         except ElectraError as problem:
             if not skip_failures:
                 raise
@@ -185,8 +177,7 @@ def _runnable(
     for name, probe in probes.items():
         try:
             data = probe.find(roots)
-            if models:
-                usable_models(probe, models)
+            usable_models(probe, models)
             ready[name] = probe, data
         except ElectraError as problem:
             if not all_probes:

@@ -73,7 +73,7 @@ class Evaluate(
     """
     _: KW_ONLY
     suite: str = "glue"
-    """The suite: glue, superglue-mini, tagging, squad, sentences or babylm; or your own TOML file."""
+    """The suite: glue, superglue-mini, tagging, squad, sentences, babylm, transfer; or your own TOML file."""
     data: RepeatedSources
     """A folder with a subfolder of data for each task, named after it; may be repeated."""
     out: Source

@@ -1,4 +1,4 @@
-"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and hand-worked cases."""
+"""Ranking, calibration and bootstrap against scikit-learn, closed forms and hand-worked cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from electra.laboratory.analysis.measures import adjusted, bootstrap
+from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking, f_score
 from electra.laboratory.analysis.measures.reliability import (
     Bins,
@@ -141,33 +141,3 @@ def test_estimates_without_intervals() -> None:
     assert (one["a"].value, one["a"].low, one["b"].value) == (1.0, None, None)
     mostly_undefined = bootstrap.interval(0.5, np.array([np.nan, np.nan, np.nan, 0.4]))
     assert (mostly_undefined.value, mostly_undefined.low) == (0.5, None)
-
-
-def test_adjusting_for_the_only_cause_leaves_no_difference() -> None:
-    draw = np.random.default_rng(4)
-    group = draw.integers(0, 2, 6000)
-    hard = draw.normal(group * 1.5, 1.0)  # group 1 is harder, and nothing else
-    event = (draw.random(6000) < sigmoid(hard - 1)).astype(float)
-    ones = np.ones(6000)
-    raw = adjusted.rates(event, group, 2, ones)
-    assert (
-        raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
-    )
-    model = adjusted.RateModel(event, group, 2, adjusted.scaled_with_squares(hard[:, None]))
-    even = model.adjusted(ones)
-    assert abs(even[1] - even[0]) < 0.03 and model.remaining_share(ones) < 0.02
-
-
-def test_adjusting_for_noise_changes_nothing() -> None:
-    draw = np.random.default_rng(5)
-    group = draw.integers(0, 3, 3000)
-    event = (draw.random(3000) < np.array([0.1, 0.3, 0.5])[group]).astype(float)
-    model = adjusted.RateModel(event, group, 4, adjusted.scaled_with_squares(draw.normal(size=(3000, 2))))
-    weights = draw.integers(0, 3, 3000).astype(float)
-    even, raw = model.adjusted(weights), adjusted.rates(event, group, 4, weights)
-    assert even[:3] == pytest.approx(raw[:3], abs=0.01) and np.isnan(even[3])
-    assert model.remaining_share(weights) == pytest.approx(1, abs=0.03)
-    certain = adjusted.RateModel(np.zeros(3000), group, 3, model.covariates)
-    assert certain.adjusted(np.ones(3000)).tolist() == [0, 0, 0] and np.isnan(
-        certain.remaining_share(np.ones(3000))
-    )

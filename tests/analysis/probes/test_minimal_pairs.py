@@ -121,7 +121,6 @@ def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pyt
         "original",
         "odds",
         "pll",
-        "pll-word",
         "unmasked",
     }
     assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(

@@ -1,12 +1,8 @@
-"""Hidden states and attention against the encoders themselves; CKA and linear probes on known inputs; the
-probes on toy encoders.
-"""
+"""Hidden states and attention against the encoders themselves; CKA on known inputs; both probes on toys."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +13,11 @@ from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 from electra.finetuning.labelled.tagged_sentences import read_universal_dependencies
 from electra.foundation.progress import no_share
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Findings, Model, ProbeDataError
-from electra.laboratory.analysis.measures import linear
+from electra.laboratory.analysis.contract import Model, ProbeDataError
+from electra.laboratory.analysis.encoders import common_words, encoders_of, rows_of_words
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.measures.cka import Features, cka
 from electra.laboratory.analysis.probes import matching
-from electra.laboratory.analysis.representations import by_depth
-from electra.laboratory.analysis.representations.encoders import (
-    NamedEncoder,
-    common_words,
-    encoders_of,
-    rows_of_words,
-)
 from electra.model import hidden
 from electra.model.passes import padded_batches
 from electra.model.sizes import Architecture
@@ -120,16 +109,12 @@ def test_vectors_of_words_do_not_depend_on_the_batch(tmp_path: Path) -> None:
 
 def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
-    path = small.write_treebank(tmp_path / "x.dev.conllu")
+    treebank = read_universal_dependencies(small.write_treebank(tmp_path / "x.dev.conllu"))
     encoders = encoders_of(models, untrained=True)
-    words = common_words(encoders, read_universal_dependencies(path), quiet)
-    assert [states.shape[:2] for states in words.vectors] == [(3, 40), (4, 40), (3, 40)]
-    assert encoders[2].loaded.config == encoders[0].loaded.config
-    assert words.select(s.columns[0] for s in read_universal_dependencies(path))[:3].tolist() == [
-        "DET",
-        "NOUN",
-        "VERB",
-    ]
+    vectors, sentence = common_words(encoders, treebank, quiet)
+    assert [states.shape[:2] for states in vectors] == [(3, 40), (4, 40), (3, 40)]
+    assert encoders["untrained"].config == encoders["one"].config
+    assert np.bincount(sentence).tolist() == [len(words) for words in treebank]
 
 
 def direct_unbiased(x: np.ndarray, y: np.ndarray) -> float:
@@ -182,42 +167,10 @@ def test_half_samples_have_the_width_of_the_sampling_distribution() -> None:
     assert (estimates[1].low, estimates[1].high) == (1, 1)
 
 
-def classified(x: Any, labels: Any, z: Any) -> Any:
-    train, test = (torch.from_numpy(states)[None].float() for states in (x, z))
-    return linear.classify(train, labels.tolist(), test, 5 / len(x))[0]
-
-
-def test_linear_probes_of_known_data() -> None:
-    random = np.random.default_rng(4)
-    x, z = random.normal(size=(500, 10)), random.normal(size=(300, 10))
-    direction = random.normal(size=10)
-    labels, gold = np.where(x @ direction > 0, "up", "down"), np.where(z @ direction > 0, "up", "down")
-    assert (classified(x * 1000, labels, z * 1000) == gold).mean() > 0.95  # at any scale
-    assert (classified(x, random.permutation(labels), z) == gold).mean() < 0.7
-    assert classified(x, np.array(["only"] * 500), z).tolist() == ["only"] * 300
-    words = ["like", "like", "like", "cat"]
-    assert linear.most_frequent_label(words, np.array(["V", "V", "P", "N"]), ["like", "dog"]).tolist() == [
-        "V",
-        "V",
-    ]
-
-
-def test_ratios_and_differences() -> None:
-    points = {"a": [np.array([1.0, 1, 0, 1]), np.ones(4)], "b": [np.array([0.0, 1, 0, 1])]}
-    estimates = by_depth.ratios(points, 1.0, [5, 5, 7, 7], 200)
-    assert [estimate.value for estimate in estimates["a"]] == [0.75, 1.0]
-    assert estimates["a"][1].low == estimates["a"][1].high == 1.0
-    assert (
-        estimates["a"][0].low == 0.5 and estimates["a"][0].high == 1.0
-    )  # by groups: halves or all of either
-    assert by_depth.differences_to_first(points)["ahead of b"][0].tolist() == [1, 0, 0, 0]
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     (folder / "sts-b").mkdir(parents=True)
-    small.write_treebank(folder / "en-train.conllu", repeats=3)
     small.write_treebank(folder / "en-dev.conllu", repeats=2)
     pairs = [
         ("the cat ate", "the cats ate", 5),
@@ -233,7 +186,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-NAMES = ("layer_similarity", "linear_probes", "matching")
+NAMES = ("layer_similarity", "matching")
 
 
 def ask(name: str, models: list[Model], data: Path) -> small.RenderedFindings:
@@ -253,63 +206,28 @@ def test_probes_run_on_one_model_and_on_two(tmp_path: Path, data: Path, name: st
         assert both.headline[label] == estimate or name in ("layer_similarity",)
 
 
-def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> None:
-    def trained(name: str, objective: str, seed: int, network: int) -> Model:
-        (tmp_path / name).mkdir()
-        record = f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n'
-        (tmp_path / name / "run.toml").write_text(record)
-        return replace(small.model(tmp_path, name, seed=network), source=str(tmp_path / name))
-
-    rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
-    probe = analysis.create("layer_similarity", {"resamples": 20})
-
-    def between(a: Model, b: Model) -> float:
-        headline = probe.run([a, b], probe.find([data]), quiet).headline
-        assert not any("across" in name for name in headline)
-        return headline[f"CKA with {b.name}, last depth"].value or 0.0
-
-    seeds, objectives = between(rtd, other), (between(rtd, mlm) + between(mlm, other)) / 2
-    report = small.render(probe.run([rtd, mlm, other], probe.find([data]), quiet))
-    kinds = ("across seeds", "across objectives", "difference")
-    last = [report.headline[f"CKA {name}, last depth"] for name in kinds]
-    assert [each.value for each in last] == pytest.approx([seeds, objectives, seeds - objectives])
-    assert last[2].low is not None and last[2].high is not None
-    assert last[2].low < seeds - objectives < last[2].high
-    assert list(report.tables[0].rows[-1][1:]) == last
-    drawn = {figure["name"]: [series["label"] for series in figure["series"]] for figure in report.figures}
-    assert drawn["across"] == ["across seeds", "across objectives"]
-    labels = {"mlm (a different objective)", "other (a different seed)", "untrained"}
-    assert set(drawn["same-depth"]) == labels
-
-
 def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: Path, data: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
-    first, second = common_words(
-        encoders_of(models, False), read_universal_dependencies(data / "en-dev.conllu"), quiet
-    ).vectors
+    treebank = read_universal_dependencies(data / "en-dev.conllu")
+    (first, second), _ = common_words(encoders_of(models, False), treebank, quiet)
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(first[-1]), Features(second[-1])), abs=1e-6)
-    table = next(table for table in report.tables if table.title == "CKA of one and two")
-    assert [row[0] for row in table.rows] == ["0", "1", "2", "2 and 3"] and table.rows[-1][1] == last
+    (table,) = report.tables
+    assert [row[0] for row in table.rows] == [0, 1, 2] and table.columns[1:] == ("two", "untrained")
+    assert table.rows[1][1].value == pytest.approx(cka(Features(first[1]), Features(second[1])), abs=1e-6)
     matrix = next(figure for figure in report.figures if figure["name"] == "cka-1")
-    assert matrix["series"][2]["y"][1] == pytest.approx(
-        cka(Features(first[2]), Features(second[1])), abs=1e-6
-    )  # rows: depths of "one"
+    expected = cka(Features(first[2]), Features(second[1]))
+    assert matrix["series"][2]["y"][1] == pytest.approx(expected, abs=1e-6)  # rows: depths of "one"
 
 
-def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
+def test_heads_of_rows_of_other_lengths(tmp_path: Path) -> None:
     loaded = small.model(tmp_path).network("encoder")
     sentences = [["the", "cat"], ["the", "unhappy", "cat", "ate", "that", "meal"]]
     rows = rows_of_words(loaded.tokenizer, sentences, 16)
     for i, _, weights_HTT in matching.head_weights(loaded.encoder, rows, no_share):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
-    findings = Findings()
-    matching.add_heads(findings, {"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
-    (table,) = small.render(findings).tables
-    assert table.columns == ("layer.head", "wide", "deep")
-    assert table.rows == [("1.1", 1, 3), ("1.2", 2, None), ("2.1", None, 4), ("2.2", None, None)]
 
 
 def test_attention_between_equal_tokens_of_two_sentences(
@@ -333,7 +251,7 @@ def test_attention_between_equal_tokens_of_two_sentences(
 
     read: list[list[int]] = []
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
-    sums = matching.measure_pairs(NamedEncoder("one", loaded), [("the cat the", "a cat")], no_share)
+    sums = matching.measure_pairs(loaded, [("the cat the", "a cat")], no_share)
     assert sums.tokens.tolist() == [2] and sums.chance.tolist() == [2 / 8]
     assert sums.visible[0, 0].tolist() == [
         1.0,
@@ -349,17 +267,15 @@ def test_attention_to_visible_and_masked_tokens(tmp_path: Path, data: Path) -> N
     one = small.model(tmp_path)
     report = ask("matching", [one], data)
     pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
-    sums = matching.measure_pairs(NamedEncoder("one", one.network("encoder")), pairs, no_share)
+    sums = matching.measure_pairs(one.network("encoder"), pairs, no_share)
     assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
-    heads = report.tables[-1]
-    assert heads.columns[1:] == ("one", "untrained", "one, from [MASK]", "untrained, from [MASK]")
-    for label, column, given in (
-        ("Attention to the same token, strongest head", 1, sums.visible),
-        ("Attention from [MASK] to the token it hides, strongest head", 3, sums.masked),
-    ):
-        shares = given.sum(0) / sums.tokens.sum()
-        assert [row[column] for row in heads.rows] == pytest.approx(shares.ravel().tolist(), abs=1e-6)
-        assert report.headline[label].value == pytest.approx(shares.max(), abs=1e-6)
+    for (field, *_, headline, _), table in zip(matching.CONDITIONS, report.tables, strict=True):
+        shares = getattr(sums, field).sum(0) / sums.tokens.sum()
+        assert table.columns == ("layer", "one", "untrained")
+        assert [row[1].value for row in table.rows] == pytest.approx(shares.max(1).tolist(), abs=1e-6)
+        assert report.headline[headline].value == pytest.approx(shares.max(), abs=1e-6)
+        layer, head = np.unravel_index(shares.argmax(), shares.shape)
+        assert any(f"one, layer {layer + 1}, head {head + 1}." in note for note in report.notes)
 
 
 def test_a_word_that_one_model_lacks_is_left_out_for_all(
@@ -367,20 +283,16 @@ def test_a_word_that_one_model_lacks_is_left_out_for_all(
 ) -> None:
     present = iter([np.arange(40) != 3, np.arange(40) != 5])
     monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
-    path = small.write_treebank(tmp_path / "x.dev.conllu")
-    words = common_words(
-        encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False),
-        read_universal_dependencies(path),
-        quiet,
-    )
-    assert words.index.tolist() == [i for i in range(40) if i not in (3, 5)]
-    assert [states.shape for states in words.vectors] == [(3, 38, 4)] * 2
+    treebank = read_universal_dependencies(small.write_treebank(tmp_path / "x.dev.conllu"))
+    encoders = encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False)
+    vectors, sentence = common_words(encoders, treebank, quiet)
+    of_word = np.repeat(np.arange(len(treebank)), [len(words) for words in treebank])
+    assert sentence.tolist() == np.delete(of_word, [3, 5]).tolist()
+    assert [states.shape for states in vectors] == [(3, 38, 4)] * 2
 
 
-@pytest.mark.parametrize("name", ["layer_similarity", "linear_probes"])
-def test_too_few_words_are_refused(tmp_path: Path, name: str) -> None:
-    for split in ("train", "dev"):
-        (tmp_path / f"en-{split}.conllu").write_text("1\tcat\tcat\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+def test_too_few_words_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "en-dev.conllu").write_text("1\tcat\tcat\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two")]
     with pytest.raises(ProbeDataError):
-        ask(name, models, tmp_path)
+        ask("layer_similarity", models, tmp_path)

@@ -63,19 +63,15 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
     """One row at a time, all logits, in double where it matters."""
     encoding = loaded.tokenizer.encode(text)
     specials = loaded.tokenizer.specials
-    ids, words = encoding.ids[1:-1], encoding.words[1:-1]
+    ids = encoding.ids[1:-1]
     values: list[float] = []
     size = loaded.config.max_positions - 2
     for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size):
         for token in range(keep_from, keep_to):
             row = [specials.cls, *ids[start:stop], specials.sep]
             place = token - start + 1
-            if reading in ("masked", "masked-word"):
+            if reading == "masked":
                 row[place] = specials.mask
-            if reading == "masked-word":
-                for later in range(token + 1, stop):
-                    if words[later] == words[token]:
-                        row[later - start + 1] = specials.mask
             with torch.inference_mode():
                 logits = loaded.logits(torch.tensor([row]))[0, place].double()
             if reading == "original":
@@ -144,26 +140,6 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
                 values = naive(loaded, text, SCORERS[name].reading)
                 expected = reductions[SCORERS[name].reduction](values) if values else 0.0
                 assert score == pytest.approx(expected, abs=1e-4), (name, text)
-
-
-def test_masked_word_reuses_the_masked_reading(tmp_path: Path) -> None:
-    """A token that ends its word is masked alone either way; the other pieces must differ, or the variant
-    would be none.
-    """
-    loaded = network(tmp_path, "generator")
-    plain = token_scores(loaded, TEXTS, "masked")
-    rows: list[int] = []
-    counting = loaded.encoder.register_forward_pre_hook(lambda _, given: rows.append(len(given[0])))
-    shared = token_scores(loaded, TEXTS, "masked-word", known={"masked": plain})
-    counting.remove()
-    alone = token_scores(loaded, TEXTS, "masked-word")
-    for a, b in zip(shared, alone, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-    last = [scorers.tokenize(loaded.tokenizer, text).word_indices for text in TEXTS]
-    inner = [i + 1 < len(words) and words[i] == words[i + 1] for words in last for i in range(len(words))]
-    assert sum(rows) == sum(inner)  # only these were read again
-    differs = np.abs(np.concatenate(alone) - np.concatenate(plain)) > 1e-4
-    assert (differs == np.array(inner)).all()
 
 
 def test_a_wrong_network_and_an_unknown_scorer_are_refused(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The runs of a study, as pieces of work: each trains an arm, then scores its encoder with the panel.
+"""The runs of a study, as pieces of work: each trains an arm, then scores its encoder with a suite of tasks.
 
 A run folder has the form of one written by `electra pretrain`, checkpoints included, so an interrupted run
-resumes from its last checkpoint. Its score.json is written last.
+resumes from its last checkpoint. Its score.json is written last. In records the suite's tasks are the study's
+`panel`, and "panel" is the mean of their scores: between 0 and 1, or correlations; higher is better.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
+from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.settings import Settings
+from electra.finetuning.tasks import load_task
 from electra.foundation import durable
-from electra.foundation.errors import Interrupted, RunFolderError
+from electra.foundation.config import build
+from electra.foundation.errors import DataError, Interrupted, RunFolderError
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Piece
-from electra.laboratory.ablation import panel
 from electra.laboratory.ablation.plan import Job, job_recipe, read_plan, steps_of_job
-from electra.training.compilation import uncompiled
+from electra.laboratory.evaluation.suite import load_suite
+from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run
@@ -42,11 +47,11 @@ class StudyRun(Piece):
     steps: int
     """Total number of updates."""
     panel_identity: Mapping[str, Any]
-    """The identity of the panel that scores the run."""
+    """What the scores depend on: settings and files of each task."""
 
     @override
     def is_finished(self) -> bool:
-        """Whether the run is fully trained and scored with the panel."""
+        """Whether the run is fully trained and scored with these tasks."""
         path = self.folder / self.record
         if not path.exists():
             return False
@@ -102,21 +107,51 @@ def _say(say: Say, job: Job, line: str, share: float | None = None) -> None:
     say(f"{job}: {line}")
 
 
-def score(run: Run, panel_plan: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
-    """Returns the contents of score.json: the scores of the run's full-size encoder on the panel's tasks.
+def panel_record(data: Path | None, suite: str) -> dict[str, Any]:
+    """Returns the suite that scores a study's runs, as study.json records it (`data` None: none).
 
-    `panel_plan` is the study's description of the panel (`panel.panel_record`).
+    It has the folder, the suite's name, the tasks, and what their scores depend on (`identity`). Raises
+    DataError if a task has no files for training or for scoring, ConfigError if there is no such suite.
     """
-    data, began, scores = Path(panel_plan["folder"]), time.perf_counter(), dict[str, Any]()
-    encoder, tokenizer, say = run.pair.main.encoder, run.store.tokenizer, run.telemetry.say
-    for name in panel_plan["tasks"]:
+    if data is None:
+        return {"folder": "", "suite": "", "tasks": {}, "identity": {}}
+    entries, ready = load_suite(suite).task, find_tasks(load_suite(suite), {}, [data])
+    found = {task.entry.name for task in ready if task.files.dev is not None}
+    if missing := [entry.name for entry in entries if entry.name not in found]:
+        fix = f"Put training and dev files into folders such as {entries[0].folders[0]}"
+        raise DataError(f"no data for {', '.join(missing)}", where=data, fix=fix)
+    return {
+        "folder": str(data.resolve()),
+        "suite": str(Path(suite).resolve()) if Path(suite).is_file() else suite,
+        "tasks": {t.entry.name: {"title": t.entry.title, "metric": metric_of(t)} for t in ready},
+        "identity": {
+            task.entry.name: {"version": task.version, "settings": task.settings, **task.files.digests()}
+            for task in ready
+        },
+    }
+
+
+def metric_of(task: ReadyTask) -> str:
+    """Returns the metric that scores a task: its first in the suite, or its primary one."""
+    return (task.entry.metrics or load_task(task.entry.task).metrics)[0]
+
+
+def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
+    """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task.
+
+    `panel` is the study's description of the suite (`panel_record`); a task's head may be frozen.
+    """
+    began, scores, say = time.perf_counter(), dict[str, Any](), run.telemetry.say
+    suite = load_suite(panel["suite"]) if panel["tasks"] else None
+    for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
         if stop():
             raise Interrupted(run.folder)
-        with uncompiled():  # the inputs have many shapes, and each would be compiled
-            if name in panel.FROZEN_TASKS:
-                scores[name] = panel.score_frozen(encoder, tokenizer, name, data)
-            else:
-                scores[name] = panel.score_finetuned(run.folder, name, data, seed, say=say, stop=stop)
+        name, files = task.entry.name, task.files
+        fixed = {"task": task.entry.task, "data": files.train, "dev": files.dev, "seed": seed}
+        fixed |= {"out": run.folder / "panel" / name, "baselines": False}
+        results = finetune(str(run.folder), build(Settings, {**task.settings, **fixed}, name), say, stop)
+        # A score may be undefined if all predictions are the same; such an encoder scores 0.
+        scores[name] = {"value": results[f"eval_{metric_of(task)}"] or 0.0}
         say(f"panel: {name} {scores[name]['value']:.4f}")
     seconds = round(time.perf_counter() - began, 1)
-    return {"panel": panel_plan["identity"], "scores": scores, "seconds": seconds}
+    return {"panel": panel["identity"], "scores": scores, "seconds": seconds}

@@ -140,7 +140,7 @@ def evaluate(
 
     Raises DataError if there are no data for any task, and DiskError; other failures of tasks are recorded.
     """
-    tasks = find_tasks(suite, options, roots)
+    tasks = find_tasks(suite, options.settings, roots)
     if not tasks:
         names = ", ".join(entry.name for entry in suite.task)
         fix = "Pass the folder that holds a folder of data for each task"
@@ -229,10 +229,11 @@ def score_task(
         gc.collect()  # frees the model and its tokenised data before the next piece
 
 
-def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
+def find_tasks(suite: Suite, settings_of_all: Mapping[str, Any], roots: Sequence[Path]) -> list[ReadyTask]:
     """Returns the tasks that have data, after checking the names and settings of all tasks.
 
-    Raises DataError if a root folder or a metric is missing, ConfigError if the evaluation chooses a setting.
+    `settings_of_all` override those of the suite. Raises DataError if a root folder or a metric is missing,
+    ConfigError if the evaluation chooses a setting.
     """
     for root in roots:
         if not root.exists():
@@ -240,7 +241,7 @@ def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Re
     ready = []
     for entry in suite.task:
         task = load_task(entry.task)
-        settings, where = {**entry.settings, **options.settings}, f"{entry.name}.settings"
+        settings, where = {**entry.settings, **settings_of_all}, f"{entry.name}.settings"
         for name in ("text_column", "columns"):
             if isinstance(settings.get(name), str):
                 settings[name] = [settings[name]]

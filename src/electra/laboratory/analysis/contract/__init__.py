@@ -2,7 +2,7 @@
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json
-from electra.laboratory.analysis.contract.models import Model, Network, named_models, require_same_vocabulary
+from electra.laboratory.analysis.contract.models import Model, Network, named_models
 from electra.laboratory.analysis.contract.probe import Data, Input, Probe, ProbeDataError
 
 __all__ = [
@@ -20,5 +20,4 @@ __all__ = [
     "Table",
     "as_json",
     "named_models",
-    "require_same_vocabulary",
 ]

@@ -77,7 +77,7 @@ class Figure:
 class Findings:
     """The results of a probe, filled in by `add` and `add_all`, and shown by `table` and `figure`.
 
-    `headline` holds the few numbers of the first model that say most, which `--over-training` follows.
+    `headline` holds the few numbers of the first model that say most.
     `notes` holds what a reader must know to interpret the numbers, such as how much data was left out.
     """
 

@@ -4,8 +4,7 @@ Sentences with gold parts of speech (Universal Dependencies) are corrupted by th
 training. A false alarm is an original token called replaced; a miss is a replaced token called original. The
 threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. Rates are
 given by part of speech, frequency, position, number of tokens, sentence length and capitals, always of the
-original word. Some words are harder for any model, so each part of speech's rate is also adjusted for the
-generator's uncertainty by logistic regression (`adjusted`).
+original word. Some words are harder for any model: compare with other models, not between groups alone.
 """
 
 from __future__ import annotations
@@ -21,22 +20,19 @@ from typing_extensions import override
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_universal_dependencies
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
-from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
-from electra.laboratory.analysis.measures import adjusted, bootstrap
+from electra.laboratory.analysis import contract, corruption
+from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Progress
+from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids
-from electra.laboratory.analysis.texts import corruption
-from electra.laboratory.analysis.texts.sampling import sample
+from electra.laboratory.analysis.texts import sample
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
 # Kind of error -> measure with the number of tokens on which it can occur.
 COUNT_MEASURES = {"false alarms": "original", "misses": "replaced"}
-PART_OF_SPEECH = "part of speech"
-EFFECT_LEFT = "part-of-speech effect on"
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Config:
     fraction: float = corruption.FRACTION
     """Share of the tokens that the generator resamples."""
     resamples: int = 200
-    """Bootstrap samples for the intervals; half as many for the adjusted rates."""
+    """Bootstrap samples for the intervals."""
     seed: int = 0
     """Seed of samples, masks and bootstrap."""
 
@@ -65,29 +61,14 @@ class ScoredTokens:
     """Index of the token's sentence."""
     word: Ints
     """Index of the token's word in the lists that `factors` returns."""
-    uncertainty: Floats
-    """[N, 2] the generator's log p of the original token, and its entropy."""
-    advantage: Floats
-    """Log p(sample) - log p(original) where a token was resampled, else NaN."""
-
-    def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
-        """Returns two masks [N] for each kind of error: where it can occur, and where the call would be one.
-
-        False alarms: original tokens, and all tokens called replaced. Misses: the others.
-        """
-        called = self.log_odds >= threshold
-        return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
 
 
 class Probe(contract.Probe):
     """Measures false alarms and misses by properties of the words."""
 
     title = "Bias"
-    question = (
-        "Which words raise false alarms, and which replacements are missed, beyond what the generator's"
-        " uncertainty explains?"
-    )
-    source = "Adjustment: Lane and Nelder 1982. No published results for discriminators."
+    question = "Which words raise false alarms, and which replacements are missed?"
+    source = "No published results for discriminators."
     version = 2
     needs = ("discriminator", "generator")
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {"false alarms": (1.0, 0.0), "misses": (0.0, 0.0)}
@@ -108,18 +89,12 @@ class Probe(contract.Probe):
         sentences = sample(read_universal_dependencies(data["tagged"][0]), config.sentences, config.seed)
         counted = read_universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
-        findings.notes.append(
-            "Part-of-speech effect left after adjustment: the share of the deviance explained by parts of"
-            " speech that remains after adjusting for uncertainty. 1 means that uncertainty explains none of"
-            " it; above 1, that uncertainty had masked some of it."
-        )
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):
             progress(f"{model.name}: corrupting and scoring", (i + 0.1) / len(models))
-            usable, rows = fit_rows(sentences, model)
-            scored = self.score(model, rows)
-            progress(f"{model.name}: adjusting", (i + 0.6) / len(models))
-            by_word = factors(usable, rows, frequency)
+            usable, rows, words = fit_rows(sentences, model)
+            scored = self.score(model, rows, words)
+            by_word = factors(usable, words, frequency)
             groups_of_model, threshold = add_rates(findings, model.name, scored, by_word, config)
             groups = groups or groups_of_model
             findings.notes.append(
@@ -128,9 +103,8 @@ class Probe(contract.Probe):
                 f" {sigmoid(np.asarray(threshold)):.3f}."
             )
             if left_out := len(sentences) - len(usable):
-                findings.notes.append(
-                    f"{model.name}: {left_out} sentences were left out: one token, or too long for the model."
-                )
+                why = "left out: one token, or too long for the model."
+                findings.notes.append(f"{model.name}: {left_out} sentences were {why}")
             if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
                 findings.notes.append(
                     f"{model.name} ignores case: its tokenizer lower-cases text. Differences by capitals come"
@@ -141,70 +115,56 @@ class Probe(contract.Probe):
                 "No training file to count words in: frequencies are those of the sentences themselves."
             )
         overall = findings.select(model=models[0].name)
-        effects = [name for name in overall if name.startswith(EFFECT_LEFT)]
-        findings.headline.update({name: overall[name] for name in [*KINDS, *effects]})
-        add_tables_and_figures(findings, [model.name for model in models], groups)
+        findings.headline.update({name: overall[name] for name in KINDS})
+        add_tables_and_figures(findings, models[0].name, groups)
         return findings
 
-    def score(self, model: Model, rows: Sequence[TokenRow]) -> ScoredTokens:
+    def score(self, model: Model, rows: Sequence[Ints], words: Sequence[Ints]) -> ScoredTokens:
         """Corrupts the rows as often as the option `draws` says, and scores every token."""
-        config, ids = self.config, [row.ids for row in rows]
-        log_p, entropy = token_rows.uncertainty(
-            model.generator, ids, fraction=config.fraction, seed=config.seed
-        )
-        uncertainty = np.stack([np.concatenate(log_p), np.concatenate(entropy)], axis=1)
+        config = self.config
         draws = [
-            corruption.by_generator(model.generator, ids, fraction=config.fraction, seed=config.seed + draw)
+            corruption.by_generator(model.generator, rows, fraction=config.fraction, seed=config.seed + draw)
             for draw in range(config.draws)
         ]
         odds = [values for draw in draws for values in token_rows.log_odds(model.discriminator, draw.rows)]
-        sentence = np.repeat(np.arange(len(rows)), [len(row) for row in ids])
         return ScoredTokens(
             np.concatenate(odds),
             np.concatenate([mask for draw in draws for mask in draw.replaced]),
-            np.tile(sentence, config.draws),
-            np.tile(np.concatenate([row.words for row in rows]), config.draws),
-            np.tile(uncertainty, (config.draws, 1)),
-            np.concatenate([values for draw in draws for values in draw.advantage]),
+            np.tile(draws[0].row_of_token, config.draws),
+            np.tile(np.concatenate(words), config.draws),
         )
 
 
-@dataclass(frozen=True)
-class TokenRow:
-    """The tokens of a sentence."""
+def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[Ints], list[Ints]]:
+    """Returns the sentences of two or more tokens that fit the model, their token ids and their words.
 
-    ids: Ints
-    words: Ints
-    """Index of each token's word, counted over all sentences that fit the model."""
-
-
-def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[TokenRow]]:
-    """Returns the sentences of two or more tokens that fit the model, and their rows.
+    A token's word is its index among the words of all returned sentences.
 
     Raises:
         ProbeDataError: There are no such sentences.
     """
-    tokenizer = model.discriminator.tokenizer
+    tokenizer, num_words = model.discriminator.tokenizer, 0
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
-    usable_sentences, rows, num_words = [], [], 0
+    usable, rows, words = list[Sentence](), list[Ints](), list[Ints]()
     for sentence in sentences:
         ids = tokenize(tokenizer, " ".join(sentence.words)).ids
         if 1 < len(ids) <= max_length:
-            usable_sentences.append(sentence)
-            rows.append(TokenRow(ids, num_words + word_ids(tokenizer, sentence.words)))
+            usable.append(sentence)
+            rows.append(ids)
+            words.append(num_words + word_ids(tokenizer, sentence.words))
             num_words += len(sentence)
     if not rows:
         problem = "every sentence has one token, or is too long for the model"
         raise contract.ProbeDataError(problem, where="bias", fix="Use other sentences")
-    return usable_sentences, rows
+    return usable, rows, words
 
 
 def factors(
-    sentences: Sequence[Sentence], rows: Sequence[TokenRow], frequency: Mapping[str, int]
+    sentences: Sequence[Sentence], words: Sequence[Ints], frequency: Mapping[str, int]
 ) -> dict[str, list[str]]:
     """Returns, for each factor, the group of every word of the sentences."""
     per_word: dict[str, Callable[[int, str, Sentence], str]] = {
-        PART_OF_SPEECH: lambda i, _, s: s.columns[0][i],
+        "part of speech": lambda i, _, s: s.columns[0][i],
         "frequency": lambda _, w, __: bin_of(frequency.get(w.lower(), 0), (0, 1, 10, 100, 1000), "times"),
         "position": lambda i, _, __: bin_of(i + 1, (1, 2, 4, 11, 21), "word", ordinal=True),
         "sentence length": lambda _, __, s: bin_of(len(s), (1, 6, 16, 31), "words"),
@@ -214,7 +174,7 @@ def factors(
         name: [group(i, word, s) for s in sentences for i, word in enumerate(s.words)]
         for name, group in per_word.items()
     }
-    counts = np.bincount(np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences)))
+    counts = np.bincount(np.concatenate(words), minlength=sum(map(len, sentences)))
     return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in counts]}
 
 
@@ -249,7 +209,8 @@ def add_rates(
         Each factor's groups in order, and the log-odds from which on a token is called replaced.
     """
     threshold = Ranking(scored.log_odds, scored.replaced).matched_threshold()
-    cases = scored.cases(threshold)
+    called = scored.log_odds >= threshold
+    cases = {"false alarms": (~scored.replaced, called), "misses": (scored.replaced, ~called)}
     groups = {factor: sorted(set(values), key=_bin_order) for factor, values in by_word.items()}
     index = {
         factor: np.array([groups[factor].index(value) for value in values], np.int64)[scored.word]
@@ -262,88 +223,44 @@ def add_rates(
             events, weights = is_error[mask].astype(np.float64), w[mask]
             rates[(kind,)] = bootstrap.share(weights, events)
             for factor, names in groups.items():
-                values = adjusted.rates(events, index[factor][mask], len(names), weights)
+                total = np.bincount(index[factor][mask], weights, len(names))
+                wrong = np.bincount(index[factor][mask], weights * events, len(names))
+                values = np.where(total > 0, wrong / np.where(total > 0, total, 1.0), np.nan)
                 rates |= {(kind, factor, name): v for name, v in zip(names, values.tolist(), strict=True)}
         return rates
 
     rates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
-    for kind, case in cases.items():
+    for kind, (mask, _) in cases.items():
         findings.add(rates[(kind,)], measure=kind, model=model)
-        adjusted_rates = _adjusted(
-            scored, kind, case, index[PART_OF_SPEECH], groups[PART_OF_SPEECH], config=config
-        )
-        if "" in adjusted_rates:
-            left = f"{EFFECT_LEFT} {kind} left after adjustment"
-            findings.add(adjusted_rates[""], model=model, measure=left)
         for factor, names in groups.items():
             for i, name in enumerate(names):
-                count = int(((index[factor] == i) & case[0]).sum())
-                cells: dict[str, Cell] = {kind: rates[kind, factor, name]}
-                if factor == PART_OF_SPEECH and name in adjusted_rates:
-                    cells[f"{kind}, adjusted"] = adjusted_rates[name]
-                if count < MIN_TOKENS:
-                    cells = dict.fromkeys(cells)
-                findings.add_all({COUNT_MEASURES[kind]: count, **cells}, model=model, **{factor: name})
+                count = int(((index[factor] == i) & mask).sum())
+                rate: Cell = rates[kind, factor, name] if count >= MIN_TOKENS else None
+                cells = {COUNT_MEASURES[kind]: count, kind: rate}
+                findings.add_all(cells, model=model, **{factor: name})
     return groups, threshold
 
 
-def _adjusted(
-    scored: ScoredTokens,
-    kind: str,
-    case: tuple[Bools, Bools],
-    group: Ints,
-    names: Sequence[str],
-    *,
-    config: Config,
-) -> dict[str, Estimate]:
-    """Returns each part of speech's adjusted rate of one kind of error; empty if it cannot happen."""
-    mask, is_error = case
-    if not mask.any():
-        return {}
-    columns = scored.uncertainty[mask]
-    if kind == "misses":  # a replacement more plausible than the original is harder to notice
-        columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
-    covariates = adjusted.scaled_with_squares(columns)
-    regression = adjusted.RateModel(is_error[mask].astype(np.float64), group[mask], len(names), covariates)
-
-    def measure(w: Floats) -> dict[str, float]:
-        rates = dict(zip(names, regression.adjusted(w).tolist(), strict=True))
-        return {**rates, "": regression.remaining_share(w)}  # no part of speech has an empty name
-
-    resampled = {"resamples": config.resamples // 2, "seed": config.seed}
-    return bootstrap.estimates(measure, scored.sentence[mask], **resampled)
-
-
-def add_tables_and_figures(
-    findings: Findings, models: Sequence[str], groups: Mapping[str, list[str]]
-) -> None:
+def add_tables_and_figures(findings: Findings, first: str, groups: Mapping[str, list[str]]) -> None:
     """Adds tables and figures to the findings. `groups` maps each factor to the first model's groups."""
     for factor, names in groups.items():
         note = f"Rates of groups with at least {MIN_TOKENS} tokens."
-        if factor == PART_OF_SPEECH:
-            note += " Adjusted: as if the generator were equally uncertain of every part of speech."
         findings.table(f"By {factor}", "model", factor, note=note)
         for kind in KINDS:
-            rates = findings.select(factor, model=models[0], measure=kind)
+            rates = findings.select(factor, model=first, measure=kind)
             shown = [group for group in names if rates[group] is not None]
-            if not shown:
-                continue
-            keep: dict[str, object] = {"measure": kind, factor: shown}
-            series = "model"
-            if factor == PART_OF_SPEECH and len(models) == 1:
-                keep |= {"model": models[0], "measure": [kind, f"{kind}, adjusted"]}
-                series = "measure"
-            findings.figure(
-                f"{kind}-by-{factor}".replace(" ", "-"),
-                f"{kind.capitalize()} by {factor}",
-                factor,
-                series,
-                keep,  # type: ignore[arg-type]
-                note="Rates with 95 % intervals.",
-                unit="rate",
-                kind="categories",
-                references={"all tokens": findings.select(model=models[0])[kind].value},
-            )
+            if shown:
+                findings.figure(
+                    f"{kind}-by-{factor}".replace(" ", "-"),
+                    f"{kind.capitalize()} by {factor}",
+                    factor,
+                    "model",
+                    {"measure": kind, factor: shown},
+                    note="Rates with 95 % intervals.",
+                    unit="rate",
+                    kind="categories",
+                    references={"all tokens": findings.select(model=first)[kind].value},
+                )
 
 
 def _bin_order(name: str) -> tuple[int, str]:

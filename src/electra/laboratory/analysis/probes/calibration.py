@@ -19,15 +19,12 @@ from typing_extensions import override
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import require_log_odds
-from electra.laboratory.analysis import contract
+from electra.laboratory.analysis import contract, corruption, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
-from electra.laboratory.analysis.contract.findings import Selection
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece, sigmoid
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import suspicion, word_values
-from electra.laboratory.analysis.texts import corruption, held_out, learners
-from electra.laboratory.analysis.texts.sampling import sample
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 WIDTH, MASS = "ECE, equal width", "ECE, equal mass"
@@ -53,7 +50,7 @@ class Config:
     """Share of the tokens that the generator resamples."""
     sentences: int = 2000
     """Sentences by learners (0: all)."""
-    language: learners.Language = "en"
+    language: texts.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
     bins: int = 15
     """Bins of the calibration error and of the reliability diagram."""
@@ -93,8 +90,8 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
-        sentences, _ = learners.learner_inputs(self.config.language, required=False)
-        return held_out.text_input(required=False), sentences
+        sentences, _ = texts.learner_inputs(self.config.language, required=False)
+        return texts.text_input(required=False), sentences
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
@@ -138,14 +135,14 @@ class Probe(contract.Probe):
         if generator is not None and "text" in data:
             length = min(config.length - 2, token_rows.max_row_length(model.discriminator, generator))
             tokenizer = model.discriminator.tokenizer
-            rows = held_out.held_out_rows(tokenizer, data["text"], length=length, count=config.rows)
+            rows = texts.held_out_rows(tokenizer, data["text"], length=length, count=config.rows)
             corrupted = corruption.by_generator(generator, rows, fraction=config.fraction, seed=config.seed)
             log_odds = token_rows.log_odds(model.discriminator, corrupted.rows)
             scored[GENERATOR] = collect(log_odds, corrupted.replaced)
         if "learners" in data:
-            sentences = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
+            sentences = texts.sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
             values = word_values(model.discriminator, [s.words for s in sentences], "odds", suspicion)
-            scored[HUMAN] = collect(values, [np.array(s.columns[0]) != learners.CORRECT for s in sentences])
+            scored[HUMAN] = collect(values, [np.array(s.columns[0]) != texts.CORRECT for s in sentences])
         return scored
 
 
@@ -222,24 +219,20 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
     measures = ("Brier", "reliability", "resolution", "uncertainty", "within bins", EXPLAINED)
     uncalibrated = {"note": note, "recalibrated": UNCALIBRATED}
     findings.table("Parts of the Brier score", "model", "of", measure=measures, **uncalibrated)
-    for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
-        of_kind = {"of": kind, "measure": SHARE}
-        models = [model for model, of_model in scored if of_model == kind]
-        if first in models:
-            selection, title = {**of_kind, "model": first}, f"Reliability, {kind}"
-            _add_diagram(findings, f"reliability-{slug}", title, "recalibrated", selection)
-        if len(models) > 1:
-            selection, title = {**of_kind, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
-            _add_diagram(findings, f"reliability-{slug}-models", title, "model", selection)
-
-
-def _add_diagram(findings: Findings, name: str, title: str, series: str, keep: Selection) -> None:
-    shares = findings.select(MEAN, series, **keep)
-    highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
-    span = 0.0, float(np.ceil(10 * highest) / 10)
     note = (
         "Bins of equal mass, with 95 % intervals. On the diagonal the model is calibrated; below it, it"
         " is over-suspicious."
     )
-    ranges = {"references": {"calibrated": "diagonal"}, "x_range": span, "y_range": span}
-    findings.figure(name, title, MEAN, series, keep, note=note, unit=SHARE, **ranges)
+    for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
+        models = [model for model, of_model in scored if of_model == kind]
+        diagrams = [("", "recalibrated", {"model": first})] if first in models else []
+        diagrams += [("-models", "model", {"recalibrated": UNCALIBRATED})] if len(models) > 1 else []
+        for suffix, series, at in diagrams:
+            keep = {"of": kind, "measure": SHARE, **at}
+            shares = findings.select(MEAN, series, **keep)
+            highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
+            span = 0.0, float(np.ceil(10 * highest) / 10)
+            shown = {"references": {"calibrated": "diagonal"}, "x_range": span, "y_range": span}
+            title = f"Reliability{' of each model' if suffix else ''}, {kind}"
+            name = f"reliability-{slug}{suffix}"
+            findings.figure(name, title, MEAN, series, keep, note=note, unit=SHARE, **shown)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,15 +22,14 @@ from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Bools, Floats, Ints
+from electra.foundation.config import read_toml
 from electra.foundation.progress import part_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
-from electra.laboratory.analysis.texts import learners
-from electra.laboratory.analysis.texts.sampling import sample
-from electra.laboratory.analysis.texts.word_kinds import kind_of
+from electra.laboratory.analysis.texts import CORRECT, Language, learner_inputs, read_learners, sample
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
 CURVE_POINTS = 60  # on the precision-recall curve
@@ -42,7 +43,7 @@ MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
 class Config:
     """Options of the probe."""
 
-    language: learners.Language = "en"
+    language: Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
     sentences: int = 0
     """Sentences sampled from each file (0: all)."""
@@ -96,13 +97,13 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
-        return learners.learner_inputs(self.config.language)
+        return learner_inputs(self.config.language)
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         dev, test = (
-            sample(learners.read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
+            sample(read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
             for key in ("learners", "learners_test")
         )
         sentences = [*dev, *test]
@@ -171,12 +172,37 @@ def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Word
             for word, count in zip(sentence.words, counts, strict=True)
         ]
     sentence = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
-    return Words(sentence, np.array(labels) != learners.CORRECT, np.array(kinds))
+    return Words(sentence, np.array(labels) != CORRECT, np.array(kinds))
+
+
+@cache
+def _closed_classes() -> dict[str, dict[str, str]]:
+    """Returns the closed class of each listed word, by language (word_kinds.toml)."""
+    lists = read_toml(Path(__file__).parents[1] / "word_kinds.toml")
+    return {
+        language: {word: kind for kind, words in by_kind.items() for word in words.split()}
+        for language, by_kind in lists.items()
+    }
+
+
+def kind_of(word: str, num_tokens: int, language: str) -> str:
+    """Returns the kind of a word: its closed class (en and de), or its number of tokens.
+
+    A word of many tokens is rare or misspelt.
+    """
+    if not any(letter.isalnum() for letter in word):
+        return "punctuation"
+    if any(letter.isdigit() for letter in word):
+        return "number"
+    if closed := _closed_classes().get(language, {}).get(word.lower()):
+        return closed
+    names = {0: "0 tokens", 1: "1 token", 2: "2 tokens"}
+    return f"other word, {names.get(num_tokens, '3 tokens or more')}"
 
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
     """Whether the labels distinguish types of error."""
-    return bool({label for each in sentences for label in each.columns[0]} - {learners.CORRECT, UNTYPED})
+    return bool({label for each in sentences for label in each.columns[0]} - {CORRECT, UNTYPED})
 
 
 def flatten(values: Sequence[Floats]) -> Floats:

@@ -24,7 +24,7 @@ from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings,
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.scorers import scores_of
-from electra.laboratory.analysis.texts.sampling import sample
+from electra.laboratory.analysis.texts import sample
 
 WER, GAIN, ALONE = "word error rate, %", "gain over the recogniser", "the score alone"
 TUNED = tuple(f"{name}, {half} half" for half in ("first", "second") for name in ("weight", "bonus"))

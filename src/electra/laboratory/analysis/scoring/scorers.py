@@ -7,10 +7,6 @@ to reduce the values of all tokens to one number.
     odds         log-odds of original = -z_t           discriminator, one pass
     masked       log p(x_t | x without t)              generator, a pass for each token: pseudo-log-likelihood
                                                        (Salazar et al. 2020)
-    masked-word  log p(x_t | x without t and the rest of its word to the right)
-                                                       generator, a pass for each token: corrects the
-                                                       advantage that `masked` gives to long words (Kauf and
-                                                       Ivanova 2023)
     unmasked     log p(x_t | x)                        generator, one pass: cheap but biased, as the network
                                                        sees x_t
 
@@ -24,9 +20,8 @@ in electra.inference.detection. The score of a text does not depend on the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -35,7 +30,7 @@ from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, ModelError, nearest
 from electra.foundation.progress import Progress, Share, part_progress
-from electra.inference.detection import overlapping_windows, tokenize
+from electra.inference.detection import overlapping_windows
 from electra.laboratory.analysis.scoring.token_rows import in_parts
 
 if TYPE_CHECKING:
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
     from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
-Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
+Reading = Literal["original", "odds", "masked", "unmasked"]
 Reduction = Literal["sum", "mean", "min"]
 
 NETWORK_KINDS: tuple[Network, ...] = ("discriminator", "generator")
@@ -55,7 +50,6 @@ NETWORKS: dict[Reading, Network] = {
     "original": "discriminator",
     "odds": "discriminator",
     "masked": "generator",
-    "masked-word": "generator",
     "unmasked": "generator",
 }
 
@@ -85,13 +79,6 @@ SCORERS: dict[str, Scorer] = {
         Scorer("margin", "odds", "min", "the most suspicious token's log-odds of original"),
         Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
         Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood per token"),
-        Scorer("pll-word", "masked-word", "sum", "pseudo-log-likelihood, words masked left to right"),
-        Scorer(
-            "pll-word-mean",
-            "masked-word",
-            "mean",
-            "pseudo-log-likelihood per token, words masked left to right",
-        ),
         Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
         Scorer("unmasked-mean", "unmasked", "mean", "log-likelihood per token in one pass, nothing masked"),
     )
@@ -106,15 +93,19 @@ def scorers_for(loaded: Loaded) -> list[str]:
 def _obstacle(loaded: Loaded, reading: Reading) -> str:
     """Returns why a network cannot give a reading; empty if it can."""
     if loaded.kind != NETWORKS[reading]:
-        needed_network = (
-            "a discriminator"
-            if NETWORKS[reading] == "discriminator"
-            else "a generator (a masked language model)"
-        )
-        return f"this network is of kind {loaded.kind}, but the reading {reading!r} needs {needed_network}"
+        article = {"discriminator": "a discriminator", "generator": "a generator (a masked language model)"}
+        needed = article[NETWORKS[reading]]
+        return f"this network is of kind {loaded.kind}, but the reading {reading!r} needs {needed}"
     if reading == "original" and loaded.output != LOG_ODDS:
         return f"the outputs of this model ({loaded.output}) are not log-odds, so it has no P(original)"
     return ""
+
+
+def require_reading(loaded: Loaded, reading: Reading) -> None:
+    """Raises ModelError if the network cannot give a reading."""
+    if obstacle := _obstacle(loaded, reading):
+        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
+        raise ModelError(obstacle, where=loaded.folder, fix=fix)
 
 
 def find_scorer(name: str) -> Scorer:
@@ -135,76 +126,52 @@ def sentence_scores(
         ConfigError: A scorer is unknown.
         ModelError: The network cannot give a scorer's reading.
     """
-    scorer_objects = [find_scorer(name) for name in scorers]
+    chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
-    # Sorted, `masked` comes before `masked-word` and `odds` before `original`, which reuse their values.
-    for reading in sorted({scorer.reading for scorer in scorer_objects}):
-        readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
+    for reading in sorted({scorer.reading for scorer in chosen}):
+        if reading == "original" and "odds" in readings:  # which is sorted before it: the same pass
+            require_reading(loaded, reading)
+            readings[reading] = [_log_sigmoid(odds) for odds in readings["odds"]]
+        else:
+            readings[reading] = token_scores(loaded, texts, reading, progress)
     return {
         scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
-        for scorer in scorer_objects
+        for scorer in chosen
     }
 
 
 def reduce(values: Floats, reduction: Reduction) -> float:
     """Reduces the values of a sentence's tokens to one number; 0 without tokens."""
-    if len(values) == 0:
-        return 0.0
-    return float(
-        values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min()
-    )
+    return float(getattr(values, reduction)()) if len(values) else 0.0
 
 
 def token_scores(
-    loaded: Loaded,
-    texts: Sequence[str],
-    reading: Reading,
-    progress: Share | None = None,
-    known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
+    loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Share | None = None
 ) -> list[Floats]:
     """Returns the reading of each token of each text, without [CLS] and [SEP].
 
-    Args:
-        loaded: The network.
-        texts: The texts.
-        reading: What to compute for each token.
-        progress: Receives the fraction done.
-        known: Values of other readings of the same texts, to reuse: `original` is a function of `odds`, and
-            `masked-word` equals `masked` for the last token of a word.
-
-    Raises:
-        ModelError: The network cannot give this reading.
+    `progress` receives the fraction done. Raises ModelError if the network cannot give this reading.
     """
-    if obstacle := _obstacle(loaded, reading):
-        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
-        raise ModelError(obstacle, where=loaded.folder, fix=fix)
-    if reading == "original" and "odds" in known:
-        return [_log_sigmoid(odds) for odds in known["odds"]]
+    require_reading(loaded, reading)
     from electra.model.passes import POOL_ROWS, map_rows
 
-    tokens, ends = _tokenise(loaded, texts, reading)
-    masked = known.get("masked") if reading == "masked-word" else None
-    values = [np.zeros(len(ids)) for ids in tokens] if masked is None else [row.copy() for row in masked]
-    masking = reading in ("masked", "masked-word")
-    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
-    windows = _windows(tokens, size, specials)
-    window_spans = [item for window in windows for item in _items(window, ends, masking, masked)]
+    tokens = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
+    values, specials = [np.zeros(len(ids)) for ids in tokens], loaded.tokenizer.specials
+    windows = list(_windows(tokens, loaded.config.max_positions - 2, specials))
+    items = [item for window in windows for item in window.items(reading == "masked")]
 
     def network(padded: PaddedBatch) -> list[Floats]:
-        batch = [window_spans[i] for i in padded.index]
-        if masking:
-            return _masked_values(loaded, padded, batch)
-        return _unmasked_values(loaded, padded, batch, reading)
+        batch = [items[i] for i in padded.index]
+        return (_masked_values if reading == "masked" else _unmasked_values)(loaded, padded, batch, reading)
 
     rows = (
-        _mask_window(window, span, ends, specials.mask) if masking else window.ids
-        for window, span in window_spans
+        window.masked(span, specials.mask) if reading == "masked" else window.ids for window, span in items
     )
     scored = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for num_done, ((window, span), value) in enumerate(zip(window_spans, scored, strict=True), 1):
+    for num_done, ((window, span), value) in enumerate(zip(items, scored, strict=True), 1):
         values[window.text][span] = value
-        if progress is not None and (num_done % POOL_ROWS == 0 or num_done == len(window_spans)):
-            progress(num_done / len(window_spans))
+        if progress is not None and (num_done % POOL_ROWS == 0 or num_done == len(items)):
+            progress(num_done / len(items))
     return values
 
 
@@ -217,26 +184,25 @@ class Window:
     ids: Ints  # with [CLS] and [SEP]
     keep: range  # the text's tokens that are scored in this window
 
+    def items(self, masking: bool) -> list[Item]:
+        """Returns the window's rows: itself, or one for each token to mask."""
+        if masking:
+            return [(self, slice(token, token + 1)) for token in self.keep]
+        return [(self, slice(self.keep.start, self.keep.stop))]
+
+    def places(self, span: slice) -> slice:
+        """Returns where in `ids` a span of the text's tokens is."""
+        return slice(span.start - self.start + 1, span.stop - self.start + 1)
+
+    def masked(self, span: slice, mask: int) -> Ints:
+        """Returns the ids with those of the span masked."""
+        ids = self.ids.copy()
+        ids[self.places(span)] = mask
+        return ids
+
 
 Item = tuple[Window, slice]
 """A row of a batch: a window, and which of the text's tokens to score in it."""
-
-
-def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
-    """Returns each text's ids, and for each token the end (exclusive) of what is masked to score it."""
-    if reading != "masked-word":
-        ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
-        return ids, [np.arange(1, len(row) + 1) for row in ids]
-    tokenized = [tokenize(loaded.tokenizer, text) for text in texts]
-    ends = []
-    for text in tokenized:
-        end = np.arange(1, len(text.ids) + 1)
-        for token in range(len(end) - 2, -1, -1):
-            words = text.word_indices
-            if words[token] is not None and words[token] == words[token + 1]:
-                end[token] = end[token + 1]
-        ends.append(end)
-    return [text.ids for text in tokenized], ends
 
 
 def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
@@ -246,35 +212,15 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[
             yield Window(text, start, row, range(keep_from, keep_to))
 
 
-def _items(
-    window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
-) -> Iterator[Item]:
-    """Yields a window's rows: the window itself, or one for each token to mask whose value is unknown."""
-    if not masking:
-        yield window, slice(window.keep.start, window.keep.stop)
-        return
-    for token in window.keep:
-        if known is None or ends[window.text][token] > token + 1:
-            yield window, slice(token, token + 1)
-
-
-def _mask_window(window: Window, span: slice, ends: Sequence[Ints], mask: int) -> Ints:
-    """Returns a window's ids, masked from the token in `span` up to its end in `ends`."""
-    ids, offset = window.ids.copy(), window.start - 1
-    ids[span.start - offset : min(ends[window.text][span.start] - offset, len(ids) - 1)] = mask
-    return ids
-
-
-def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
+def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item], _: Reading) -> list[Floats]:
     """Returns log p of the masked token in each row. The head, the costliest part, runs only on these."""
     import torch
 
-    positions = np.array([span.start - window.start + 1 for window, span in batch])
+    positions = np.array([window.places(span).start for window, span in batch])
     targets = np.array([window.ids[position] for (window, _), position in zip(batch, positions, strict=True)])
-    states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids)[
-        np.arange(len(batch)), positions
-    ]
-    return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
+    states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids)
+    chosen = states[np.arange(len(batch)), positions]
+    return np.split(_log_probabilities(loaded, chosen, torch.from_numpy(targets)), len(batch))
 
 
 def _unmasked_values(
@@ -283,16 +229,12 @@ def _unmasked_values(
     """Returns the values of each row's scored tokens from one pass over the unchanged rows."""
     if reading == "unmasked":
         states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids).flatten(0, 1)
-        values = _log_probabilities(loaded, states, padded.input_ids.flatten()).reshape(
-            padded.input_ids.shape
-        )
+        flat = _log_probabilities(loaded, states, padded.input_ids.flatten())
+        values = flat.reshape(padded.input_ids.shape)
     else:
         odds = -loaded.logits(padded.input_ids, padded.document_ids).cpu().double().numpy()
         values = _log_sigmoid(odds) if reading == "original" else odds
-    return [
-        row[span.start - window.start + 1 : span.stop - window.start + 1]
-        for row, (window, span) in zip(values, batch, strict=True)
-    ]
+    return [row[window.places(span)] for row, (window, span) in zip(values, batch, strict=True)]
 
 
 def _log_sigmoid(odds: Floats) -> Floats:
@@ -327,41 +269,32 @@ def scores_of(
         ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
         ModelError: A model has neither a discriminator nor a generator.
     """
-    distinct = list(dict.fromkeys(texts))
-    index = {text: i for i, text in enumerate(distinct)}
-    index_of_text = np.array([index[text] for text in texts], np.int64)
-    jobs = [
-        (model, network, names)
-        for model in models
-        for network, names in _scorers_by_network(model, scorers).items()
-    ]
+    distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    index_of_text = np.array([distinct[text] for text in texts], np.int64)
+    jobs = [(model, *job) for model in models for job in _scorers_by_network(model, scorers).items()]
     scores: dict[tuple[str, str], Floats] = {}
     for i, (model, network, names) in enumerate(jobs):
         share_done = part_progress(progress, f"{model.name}, {network}", i, len(jobs))
-        for name, values in sentence_scores(model.network(network), distinct, names, share_done).items():
-            scores[model.name, name] = values[index_of_text]
+        scored = sentence_scores(model.network(network), list(distinct), names, share_done)
+        scores |= {(model.name, name): values[index_of_text] for name, values in scored.items()}
     return scores
 
 
 def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Returns the scorers to use with each network of the model, at least one in total."""
-    scorers_of = {
+    usable = {
         network: scorers_for(loaded)
         for network in NETWORK_KINDS
         if (loaded := model.optional(network)) is not None
     }
-    if not scorers_of:
+    if not usable:
         model.network("discriminator")  # raises, saying what the model is instead
-    requested_names = [find_scorer(name).name for name in scorers]
-    by_network = {
-        network: [name for name in requested_names or names if name in names]
-        for network, names in scorers_of.items()
+    requested = [find_scorer(name).name for name in scorers]
+    chosen = {
+        network: [name for name in requested or names if name in names] for network, names in usable.items()
     }
-    if not any(by_network.values()):
-        problem = f"{model.name} has only {' and '.join(scorers_of)}, which none of these scorers uses"
-        raise ConfigError(
-            problem,
-            where="scorers",
-            fix=f"Choose among {', '.join(name for names in scorers_of.values() for name in names)}",
-        )
-    return {network: names for network, names in by_network.items() if names}
+    if not any(chosen.values()):
+        problem = f"{model.name} has only {' and '.join(usable)}, which none of these scorers uses"
+        fix = f"Choose among {', '.join(name for names in usable.values() for name in names)}"
+        raise ConfigError(problem, where="scorers", fix=fix)
+    return {network: names for network, names in chosen.items() if names}

@@ -34,7 +34,6 @@ class Predictions:
     sampled: Ints
     log_sampled: Floats  # log p of the sample
     log_truth: Floats  # log p of the original token
-    entropy: Floats  # entropy of the predicted distribution, in nats
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
@@ -95,34 +94,6 @@ def predict(
     return list(map_rows(with_special_tokens(generator, shown), predict_batch, generator.device, pad=pad))
 
 
-def uncertainty(
-    generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0
-) -> tuple[list[Floats], list[Floats]]:
-    """Returns the log p of each token, predicted while masked, and the entropy of its prediction, by row.
-
-    The positions of a row are divided at random into about 1 / fraction folds (at least 2), and one fold is
-    masked at a time. Thus the generator reads text as in its training, in a few passes instead of one for
-    each token.
-    """
-    num_folds = max(2, round(1 / fraction))
-    keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))
-    fold_of = [
-        np.argsort(seeds.uniforms(key, len(row)), kind="stable") % num_folds
-        for key, row in zip(keys, rows, strict=True)
-    ]
-    log_p, entropy = [np.zeros(len(row)) for row in rows], [np.zeros(len(row)) for row in rows]
-    for fold in range(num_folds):
-        masked = [folds == fold for folds in fold_of]
-        shown_rows = [
-            np.where(mask, generator.tokenizer.specials.mask, row)
-            for mask, row in zip(masked, rows, strict=True)
-        ]
-        for i, predictions in enumerate(predict(generator, rows, shown_rows, masked, seed=seed)):
-            log_p[i][masked[i]] = predictions.log_truth
-            entropy[i][masked[i]] = predictions.entropy
-    return log_p, entropy
-
-
 def with_special_tokens(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
     """Yields each row between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
@@ -142,14 +113,14 @@ def max_row_length(*networks: Loaded) -> int:
 
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
-) -> tuple[Ints, Floats, Floats, Floats]:
-    """Returns samples, their log p, log p of the targets and entropy at each hidden state."""
+) -> tuple[Ints, Floats, Floats]:
+    """Returns samples, their log p and log p of the targets at each hidden state."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample
 
     samples: list[Ints] = [np.zeros(0, np.int64)]
-    numbers: list[Floats] = [np.zeros((0, 3))]
+    numbers: list[Floats] = [np.zeros((0, 2))]
     for part in in_parts(len(targets), generator.config.vocab_size):
         logits = generator.token_logits(hidden_ND[part]).float()
         log_p = logits.log_softmax(-1)
@@ -159,9 +130,8 @@ def _predict(
         columns = (
             log_p.gather(1, drawn_ids[:, None])[:, 0],
             log_p.gather(1, target_ids[:, None])[:, 0],
-            -(p * log_p).sum(-1),
         )
         samples.append(drawn_ids.cpu().numpy())
         numbers.append(torch.stack(columns, 1).cpu().double().numpy())
-    log_drawn, log_truth, entropy = np.concatenate(numbers).T
-    return np.concatenate(samples), log_drawn, log_truth, entropy
+    log_drawn, log_truth = np.concatenate(numbers).T
+    return np.concatenate(samples), log_drawn, log_truth

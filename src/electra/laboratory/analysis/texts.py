@@ -1,0 +1,111 @@
+"""Texts of probes: rows of held-out text, sentences by language learners, and reproducible samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+
+from electra.artifacts.store import StoreFolder
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
+from electra.data.store import TokenStore
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
+from electra.foundation.arrays import Ints
+from electra.foundation.errors import ConfigError
+from electra.foundation.seeds import key, permute
+from electra.laboratory.analysis.contract import Input, ProbeDataError
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+Item = TypeVar("Item")
+Language = Literal["en", "de"]
+
+STORE = StoreFolder.RECORD
+PER_DOCUMENT = 8  # maximum rows from one document, so that none dominates the sample
+SHORTEST = 8  # minimum tokens in a row: leaves out headings and the like
+CORRECT = "c"  # the label of a correct word
+
+
+def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:
+    """Returns at most `limit` of the items (0: all), in their original order.
+
+    A larger limit gives the same items and more. Raises ConfigError if it is negative.
+    """
+    if limit < 0:
+        raise ConfigError(f"must be at least 0 (0: all), not {limit}", where="sentences")
+    if not 0 < limit < len(items):
+        return list(items)
+    indices = permute(np.arange(limit), len(items), key(seed, "analysis/sample"))
+    return [items[i] for i in sorted(indices.astype(int).tolist())]
+
+
+def text_input(required: bool = True) -> Input:
+    """Returns the input for held-out text: a token store or text files."""
+    patterns = (STORE, "heldout*.txt*", "wikitext*test*.txt*", "./*.txt*", "./*.jsonl*", "./*.parquet")
+    return Input("text", "held-out text (a token store or text files)", patterns, required)
+
+
+def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
+    """Returns at most `count` rows of up to `length` ids, a few from each held-out document or text.
+
+    Raises:
+        ProbeDataError: No text is long enough, or the token store has a different tokenizer.
+    """
+    rows: list[Ints] = []
+    for ids in _documents(tokenizer, paths):
+        starts = range(0, max(1, len(ids) - length // 2), length)
+        pieces = [ids[start : start + length] for start in starts[:PER_DOCUMENT]]
+        rows += [row for row in pieces if len(row) >= SHORTEST]
+        if len(rows) >= count:
+            break
+    if not rows:
+        fix = "Pass a token store or other text files"
+        raise ProbeDataError("contains no text that is long enough", where=paths[0], fix=fix)
+    return rows[:count]
+
+
+def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
+    if paths[0].name != STORE:
+        for text in Documents(paths, CorpusConfig(unit="line")):
+            yield tokenizer.encode_corpus([text.text])[0].astype(np.int64)
+        return
+    store = TokenStore.open(paths[0].parent)
+    if store.tokenizer_digest != tokenizer.digest:
+        problem = "the token store was made with a different tokenizer than the model's"
+        fix = "Pass text files, which are tokenised for each model"
+        raise ProbeDataError(problem, where=store.path, fix=fix)
+    for index in range(store.heldout.num_documents):
+        yield np.asarray(store.heldout.document(index)).astype(np.int64)
+
+
+def learner_inputs(language: Language, required: bool = True) -> tuple[Input, Input]:
+    """Returns the inputs for dev and test files, in which any label but "c" (correct) marks an error."""
+    corpus = {"en": "fce", "de": "falko"}[language]
+    dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
+    test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
+    description = "learners' sentences with a label for each word"
+    return Input("learners", f"{description} (dev)", dev, required), Input(
+        "learners_test", f"{description} (test)", test, required=False
+    )
+
+
+def read_learners(path: Path) -> list[Sentence]:
+    """Reads sentences with one column of labels, and removes backslashes before quotation marks.
+
+    Raises:
+        ProbeDataError: No word is labelled as correct.
+        DataError: The file has too few columns or no sentences.
+    """
+    sentences = [
+        Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)
+        for sentence in read_columns(path, columns=(1,))
+    ]
+    if not any(CORRECT in sentence.columns[0] for sentence in sentences):
+        problem = f'no word is labelled "{CORRECT}" (correct)'
+        fix = "Each line must be a word, a tab and its label"
+        raise ProbeDataError(problem, where=path, fix=fix)
+    return sentences

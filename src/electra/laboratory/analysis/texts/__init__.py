@@ -1,1 +1,0 @@
-"""Texts for probes: held-out text, sentences by learners, texts corrupted on purpose."""
