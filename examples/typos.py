@@ -3,7 +3,7 @@
     electra analyze runs/mine runs/other --probe examples/typos.py --data texts/ --out runs/analysis
     electra analyze --probe examples/typos.py --probe-option help    # lists the options below
 
-Held-out sentences get misspellings of three kinds; the model scores every word, and the area under the ROC
+Rows of held-out text get misspellings of three kinds; the model scores every word, and the area under the ROC
 curve measures how well the scores separate the misspelt words from all others. A tokenizer alone finds many
 misspellings, because it splits unknown words into more tokens: the number of tokens is the baseline to beat.
 
@@ -27,7 +27,7 @@ from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, 
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
-from electra.laboratory.analysis.texts import held_out
+from electra.laboratory.analysis.texts import held_out_rows, text_input
 
 MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word and the index of a letter
     "transposed letters": lambda word, i: word[:i] + word[i + 1] + word[i] + word[i + 2 :],
@@ -35,6 +35,7 @@ MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word an
     "a doubled letter": lambda word, i: word[:i] + word[i] + word[i:],
 }
 TOKENS = "number of tokens in the word"
+ROW_LENGTH = 30  # tokens
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Config:
     """Options of the probe."""
 
     sentences: int = 300
-    """Sentences of held-out text."""
+    """Rows of held-out text."""
     fraction: float = 0.1
     """Fraction of the words of four or more letters to misspell."""
     resamples: int = 200
@@ -65,12 +66,13 @@ class Probe(contract.Probe):
     config: Config
 
     def inputs(self) -> tuple[Input, ...]:
-        return (held_out.text_input(),)
+        return (text_input(),)
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         """Adds numbers to the findings by their place on named axes; tables and figures select some."""
         config, findings, tokenizer = self.config, Findings(), models[0].discriminator.tokenizer
-        texts = held_out.held_out_sentences(tokenizer, data["text"], count=config.sentences)
+        rows = held_out_rows(tokenizer, data["text"], length=ROW_LENGTH, count=config.sentences)
+        texts = [tokenizer.decode(row).split() for row in rows]
         for kind_index, kind in enumerate(MISSPELLINGS):
             misspelt = [self.misspell(words, kind, index) for index, words in enumerate(texts)]
             wrong = np.concatenate(

@@ -11,11 +11,11 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation.config import build, toml_names
 from electra.foundation.errors import ConfigError
-from electra.laboratory.evaluation.data import find_data
 from electra.laboratory.evaluation.suite import (
     SUITES,
     TaskEntry,
     columns_for,
+    find_data,
     load_suite,
     published,
     read_suite,

@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.folder import FIGURES, ChildPath, Finding, Folder, error_message
+from electra.artifacts.folder import FIGURES, Finding, Folder, error_message
 from electra.artifacts.session import LOG
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
@@ -67,7 +67,7 @@ class EvaluationFolder(Folder):
     """The folder that `electra evaluate` writes.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
-          evaluation.tsv     the table        evaluation.html   the page        data/   joined training files
+          evaluation.html    the page
           tasks/MODEL/TASK/  a fine-tuning
           probes/MODEL/      an analysis
     """
@@ -75,9 +75,6 @@ class EvaluationFolder(Folder):
     KIND = "evaluation"
     RECORD = "evaluation.json"
     PARTS = ("models", "tasks", "probes")  # keys of the plan
-
-    table = ChildPath("evaluation.tsv")
-    data = ChildPath("data")
 
     @property
     def plan(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from typing_extensions import override
 
@@ -21,7 +21,8 @@ from electra.commands.framework.command import (
 from electra.commands.framework.display import display_for
 from electra.commands.parts.shared import OnEngine
 from electra.commands.results.folders import Evaluation
-from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
+from electra.commands.results.rows import Rows
+from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
@@ -35,24 +36,9 @@ def _sections(words: Sequence[str]) -> Mapping[str, Any]:
     return {FINETUNE: Settings}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SuiteBaselines(Baselines):
-    """Options for the baselines of a suite."""
-
-    HEADING: ClassVar[str] = "Baselines"
-
-    baseline_model: str | None = None
-    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states."""
-    untrained_baseline: bool = False
-    """Also fine-tune the first model's architecture from random initialization, to measure what can be
-    learned from the labelled data alone.
-    """
-
-
 @dataclass(frozen=True)
 class Evaluate(
     OnEngine,
-    SuiteBaselines,
     OnDevice,
     Command[Evaluation],
     group="Measure",
@@ -80,6 +66,8 @@ class Evaluate(
     """The folder for results. Rerun the command to resume an interrupted evaluation."""
     seeds: int = 1
     """How many times to fine-tune on each task. Published scores are often medians of several."""
+    baselines: bool = True
+    """Also score the baselines that need no network: the most frequent label, and a linear model."""
     jobs: int = 1
     """Tasks to run at the same time, each in its own process with its share of the cores. On a CPU, one task
     per core is fastest.
@@ -105,7 +93,7 @@ class Evaluate(
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
         options = Options(self.seeds, self.device, self.jobs, self.engine, settings)
         check_at_least(options, {"seeds": 1, "jobs": 1})
-        entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
+        entries = model_entries(models, self.baselines)
         with display_for(self.progress) as display, StopRequest() as stop:
             stopped = False
             try:
@@ -117,9 +105,12 @@ class Evaluate(
             if stopped:
                 display.say("stopped; rerun the command to resume")
                 raise Interrupted(str(folder), stop.exit_code or 130)
-            display.say(f"table: {EvaluationFolder(folder).table}")
-            display.say(f"page: {page}")
             evaluation = Evaluation(folder)
+            columns = ("task", "metric", "model", "median", "n")
+            table = Rows({name: row.get(name) for name in columns} for row in evaluation.table)
+            for line in repr(table).splitlines():
+                display.say(line)
+            display.say(f"page: {page}")
             for failure in evaluation.failures:
                 display.say(f"failed: {failure['task']} ({failure['model']}): {failure['reason']}")
         return evaluation

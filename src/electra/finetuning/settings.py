@@ -299,7 +299,7 @@ ADDED_LATER = {"encoding", "skip_unlabelled", "calibrate", "separate_texts", "re
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(
-    {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
+    {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device"}
     | {field.name for field in fields(Baselines)}
 )
 

@@ -1,6 +1,6 @@
 """The record of an evaluation: all scores from the folders of finished tasks, and the published ones.
 
-Numbers in the record are shares (0.57). The table and the page show points (57.0), as papers do.
+Numbers in the record are shares (0.57). The page shows points (57.0), as papers do.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.data.delimited import format_tsv
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
@@ -32,27 +31,23 @@ COPIED_RESULTS = ("train_samples", "eval_samples", "test_samples", "epochs", "le
 MIN_SHARE_OF_PUBLISHED = 0.99
 
 
-Init = Literal["pretrained", "random", "frozen", "floor"]
-NO_NETWORK: Final = "floor"  # name in records of a baseline without a network
-BASELINE_KINDS = {NO_NETWORK, "frozen"}  # kinds of columns that are baselines
-
-
 @dataclass(frozen=True)
 class ModelEntry:
     """A model of the table, or a baseline."""
 
     name: str
     source: str
-    """Its folder or name; "" for a baseline without a network."""
-    init: Init
-    """pretrained: the source's weights; random: random weights in its shape; frozen: the source's encoder
-    with a linear model; floor: a baseline without a network.
-    """
+    """Its folder or name; "" for a baseline, which has no network."""
 
     @property
     def folder(self) -> str:
         """The name of its folder: its own name, with only letters, digits, "_", "." and hyphens."""
         return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
+
+    @property
+    def init(self) -> str:
+        """What it is in records: "pretrained", or "floor" for a baseline."""
+        return "pretrained" if self.source else "floor"
 
 
 @dataclass(frozen=True)
@@ -63,8 +58,6 @@ class EvaluationState:
     suite: Suite
     models: Sequence[ModelEntry]
     plan: Mapping[str, Any]
-    merged_plan: Mapping[str, Any]
-    """The plan, with what earlier commands planned in addition."""
     notes: Mapping[str, Sequence[str]]
     """Task -> remarks on its files."""
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -88,7 +81,7 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
         "failures": [
             {"task": task, "model": model, "reason": why} for (task, model), why in state.failures.items()
         ],
-        "plan": state.merged_plan,
+        "plan": state.folder.merged_with_recorded(state.plan),  # others may have added to it
     }
 
 
@@ -166,7 +159,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
         return {"status": "no data"}
     if (task, model.name) in state.failures:
         return {"status": "failed", "reason": state.failures[task, model.name]}
-    if model.init in BASELINE_KINDS and not has_baseline(state.suite, task):
+    if not model.source and not has_baseline(state.suite, task):
         return {"status": "no baseline"}
     return {"status": "waiting"}
 
@@ -208,7 +201,7 @@ def _average(
     """Returns each model's mean over tasks of its median over seeds, for tasks that every model has done."""
     # Reversed, so that a task's first row wins, which has its primary metric.
     primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
-    models = [model.name for model in state.models if model.init != NO_NETWORK]
+    models = [model.name for model in state.models if model.source]
 
     def mean(model: str) -> float | None:
         values = [primary_rows[task]["scores"][model].get("median") for task in common_tasks]
@@ -237,40 +230,3 @@ def _average(
         "published": published,
         "comparable": complete and all(primary_rows[name]["comparable"] for name in common_tasks),
     }
-
-
-def format_table(record: Mapping[str, Any]) -> bytes:
-    """Returns the table as unquoted TSV, in points. Incomparable published numbers are in parentheses."""
-    models, published = [model["name"] for model in record["models"]], record["published"]
-    statistics = ("median", "mean", "sd", "n", "seconds per seed")
-    header = [f"{model}: {statistic}" for model in models for statistic in statistics]
-    titles = [column["title"] for column in published]
-    lines = [["task", "metric", "split", *header, *titles, "remarks"]]
-    for row in record["rows"]:
-        line = [row["task"], row["metric"], row["split"]]
-        for model in models:
-            score = row["scores"][model]
-            numbers = [in_points(score.get(name)) for name in ("median", "mean", "sd")]
-            numbers[0] = numbers[0] or {"done": "not defined"}.get(score["status"], score["status"])
-            seconds = score.get("seconds_per_seed")
-            line += [*numbers, str(score.get("n", "")), "" if seconds is None else f"{seconds:.1f}"]
-        lines.append([*line, *_published_cells(row, published), "; ".join(row["remarks"])])
-    for average in record["averages"]:
-        line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
-        for model in models:
-            line += [in_points(average["scores"][model]), "", "", "", ""]
-        remark = f"{average['title']}. {average['about']} Over {', '.join(average['over'])}"
-        lines.append([*line, *_published_cells(average, published), remark])
-    return format_tsv(lines)
-
-
-def _published_cells(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
-    cells = [
-        (in_points(row["published"].get(column["title"])), column["other_examples"]) for column in published
-    ]
-    return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in cells]
-
-
-def in_points(value: float | None) -> str:
-    """Returns a share as points with two decimals; "" for None."""
-    return "" if value is None else f"{100 * value:.2f}"

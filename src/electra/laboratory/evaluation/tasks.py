@@ -1,7 +1,7 @@
 """Runs a suite: every task with every model, except those that are already done.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
-          evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
+          evaluation.html    the page (electra.pages.suite)
           tasks/MODEL/TASK/  the folder of a fine-tuning, which can resume
 
 Each task with one model is a piece of work (`electra.foundation.work`), which is done when
@@ -15,7 +15,8 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,8 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Engine, Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
-from electra.laboratory.evaluation.data import TaskFiles, find_data
-from electra.laboratory.evaluation.suite import Suite, TaskEntry
-from electra.laboratory.evaluation.table import (
-    BASELINE_KINDS,
-    NO_NETWORK,
-    EvaluationState,
-    ModelEntry,
-    format_table,
-    has_baseline,
-    make_record,
-)
+from electra.laboratory.evaluation.suite import Suite, TaskEntry, TaskFiles, find_data
+from electra.laboratory.evaluation.table import EvaluationState, ModelEntry, has_baseline, make_record
 
 
 @dataclass(frozen=True)
@@ -93,25 +85,13 @@ class Scoring(Piece):
         )
 
 
-def model_entries(
-    sources: Sequence[str],
-    untrained_baseline: bool,
-    with_baselines: bool = True,
-    baseline_model: str | None = None,
-) -> list[ModelEntry]:
-    """Returns the models of the table, with distinct names.
+def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[ModelEntry]:
+    """Returns the models of the table, with distinct names: the `sources`, then the baselines.
 
-    They are the `sources`, then the baselines: random weights in the shape of the first, the frozen encoder
-    of `baseline_model` (None: no such one), those that need no network. Raises ConfigError if two would share
-    a folder, or a name has no character that a folder's may have.
+    Raises ConfigError if two would share a folder, or a name has no character that a folder's may have.
     """
-    entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
-    if untrained_baseline:
-        entries.append(ModelEntry(f"{entries[0].name} (fresh weights)", entries[0].source, "random"))
-    if baseline_model is not None:
-        (frozen,) = named_models([baseline_model])
-        entries.append(ModelEntry(f"{frozen.name} (frozen)", frozen.source, "frozen"))
-    entries += [ModelEntry(name, "", NO_NETWORK) for name in baselines.NAMES if with_baselines]
+    entries = [ModelEntry(model.name, model.source) for model in named_models(sources)]
+    entries += [ModelEntry(name, "") for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
         other = by_folder.setdefault(entry.folder, entry)
@@ -150,7 +130,7 @@ def evaluate(
         if session.resumed:
             session.begin({"plan": plan})
         notes = {task.entry.name: task.files.notes for task in tasks}
-        state = EvaluationState(folder, suite, models, plan, folder.merged_with_recorded(plan), notes)
+        state = EvaluationState(folder, suite, models, plan, notes)
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 session.say(f"{entry.name}: no data")
@@ -184,19 +164,14 @@ def pieces_of(
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
     is_here = options.jobs == 1 and options.engine == "local"
-    for ready in tasks:
-        for model in models:
-            name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
-            if model.init not in BASELINE_KINDS or has_baseline(suite, name):
-                tuned, seeds = (
-                    folder.task(model.folder, name),
-                    1 if model.init == NO_NETWORK else options.seeds,
-                )
-                prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
-                arguments = ready, model, tuned.path, options, prefix
-                place = title, tuned.path, tuned.results.name
-                piece = Scoring(*place, score_task, arguments, key=(name, model.name), seeds=seeds)
-                pieces.append(piece)
+    for ready, model in product(tasks, models):
+        name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
+        if model.source or has_baseline(suite, name):
+            tuned, seeds = folder.task(model.folder, name), options.seeds if model.source else 1
+            prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
+            arguments, record = (ready, model, tuned.path, options, prefix), tuned.results.name
+            key = name, model.name
+            pieces.append(Scoring(title, tuned.path, record, score_task, arguments, key=key, seeds=seeds))
     return pieces
 
 
@@ -214,13 +189,10 @@ def score_task(
         "seeds": options.seeds,
         "device": options.device,
         "baselines": False,  # they have their own columns
-        "init": "random" if model.init == "random" else "pretrained",
     }
-    if model.init == "frozen":
-        fixed |= {"head": "frozen", **dict.fromkeys(("epochs", "dropout", "pooling"))}
     settings = build(Settings, {**ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
     try:
-        if model.init == NO_NETWORK:
+        if not model.source:
             results = baselines.measure(model.name, settings)
             durable.commit_json(FinetuningFolder(as_path(settings.out)).results, results)
         else:
@@ -263,7 +235,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
     Loads each model once, so that one that cannot be loaded is refused before any work begins.
     """
     networks = {}
-    for source in dict.fromkeys(model.source for model in models if model.init != NO_NETWORK):
+    for source in dict.fromkeys(model.source for model in models if model.source):
         loaded = load(source, "encoder")
         networks[source] = {
             "weights": digest(exported_weights(loaded.encoder, None)),
@@ -296,10 +268,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
 
 
 def write(state: EvaluationState) -> dict[str, Any]:
-    """Writes evaluation.json and evaluation.tsv, and returns the record."""
-    # Other processes may have added to the plan.
-    merged_plan = state.folder.merged_with_recorded(state.merged_plan)
-    record = make_record(replace(state, merged_plan=merged_plan))
+    """Writes evaluation.json, and returns the record."""
+    record = make_record(state)
     state.folder.write_record(record)
-    durable.commit_file(state.folder.table, format_table(record))
     return record
