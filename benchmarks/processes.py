@@ -75,7 +75,8 @@ def run(
     }.items():
         words += [f"--{name}", str(value)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "cable" if nodes else "lo"}
-    commands = [[sys.executable, "-m", "electra", *words, "--processes", str(processes)]]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    commands = [[sys.executable, *launcher, "-m", "electra", *words]]
     if nodes:
         commands = [
             [

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import electra
 from electra import objectives
@@ -24,12 +24,11 @@ from electra.commands.framework.command import (
     Option,
     Sections,
     has_dry_run,
-    metavar,
     options_of,
     section_options,
 )
-from electra.commands.framework.help import DEFAULT, GROUPS, default_shown, flag_shown, summary
-from electra.commands.framework.main import class_of, commands
+from electra.commands.framework.main import GROUPS, class_of, commands, summary
+from electra.commands.framework.parser import DEFAULT, default_shown, flags_shown
 from electra.finetuning.tasks import load_task
 from electra.foundation import config
 from electra.foundation.extensions import OBJECTIVES, TASKS
@@ -48,9 +47,9 @@ Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
-Four options set what runs at the same time: `--processes` is the number of processes that train one model together (one per GPU),
-`--jobs` the number of training runs or tasks, `--threads` the number of CPU threads per process, and `--workers` the number of
-processes that encode text before training.
+Three options set what runs at the same time: `--jobs` is the number of training runs or tasks, `--threads` the number of CPU threads
+per process, and `--workers` the number of processes that encode text before training. For a training on several GPUs, start the
+command with `torchrun --nproc-per-node 8 -m electra pretrain ...`.
 """
 RECIPES = """## Recipes
 
@@ -71,22 +70,19 @@ def row(option: Option) -> tuple[str, str, str, str]:
     """Returns the cells of an option: name, value, default, meaning."""
     explained = DEFAULT.search(option.text)
     text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
-    default = (
-        "required" if option.is_required else default_shown(option) or (explained[1] if explained else "")
-    )
-    if option.is_switch and option.default is not None:
-        default = "on" if option.default else "off"
-    return f"`{option.metavar if option.positional else flag_shown(option)}`", kind_of(option), default, text
+    default = default_shown(option) or (explained[1] if explained else "")
+    shown = option.metavar if option.positional else ", ".join(flags_shown(option))
+    return f"`{shown}`", kind_of(option), default, text
 
 
 def kind_of(option: Option) -> str:
+    several = ", several" * (option.repeated or option.values == "+")
     if option.is_switch:
         return "switch"
-    if (word := metavar(option.kind)).startswith("{"):
-        return ", ".join(word.split("}")[0][1:].split(",")) + ", several" * option.takes_several
-    words = {"TEXT": "text", "N": "number", "X": "number", "PATH": "path", "...": ""}
-    value = " ".join(filter(None, (words[word] for word in metavar(option.kind).split())))
-    return f"{value}, several" if option.takes_several and "..." in metavar(option.kind) else value
+    if get_origin(option.each) is Literal:
+        return ", ".join(map(str, get_args(option.each))) + several
+    word = {int: "number", float: "number", str: "text"}.get(option.each, "path")
+    return " ".join([word] * (option.values if isinstance(option.values, int) else 1)) + several
 
 
 def keys(kind: type, section: str) -> list[tuple[str, str, str, str]]:

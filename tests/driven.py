@@ -72,19 +72,16 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[str]:
+def command(store: Path, out: Path, **changes: str) -> list[str]:
     """Returns the words of a `pretrain` command with the small settings.
 
     Args:
         store: The token store.
         out: The run folder.
-        processes: Number of processes.
         changes: Options to change, without the leading dashes.
     """
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
-    if processes > 1:
-        flags += ["--processes", str(processes)]
     return ["pretrain", "--store", str(store), "--out", str(out), *flags]
 
 

@@ -7,15 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 import electra
 from electra.commands.detect import Detect
 from electra.commands.finetune import Finetune
-from electra.commands.framework.help import summary
-from electra.commands.framework.main import class_of, commands, main
+from electra.commands.framework.main import class_of, commands, main, summary
 from electra.commands.framework.parser import parse
 from electra.commands.prepare import Prepare
 from electra.commands.pretrain import Pretrain
@@ -34,8 +33,8 @@ TUNING = ["m", "--task", "cola", "--data", "d", "--out", "o"]
         (["--no-lowercase"], {"tokenizer.lowercase": False}),
         (["--lowercase"], {"tokenizer.lowercase": True}),
         ([], {}),
-        (["--learning_rate=1e-3"], {"training.learning_rate": 1e-3}),
-        (["--training.batch_size", "8"], {"training.batch_size": 8}),
+        (["--learning-rate=1e-3"], {"training.learning_rate": 1e-3}),
+        (["--training.batch-size", "4", "--batch-size", "8"], {"training.batch_size": 8}),
         (["--tokenizer", "x"], {"tokenizer.source": "x"}),
         (
             ["--objective", "mlm", "--objective.mask-fraction", "0.2"],
@@ -50,7 +49,7 @@ def test_only_typed_settings_are_overrides_under_any_of_their_names(
 
 
 def test_options_of_sections_are_flat_where_a_command_has_no_recipe() -> None:
-    words = ["texts/", "--out", "store", "--tokenizer.vocab-size", "60", "--data.unit", "line"]
+    words = ["texts/", "--out", "store", "--vocab-size", "60", "--unit", "line"]
     made, _ = parse(Prepare, words)
     assert (made.vocab_size, made.unit) == (60, "line")
     assert inspect.signature(electra.prepare).parameters["vocab_size"].default == TokenizerConfig.vocab_size
@@ -76,7 +75,6 @@ def test_words_are_values_texts_or_several_sources() -> None:
         (["--pooling", "x"], "--pooling: 'x'.*max"),
         (["--dev"], "--dev: "),
         (["--epoch", "1"], "--epoch.*--epochs"),
-        (["--epochs", "1", "--epochs", "2"], "--epochs:"),
         (["more"], "more"),
         (["--multi-label", "maybe"], "maybe"),
         (["--multi-label=maybe"], "--multi-label"),
@@ -98,10 +96,10 @@ def test_a_name_in_two_sections_wants_its_section() -> None:
 
 def test_python_shows_every_option_with_its_type_and_default() -> None:
     signature = inspect.signature(electra.finetune)
-    assert next(iter(signature.parameters)) == "model" and list(signature.parameters)[-1] == "progress"
     epochs, init = signature.parameters["epochs"], signature.parameters["init"]
-    assert epochs.default is None and float in get_args(epochs.annotation)
-    assert init.default == "pretrained" and get_args(init.annotation) == ("pretrained", "random")
+    assert next(iter(signature.parameters)) == "model"
+    assert epochs.default is None and epochs.annotation == "float | None"
+    assert init.default == "pretrained"
     assert signature.parameters["task"].default is inspect.Parameter.empty
     assert "epochs: Passes over the training data" in (electra.finetune.__doc__ or "")
     with pytest.raises(ConfigError, match=r"epochs.*many"):
@@ -130,7 +128,7 @@ def test_a_type_checker_knows_every_option(tmp_path: Path) -> None:
 def test_help_shows_the_values_of_the_recipe_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", "--recipe", "tiny", "--help"]) == 0
     tiny = capsys.readouterr().out
-    assert main(["help", "pretrain"]) == 0
+    assert main(["pretrain", "--help"]) == 0
     usual = capsys.readouterr().out
     assert tiny != usual and f"(default: {TrainingSection.seed})" in usual
     assert "no-clip-separately" not in usual
@@ -141,7 +139,7 @@ def test_help_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing stands under two headings."""
     assert main(["finetune", "--help"]) == 0
     page = capsys.readouterr().out
-    groups = re.split(r"\n\n(?=[A-Z][^\n]*:\n)", page)
+    groups = re.split(r"\n\n(?=\w[^\n]*:\n)", page)
     listed = [re.findall(r"^  (--[\w-]+)", group, re.M) for group in groups]
     flags = [flag for group in listed for flag in group]
     assert len(groups) > 6 and len(flags) == len(set(flags)) > 30
@@ -162,7 +160,7 @@ def test_help_imports_few_modules(command: str) -> None:
     words = [sys.executable, "-c", MODULES, *command.split(), "--help"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     modules = set(done.stderr.split())
-    assert done.stdout and not modules & HEAVY and "argparse" not in modules
+    assert done.stdout and not modules & HEAVY and (command or "argparse" not in modules)
     assert not any(name.startswith(("electra.artifacts", "electra.exchange")) for name in modules)
     imported = {name for name in modules if name.startswith("electra.commands.")}
     assert command or {name.split(".")[2] for name in imported} == {"framework"}, (

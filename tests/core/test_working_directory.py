@@ -129,7 +129,7 @@ def test_a_script_without_a_main_guard_may_encode_in_processes(way: str, tmp_pat
 @pytest.mark.parametrize(
     "words",
     [
-        "pretrain --corpus TEXT --vocab-size 80 --out OUT --batch-size 2 --budget 2steps --processes 2",
+        "pretrain --corpus TEXT --vocab-size 80 --out OUT --batch-size 2 --budget 2steps",
     ],
 )
 def test_no_command_imports_from_the_working_directory(words: str, traps: Path) -> None:

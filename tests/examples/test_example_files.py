@@ -151,29 +151,22 @@ def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFi
     assert "stars.task_sha256 has other contents" in capsys.readouterr().err
 
 
-@pytest.mark.reliability  # five processes, each of which loads torch
-def test_two_processes_train_an_objective_given_by_its_path(
-    toy_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.slow
+def test_an_objective_is_given_by_its_path(
+    toy_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the shell, by a path that holds where the command was given, and from Python."""
+    """From the shell in two processes, by a path that holds where the command was given, and from Python."""
     (tmp_path / "mine.py").write_text((EXAMPLES / "shuffled_tokens.py").read_text())
     monkeypatch.chdir(tmp_path)
-    small = {"training.steps": "2", "training.device": "cpu"}
-    words = driven.command(toy_store, tmp_path / "shell", **small)
-    assert main([*words, "--objective.name", "mine.py", "--processes", "2"]) == 0, capsys.readouterr()
+    words = driven.command(toy_store, tmp_path / "shell", **{"training.steps": "2", "training.device": "cpu"})
+    driven.run_processes([*words, "--objective.name", "mine.py"], 2, tmp_path)
     record = read_toml(tmp_path / "shell" / "run.toml")
     assert record["objective"]["name"] == "mine" and record["environment"]["processes"] == 2
-    sections = {
-        f"{section}.{key}": value
-        for section in ("model", "training")
-        for key, value in record[section].items()
+    overrides = {
+        f"{part}.{key}": value for part in ("model", "training") for key, value in record[part].items()
     }
-    run = electra.pretrain(
-        toy_store,
-        out=tmp_path / "python",
-        overrides={**sections, "objective.name": "mine.py"},
-        processes=2,
-    )
+    overrides["objective.name"] = "mine.py"
+    run = electra.pretrain(toy_store, out=tmp_path / "python", overrides=overrides)
     assert run.status == "finished" and run.recipe["objective"]["name"] == "mine"
 
 

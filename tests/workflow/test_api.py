@@ -172,7 +172,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     r"text: \['a'\]": lambda model: electra.show(model, ["a"]),  # type: ignore[arg-type]
     "dtype: 'int2'.*'float32', 'bfloat16'": lambda model: model.export("out", dtype="int2"),
     "out: None": lambda model: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
-    "processes: 'x'": lambda model: electra.pretrain("t", out="run", processes="x"),  # type: ignore[arg-type]
+    "workers: 'x'": lambda model: electra.pretrain("t", out="run", workers="x"),  # type: ignore[arg-type]
     "budget: 60": lambda model: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda model: electra.analyze("tiny-en", out="a", probe="geometr"),
 }

@@ -9,14 +9,12 @@ from typing_extensions import override
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts.shared import Processes
 from electra.commands.results.run import Run
 from electra.foundation.options import Source, checked_path
 
 
 @dataclass(frozen=True)
 class Extend(
-    Processes,
     Command[Run],
     group="Train",
     examples=(
@@ -41,9 +39,8 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.processes import run_training
         from electra.commands.parts.replay import run_store_path
-        from electra.commands.parts.train import Origin, Text
+        from electra.commands.parts.train import Origin, Text, train_run
         from electra.training.extend import extended_recipe
 
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
@@ -56,7 +53,7 @@ class Extend(
             extend=True,
         )
         with display_for(self.progress) as display:
-            return run_training(recipe, text, folder.path, origin, display, processes=self.processes)
+            return train_run(recipe, text, folder.path, origin, display)
 
 
 extend = function(Extend)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import ClassVar
+from dataclasses import KW_ONLY, asdict, dataclass
 
 from typing_extensions import override
 
@@ -39,7 +38,6 @@ class Prepare(
     settings, it is reused.
     """
 
-    SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
     documentation). In Python, also texts, a DataFrame or a Hugging Face dataset.
@@ -47,11 +45,11 @@ class Prepare(
     _: KW_ONLY
     out: Source
     """The folder for the store."""
-    tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
+    tokenizer: Source | None = None
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """
-    cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
+    cut_to: int | None = None
     """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
     (default: all).
     """

@@ -15,9 +15,7 @@ from typing import Any, ClassVar, Literal
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
 MAX_THREADS = 1024  # with a million, the process ends without a message
-LAUNCHER_FIX = (
-    "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
-)
+LAUNCHER_FIX = "torchrun sets RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
 Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
 

@@ -254,7 +254,7 @@ def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
 
 
 def join_world() -> World:
-    """Joins the processes started by --processes or torchrun; returns a world of one if there are none.
+    """Joins the processes started by torchrun; returns a world of one if there are none.
 
     Raises:
         ConfigError: if the launcher's environment variables are inconsistent, or the timeout is invalid.

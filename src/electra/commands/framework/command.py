@@ -85,8 +85,6 @@ class Command(Generic[R_co]):
 
     GROUP: ClassVar[Literal["Train", "Use", "Measure", "Share"]]
     EXAMPLES: ClassVar[tuple[str, ...]]
-    SECTIONS: ClassVar[Mapping[str, type]] = {}
-    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function
     is called with (line, share).
@@ -97,8 +95,10 @@ class Command(Generic[R_co]):
 
     def __post_init__(self) -> None:
         for name, hint in hints_of(typing.cast(Any, type(self))).items():
-            if name != "progress":
-                object.__setattr__(self, name, _checked(hint, getattr(self, name), name))
+            # an argument that accepts more types in Python than in the shell is left to the command
+            is_wide = any(typing.get_origin(each) in UNCHECKED for each in typing.get_args(hint))
+            if name != "progress" and not is_wide and typing.get_origin(hint) is not typing.Annotated:
+                object.__setattr__(self, name, convert(hint, getattr(self, name), name))
 
     def run(self) -> R_co:
         """Does the work and returns its result; this is the Python function."""
@@ -151,17 +151,10 @@ def document(name: str, value: Any) -> Any:
     if kind is None or value.__name__ == name:
         return value
     value.__name__ = value.__qualname__ = name
-    hints, texts = typing.get_type_hints(kind), field_texts(kind)
-
-    parameters = sorted(
-        inspect.signature(kind).parameters.values(),
-        key=lambda each: (each.kind, each.default is not each.empty, each.name == "progress"),
-    )
-    value.__signature__ = inspect.Signature(
-        [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters],
-        return_annotation=kind.run.__annotations__["return"],
-    )
-    lines = [f"{parameter.name}: {texts[parameter.name]}" for parameter in parameters]
+    returned = kind.run.__annotations__["return"]
+    value.__signature__ = inspect.signature(kind).replace(return_annotation=returned)
+    texts = field_texts(kind)
+    lines = [f"{parameter}: {texts[parameter]}" for parameter in value.__signature__.parameters]
     value.__doc__ = "\n".join([inspect.getdoc(kind) or "", "", *lines])
     return value
 
@@ -173,43 +166,30 @@ def hints_of(kind: Any) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
 
 
-def annotation_of(hint: Any, kind: type[R]) -> R | None:
-    """Returns the annotation of class `kind` in Annotated[...]; None if there is none."""
-    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, kind)), None)
-
-
-def _checked(hint: Any, value: Any, name: str) -> Any:
-    """Returns an argument from Python, converted to its type. Raises ConfigError if that is impossible.
-
-    An argument that accepts more types in Python than in the shell is left to the command.
-    """
-    if annotation := annotation_of(hint, OnCommandLine):
-        is_name = typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike)
-        return TypedNames((value,)) if is_name else value
-    is_unchecked = any(typing.get_origin(each) in UNCHECKED for each in typing.get_args(hint))
-    is_unchecked = is_unchecked or annotation_of(hint, Sections) is not None
-    return value if is_unchecked else convert(hint, value, name)
-
-
 @dataclass(frozen=True)
 class Option:
-    """One option of a command line, or a positional argument."""
+    """One option of a command line, or a positional argument.
+
+    Attributes:
+        name: its name in Python; with a dot if it belongs to a section: training.learning_rate.
+        field: the field of the command that takes the value.
+        hint: the type of the value.
+        repeated: whether each of several values repeats the option.
+        default: the default, or dataclasses.MISSING.
+        declared_in: the dataclass with the field.
+        aliases: further flags.
+        heading: the title of its group in the help: HEADING of the base class that declares it.
+    """
 
     name: str
-    """The name in Python; with a dot if it belongs to a section: training.learning_rate."""
     field: str
-    """The field of the command that takes the value."""
-    kind: Any
-    """The type of the value."""
+    hint: Any
     repeated: bool
     default: Any
     positional: bool
     declared_in: type
-    """The dataclass with the field."""
     aliases: tuple[str, ...] = ()
-    """Further flags."""
     heading: str = ""
-    """The title of its group in the help: HEADING of the base class that declares it."""
 
     @property
     def text(self) -> str:
@@ -222,14 +202,22 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     @property
-    def is_switch(self) -> bool:
-        """Whether it takes no value."""
-        return plain_type(self.kind) is bool
+    def kind(self) -> Any:
+        """The type without None; for a union, the member that a command line can express."""
+        if typing.get_origin(self.hint) not in (typing.Union, types.UnionType):
+            return self.hint
+        inner = [each for each in typing.get_args(self.hint) if each is not type(None)]
+        return next((each for each in inner if typing.get_origin(each) is os.PathLike), inner[0])
 
     @property
-    def takes_several(self) -> bool:
-        """Whether it takes more than one value."""
-        return typing.get_origin(plain_type(self.kind)) is tuple
+    def each(self) -> Any:
+        """The type of one of its values."""
+        return typing.get_args(self.kind)[0] if typing.get_origin(self.kind) is tuple else self.kind
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it takes no value."""
+        return self.kind is bool
 
     @property
     def is_required(self) -> bool:
@@ -237,12 +225,22 @@ class Option:
         return self.default is dataclasses.MISSING
 
     @property
+    def values(self) -> int | str | None:
+        """How many values follow the option, as argparse counts: None for one."""
+        inner = typing.get_args(self.kind)
+        if self.repeated or typing.get_origin(self.kind) is not tuple:
+            return None
+        return "+" if inner[-1] is Ellipsis else len(inner)
+
+    @property
     def metavar(self) -> str:
-        """The placeholder for its value in the help."""
-        if self.positional:
-            return self.name.upper()
-        word = "" if self.is_switch else metavar(self.kind)
-        return word.removesuffix(" ...") if self.repeated else word
+        """The placeholder for its value in the help: N, X, PATH, TEXT or {a,b}; empty for a switch."""
+        if self.positional or self.is_switch:
+            return self.name.upper() * self.positional
+        word = {int: "N", float: "X", str: "TEXT"}.get(self.each, "PATH")
+        if typing.get_origin(self.each) is Literal:
+            word = "{" + ",".join(map(str, typing.get_args(self.each))) + "}"
+        return f"{word} ..." if self.values == "+" else " ".join([word] * int(self.values or 1))
 
 
 def negative(flag: str) -> str:
@@ -251,50 +249,27 @@ def negative(flag: str) -> str:
     return f"--{section}{dot}no-{last}"
 
 
-def metavar(kind: Any) -> str:
-    """Returns the placeholder for a value of this type: N, X, PATH, TEXT or {a,b}."""
-    kind = plain_type(kind)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is Literal:
-        return "{" + ",".join(map(str, inner)) + "}"
-    if origin is tuple:
-        return f"{metavar(inner[0])} ..." if inner[-1] is Ellipsis else " ".join(map(metavar, inner))
-    if origin is os.PathLike or (isinstance(kind, type) and issubclass(kind, os.PathLike)):
-        return "PATH"
-    return {int: "N", float: "X"}.get(kind, "TEXT")
-
-
-def plain_type(kind: Any) -> Any:
-    """Returns the type without None; for a union, the member that a command line can express."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        inner = [each for each in typing.get_args(kind) if each is not type(None)]
-        return next((each for each in inner if typing.get_origin(each) is os.PathLike), inner[0])
-    return kind
-
-
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Returns every option of a command. `words` is the command line, which may determine some sections."""
-    options, hints = list[Option](), hints_of(typing.cast(Any, command))
+    options = list[Option]()
     for option in _declared(command):
-        if sections := annotation_of(hints[option.name], Sections):
-            options += section_options(option.name, sections, words)
+        annotations = getattr(hints_of(typing.cast(Any, command))[option.name], "__metadata__", ())
+        if sections := [each for each in annotations if isinstance(each, Sections)]:
+            options += section_options(option.name, sections[0], words)
         elif option.name != "progress":
-            of_recipe = [name for name, kind in command.SECTIONS.items() if option.name in hints_of(kind)]
-            dotted = [f"--{name}.{option.flag.removeprefix('--')}" for name in of_recipe]
-            options.append(replace(option, aliases=(*option.aliases, *dotted)))
+            options.append(option)
     return options
 
 
 def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterator[Option]:
     """Yields the options of a field that is annotated with Sections."""
-    short_flags = {name: f"--{each}" for each, name in sections.short.items()}
+    short_flags = {name: (f"--{each}",) for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
         for option in _declared(holder if isinstance(holder, type) else type(holder)):
             if option.name not in sections.omit:
                 name = f"{section}.{option.name}"
                 default = option.default if isinstance(holder, type) else getattr(holder, option.name)
-                aliases = tuple(filter(None, [short_flags.get(name)]))
-                more = {"default": default, "positional": False, "aliases": aliases}
+                more = {"default": default, "positional": False, "aliases": short_flags.get(name, ())}
                 yield replace(option, name=name, field=field_name, **more)
 
 
@@ -306,12 +281,11 @@ def _declared(kind: type) -> list[Option]:
             headings.setdefault(name, "" if base is kind else vars(base).get("HEADING", ""))
     for each in dataclasses.fields(kind):
         hint, make = hints_of(kind)[each.name], each.default_factory
-        shell = annotation_of(hint, OnCommandLine) or OnCommandLine(_without_annotation(hint))
+        shells = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, OnCommandLine)]
+        if typing.get_origin(hint) is typing.Annotated:
+            hint = typing.get_args(hint)[0]
+        shell = shells[0] if shells else OnCommandLine(hint)
         default = each.default if make is dataclasses.MISSING else make()
         flags, heading = each.metadata.get("flags", ()), headings[each.name]
         options.append(Option(each.name, each.name, *shell, default, not each.kw_only, kind, flags, heading))
     return sorted(options, key=lambda option: bool(option.heading))
-
-
-def _without_annotation(hint: Any) -> Any:
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint

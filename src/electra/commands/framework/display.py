@@ -70,25 +70,22 @@ class Terminal(Display):
     """
 
     def __init__(self, pause: float = 5.0) -> None:
-        from rich.console import Console
-
         super().__init__()
-        self.console, self.pause = Console(highlight=False, soft_wrap=True), pause
+        self.is_terminal, self.pause = sys.stdout.isatty(), pause
         self.bar: Bar | None = None
         self.last_status, self.stage = 0.0, ""
 
     @override
     def say(self, line: str) -> None:
-        line = make_visible(line)
-        if self.console.is_terminal:
-            self.console.print(line, markup=False)
+        if self.bar is not None:
+            self.bar.console.print(make_visible(line), markup=False, highlight=False, soft_wrap=True)
         else:  # flushed, so that a reader of a pipe sees it at once
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(f"{make_visible(line)}\n")
             sys.stdout.flush()
 
     @override
     def progress(self, what: str, share: float | None = None) -> None:
-        if not self.console.is_terminal:
+        if not self.is_terminal:
             before, self.stage = self.stage, what.partition(": ")[0]
             is_due = time.monotonic() - self.last_status > self.pause or share == 1
             if is_due or (": " in what and self.stage != before):
@@ -99,7 +96,7 @@ class Terminal(Display):
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=self.console, transient=True)
+            self.bar = Progress(*columns, transient=True)
             self.bar.add_task(what)
             self.bar.start()
         total, [task] = None if share is None else 1.0, self.bar.task_ids

@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ ORDER = """
 prepare pretrain distil extend finetune predict detect embed show evaluate analyze ablate report export serve
 verify
 """
+GROUPS = {
+    "Train": "make a model from your own text",
+    "Use": "apply a trained model",
+    "Measure": "find out how good it is, and why",
+    "Share": "exchange models with other programs and people",
+}
 FOLDER = Path(__file__).parents[1]
 
 
@@ -114,16 +121,12 @@ def as_flag(setting: str) -> str:
 
 def run_command(name: str, words: list[str]) -> int:
     """Runs the command `name`, --help or --version; returns its exit code. Raises what the command raises."""
-    if name == "help" and words:
-        name, words = words[0], ["--help"]
     command_files = commands()
     if name == "--version":
         from electra.foundation.machine import versions
 
         return _print(f"electra {versions('electra')['electra']}")
-    if name in ("-h", "--help", "help"):
-        from electra.commands.framework.help import overview
-
+    if name in ("-h", "--help"):
         return _print(overview(command_files))
     if name not in command_files:
         raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(command_files)))
@@ -131,13 +134,11 @@ def run_command(name: str, words: list[str]) -> int:
 
     command = class_of(command_files[name])
     has_code = trust_options(words)
-    if any(word in ("-h", "--help") for word in words):
-        from electra.commands.framework.help import help_page
-
-        return _print(help_page(command, words))
     from electra.commands.framework import parser
     from electra.commands.framework.command import options_of
 
+    if any(word in ("-h", "--help") for word in words):
+        return _print(parser.help_page(command, words))
     if has_code:
         flagged = parser.flags_of(options_of(command))
         words = without_code_options(words, {flag for _, flags in flagged for flag in flags})
@@ -148,6 +149,33 @@ def run_command(name: str, words: list[str]) -> int:
         parsed.preview()
         return 0
     return parsed.main()
+
+
+def overview(commands: Mapping[str, Path]) -> str:
+    """Returns the text of `electra --help`. The files of the commands are read, not imported."""
+    summaries = {name: summary(file) for name, file in commands.items()}
+    lines = [
+        "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
+        "\nusage: electra COMMAND [options]",
+    ]
+    for group, meaning in GROUPS.items():
+        lines.append(f"\n{group}: {meaning}")
+        lines += [
+            f"  {name:<10}{line}" for name, (its_group, line) in summaries.items() if its_group == group
+        ]
+    lines += [
+        "\nelectra COMMAND --help shows examples and options; electra --version prints the version.",
+        "--debug, with any command, shows tracebacks. To use code of your own, pass --objective.name FILE,",
+        "--task FILE or --probe FILE, also to commands that open a folder made with it.",
+    ]
+    return "\n".join(lines)
+
+
+def summary(file: Path) -> tuple[str, str]:
+    """Returns the group of the command in a file, and the first line of its docstring."""
+    found = re.search(r'\bgroup="(\w+)".*?"""([^\n"]*)', file.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None, f"{file} declares no command"
+    return found[1], found[2]
 
 
 def _print(text: str) -> int:

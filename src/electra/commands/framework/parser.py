@@ -1,13 +1,15 @@
-"""Turns a command line into a command: argparse splits and converts the words.
+"""Turns a command line into a command: argparse splits the words, converts them and writes the help.
 
 Options of sections have dotted names (--training.batch-size); the last part alone will do if only one option
-has it. An underscore is as good as a hyphen, and nothing may be abbreviated.
+has it. Nothing may be abbreviated.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
+import shutil
 import typing
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,21 +27,11 @@ from electra.commands.framework.command import (
     has_dry_run,
     negative,
     options_of,
-    plain_type,
 )
 from electra.foundation.errors import ConfigError, unknown_choice
 
 C = typing.TypeVar("C", bound=Command[Any])
-
-
-class SetOnce(argparse.Action):
-    """Rejects an option that is passed twice, because the first value would be lost."""
-
-    @override
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        if hasattr(namespace, self.dest):
-            raise argparse.ArgumentError(self, "was passed twice")
-        setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
+DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in an option's text, explains a default of None
 
 
 class RaisingParser(argparse.ArgumentParser):
@@ -47,12 +39,8 @@ class RaisingParser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(re.sub(r"^argument ([^/: ]+)\S*:", r"\1:", message), fix=self.see_help)
-
-    @property
-    def see_help(self) -> str:
-        """What to do about an invalid command line."""
-        return f"See {self.prog} --help"
+        what = re.sub(r"^argument ([^/: ]+)\S*:", r"\1:", message)
+        raise ConfigError(what, fix=f"See {self.prog} --help")
 
 
 def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
@@ -65,35 +53,31 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
         f"electra {name}", "", argument_default=argparse.SUPPRESS, add_help=False, allow_abbrev=False
     )
     parser._negative_number_matcher = re.compile(r"-\.?\d")  # argparse's own takes -1e9 for an option
-    flagged = flags_of(options)
-    for option, flags in flagged:
-        _add(parser, option, flags)
+    known = list[str]()
+    for option, flags in flags_of(options):
+        known += _add(parser, option, flags)
     if has_dry_run(command):
-        parser.add_argument("--dry-run", dest="dry run", action=SetOnce, nargs=0, const=True)
-    namespace, extra = parser.parse_known_intermixed_args([_with_hyphens(word) for word in words])
+        parser.add_argument("--dry-run", dest="dry run", action="store_true")
+    namespace, extra = parser.parse_known_intermixed_args(words)
     if extra:
-        word = next((word for word in extra if word.startswith("--")), extra[0])
-        flag = f"--{word.removeprefix('--').partition('=')[0]}"
+        word = next((word for word in extra if word.startswith("--")), extra[0]).partition("=")[0]
         what = "unknown option" if word.startswith("--") else "unexpected argument"
-        known = [flag for _, flags in flagged for flag in flags]
-        known += [negative(flag) for option, flags in flagged if option.is_switch for flag in flags]
-        namesakes = " or ".join(each for each in known if each.endswith(f".{flag[2:]}"))
-        fix = f"{(namesakes and f'Use {namesakes}.') or unknown_choice(flag, known)[1]} {parser.see_help}"
-        raise ConfigError(f"{what} {word.partition('=')[0]}", fix=fix.strip())
+        namesakes = " or ".join(each for each in known if each.endswith(f".{word.lstrip('-')}"))
+        fix = f"Use {namesakes}." if namesakes else unknown_choice(f"--{word.lstrip('-')}", known)[1]
+        raise ConfigError(f"{what} {word}", fix=f"{fix} See electra {name} --help".strip())
     values: dict[str, Any] = {}
     for option in options:
         if hasattr(namespace, option.name):
             value = getattr(namespace, option.name)
-            if option.takes_several:
-                is_text = typing.get_args(plain_type(option.kind))[0] is str
-                value = TypedNames(value) if is_text else tuple(value)
+            if isinstance(value, list):
+                value = TypedNames(value) if option.each is str else tuple(value)
             if option.field == option.name:
                 values[option.name] = value
             else:
                 values.setdefault(option.field, {})[option.name] = value
     required = [option for option in options if option.is_required and option.field not in values]
     if missing := [option.metavar if option.positional else option.flag for option in required]:
-        fix = f"For example: {command.EXAMPLES[0]}. {parser.see_help}"
+        fix = f"For example: {command.EXAMPLES[0]}. See electra {name} --help"
         raise ConfigError(f"electra {name} needs {', '.join(missing)}", fix=fix)
     return command(**values), bool(getattr(namespace, "dry run", False))
 
@@ -113,42 +97,90 @@ def flags_of(options: Iterable[Option]) -> list[tuple[Option, list[str]]]:
     return flags
 
 
-def _add(parser: argparse.ArgumentParser, option: Option, flags: Sequence[str]) -> None:
-    several: Any = None
-    if option.takes_several and not option.repeated:
-        inner = typing.get_args(plain_type(option.kind))
-        several = "+" if inner[-1] is Ellipsis else len(inner)
+def _add(parser: argparse.ArgumentParser, option: Option, flags: Sequence[str]) -> Sequence[str]:
+    """Adds an option to the parser, under all its flags, and returns them."""
     read = partial(_read, option)
     if option.positional:
-        parser.add_argument(option.name, nargs="*" if option.takes_several else "?", type=read)
+        parser.add_argument(option.name, nargs="?" if option.values is None else "*", type=read)
     if option.is_switch:
-        parser.add_argument(*flags, dest=option.name, action=SetOnce, nargs=0, const=True)
-        parser.add_argument(*map(negative, flags), dest=option.name, action=SetOnce, nargs=0, const=False)
-    elif flags:
-        action: Any = "append" if option.repeated else SetOnce
-        parser.add_argument(*flags, dest=option.name, action=action, nargs=several, type=read)
+        off = [*map(negative, flags)]
+        parser.add_argument(*flags, dest=option.name, action="store_const", const=True)
+        parser.add_argument(*off, dest=option.name, action="store_const", const=False)
+        return [*flags, *off]
+    if flags:
+        action = "append" if option.repeated else "extend" if option.values == "+" else "store"
+        parser.add_argument(*flags, dest=option.name, action=action, nargs=option.values, type=read)
+    return flags
 
 
 def _read(option: Option, word: str) -> Any:
     """Returns one word as a value of the option."""
     if word is argparse.SUPPRESS:  # an optional positional argument that is absent
         return word
-    kind = plain_type(option.kind)
-    kind = typing.get_args(kind)[0] if option.takes_several else kind
-    if word == "None" and type(None) in typing.get_args(option.kind):
+    if word == "None" and type(None) in typing.get_args(option.hint):
         return None
-    if typing.get_origin(kind) is typing.Literal:
-        choices = {str(choice): choice for choice in typing.get_args(kind)}
+    if typing.get_origin(option.each) is typing.Literal:
+        choices = {str(choice): choice for choice in typing.get_args(option.each)}
         if word not in choices:
             raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(choices)}")
         return choices[word]
     try:
-        return kind(word) if kind in (int, float, Path) else word
+        return option.each(word) if option.each in (int, float, Path) else word
     except ValueError:
-        problem = f"{word!r} is not a {'whole ' if kind is int else ''}number"
+        problem = f"{word!r} is not a {'whole ' if option.each is int else ''}number"
         raise argparse.ArgumentTypeError(problem) from None
 
 
-def _with_hyphens(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return f"{name.replace('_', '-')}{equals}{value}" if name.startswith("--") else word
+def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
+    """Returns the help of a command. `words` is the command line: it may name a recipe or an objective."""
+    options, name = options_of(command, words), command_name(command)
+    usage = [o.metavar if o.is_required else f"[{o.metavar}]" for o in options if o.positional]
+    usage += [f"{o.flag} {o.metavar}" for o in options if o.is_required and not o.positional]
+    examples = "\n  ".join(["examples:", *command.EXAMPLES])
+    width = max(60, min(110, shutil.get_terminal_size().columns))
+    parser = argparse.ArgumentParser(
+        usage=" ".join(["electra", name, *usage, "[options]"]),
+        description=f"{inspect.getdoc(command)}\n\n{examples}",
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width),
+    )
+    groups: dict[str, Any] = {}
+    for option in sorted(options, key=lambda option: not option.is_required):
+        text = described(option).replace("%", "%%")
+        title = f"{option.name.rpartition('.')[0]}, {option.heading}".strip(", ")
+        if title and title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        flags, group = flags_shown(option), groups.get(title, parser)
+        if option.is_switch:
+            group.add_argument(*flags, action="store_true", help=text)
+        else:
+            group.add_argument(*flags, metavar=option.metavar, help=text)
+    if has_dry_run(command):
+        parser.add_argument("--dry-run", action="store_true", help=inspect.getdoc(command.preview))
+    return parser.format_help().rstrip()
+
+
+def flags_shown(option: Option) -> list[str]:
+    """Returns the flag of an option; for a switch that is not off by default, also the negative flag."""
+    if option.positional:
+        return [option.name]
+    is_on = option.is_switch and option.default is not False
+    return [option.flag, negative(option.flag)] if is_on else [option.flag]
+
+
+def default_shown(option: Option) -> str:
+    """Returns the default as text; empty if there is none, or if the option's text has to explain it."""
+    value = option.default
+    if option.is_required or value is None or value in ((), ""):
+        return "required" * option.is_required
+    if option.is_switch:
+        return "on" if value else "off"
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def described(option: Option) -> str:
+    """Returns the text of an option with its default."""
+    default = default_shown(option)
+    if not default or default == "off":
+        return option.text
+    shown = default if default == "required" else f"default: {default}"
+    return f"{DEFAULT.sub('', option.text).removesuffix('.')} ({shown})."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ from typing_extensions import override
 from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.recipes import names_of
-from electra.commands.parts.shared import Processes, Workers
+from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, sources_of
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
+from electra.foundation.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
     from electra.commands.parts.train import Origin, Text
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from electra.training.recipe import Recipe
 
 
-class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", examples=()):
+class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
     """A command that trains with a recipe on text or on a store."""
 
     data: Corpus
@@ -50,20 +52,34 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.processes import run_training
+        from electra.commands.parts.train import train_run
 
         with display_for(self.progress) as display:
             recipe, text, origin = self._prepared(display)
-            out = checked_path(self.out, "out")
-            return run_training(recipe, text, out, origin, display, processes=self.processes)
+            return train_run(recipe, text, checked_path(self.out, "out"), origin, display)
 
     @override
     def preview(self) -> None:
         """Print what would be trained, how long it would take and what it needs, without training."""
-        from electra.commands.parts.planning import plan
+        from electra.commands.parts.stores import corpus_size
+        from electra.commands.parts.train import open_store, with_store_settings
+        from electra.commands.parts.warm_start import warm_start
+        from electra.training.estimate import estimate
 
-        with display_for(self.progress) as display:
-            for line in plan(*self._prepared(display), display).lines():
+        with display_for(self.progress) as display, interrupt_on_signal("the plan"):
+            recipe, text, origin = self._prepared(display)
+            if text.store is not None:
+                store = open_store(text, recipe, Path(), display)
+                recipe = with_store_settings(recipe, store)
+                tokens, vocab_size = store.train.num_tokens, store.vocab_size
+            else:
+                tokens, vocab_size = corpus_size(text.corpus, recipe, display)
+            warm = warm_start(origin.discriminator, origin.generator, recipe)
+            if warm is not None and recipe.tokenizer.cut_to:
+                shapes = {name: replace(each, vocab_size=vocab_size) for name, each in warm.shapes.items()}
+                warm = replace(warm, shapes=shapes)
+            display.progress("timing a few updates")
+            for line in estimate(recipe, vocab_size, tokens, warm).lines():
                 display.say(line)
 
     def _prepared(self, display: Display) -> tuple[Recipe, Text, Origin]:
@@ -77,9 +93,8 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         recipe, source = self.recipe_to_train(), as_name(self.recipe_source, "recipe")
         out, given = checked_path(self.out, "out"), names_of(self.overrides)
         text, models = self._text(recipe, given, display), self.initial_models()
-        recipe = settle(
-            recipe, models, out, display, source=source, given=given, prepared=text.store is not None
-        )
+        prepared = text.store is not None
+        recipe = settle(recipe, models, out, display, source=source, given=given, prepared=prepared)
         return recipe, text, Origin(*models, recipe=source, command=self.invocation, track=self.track)
 
     def _text(self, recipe: Recipe, given: tuple[str, ...], display: Display) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from electra.commands.framework.command import Sections, Source
@@ -40,20 +41,19 @@ def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> M
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
-    chosen = _last_value(words, "--objective.name")
+    chosen = _last_value(words, "--objective.name") or _last_value(words, "--objective")
     named, purpose, out = (_last_value(words, flag) for flag in ("--recipe", "--purpose", "--out"))
-    source = recipe_for(named, purpose, out, default)
-    if {"-h", "--help"} & {*words}:
-        path = find_recipe(str(source))
-        recipe = make_recipe(read_recipe(path, chosen), where=str(path))
-        if chosen is None:  # the options of an objective import torch, which delays --help
-            objective: Any = ObjectiveSection(str(recipe.objective["name"]))
-        else:
-            objective = build(_options_of(chosen), recipe.objective, where="objective")
-        return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
-    sections = read_toml(find_recipe(str(source))).get("objective")
-    name = sections.get("name") if isinstance(sections, Mapping) else None
-    return {"objective": _options_of(chosen or str(name or DEFAULT_OBJECTIVE)), **kinds}
+    path = find_recipe(str(recipe_for(named, purpose, out, default)))
+    if not {"-h", "--help"} & {*words}:
+        sections = read_toml(path).get("objective")
+        name = sections.get("name") if isinstance(sections, Mapping) else None
+        return {"objective": _options_of(chosen or str(name or DEFAULT_OBJECTIVE)), **kinds}
+    recipe = make_recipe(read_recipe(path, chosen), where=str(path))
+    if chosen is None:  # the options of an objective import torch, which delays --help
+        objective: Any = ObjectiveSection(str(recipe.objective["name"]))
+    else:
+        objective = build(_options_of(chosen), recipe.objective, where="objective")
+    return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
 
 
 def _options_of(objective: str) -> Any:
@@ -67,13 +67,9 @@ def _options_of(objective: str) -> Any:
 
 def _last_value(words: Sequence[str], flag: str) -> str | None:
     """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
-    value = None
-    for index, word in enumerate(words):
-        name, equals, argument = word.partition("=")
-        name = "--objective.name" if name == "--objective" else name
-        if name == flag and (equals or index + 1 < len(words)):
-            value = argument if equals else words[index + 1]
-    return value
+    pairs = [*pairwise(words)]
+    pairs += [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
+    return next((value for name, value in reversed(pairs) if name == flag), None)
 
 
 Overrides = typing.Annotated[
@@ -108,10 +104,14 @@ def recipe_for(
     With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
     Raises ConfigError if both are given, or for an unknown purpose.
     """
+    if purpose is None and (recipe is not None or out is None):
+        return recipe or default
     if purpose is None:
-        if recipe is not None:
-            return recipe
-        return (_recorded_recipe(out) if out is not None else "") or default
+        from electra.artifacts.run import RunFolder
+
+        folder = RunFolder(checked_path(typing.cast(Source, out), "out"))
+        record = folder.record.get("environment", {}) if folder.exists() else {}
+        return str(record.get("recipe", "")) or default
     if recipe is not None:
         problem = "both `recipe` and `purpose` were passed"
         raise ConfigError(problem, key="purpose", fix="Pass only one of them")
@@ -119,14 +119,6 @@ def recipe_for(
         problem, fix = unknown_choice(purpose, list(PURPOSES))
         raise ConfigError(problem, key="purpose", fix=fix)
     return PURPOSES[purpose]
-
-
-def _recorded_recipe(out: Source) -> str:
-    """Returns the name of the recipe of the run in the folder `out`; empty if there is no run."""
-    from electra.artifacts.run import RunFolder
-
-    folder = RunFolder(checked_path(out, "out"))
-    return str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""
 
 
 def names_of(overrides: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -31,12 +31,9 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
 
     Raises ConfigError if no store was passed, found or recorded.
     """
-    if store is not None:
-        return os.fspath(store)
-    if folder.store.exists():
-        return str(folder.store.path)
-    if recorded := folder.record.get("environment", {}).get("store"):
-        return str(recorded)
+    own = folder.store.path if folder.store.exists() else None
+    if path := store or own or folder.record.get("environment", {}).get("store"):
+        return os.fspath(path)
     problem = "the run does not record where its store is"
     raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
 

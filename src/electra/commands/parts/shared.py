@@ -42,16 +42,6 @@ class OnTexts(OnBackend):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Processes:
-    """The option that sets how many processes train."""
-
-    processes: int = 1
-    """Processes on this machine that share each batch, one per GPU. On a CPU, threads serve the same purpose.
-    Across machines, use torchrun.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
 class OnEngine:
     """The option that says which machines share the work."""
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
 from electra.artifacts.model import ModelFolder
@@ -14,15 +14,13 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.data.settings import CorpusConfig
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
     from electra.commands.results.folders import Store
-    from electra.data.cut_vocabulary import VocabularyCut
-    from electra.data.settings import CorpusConfig, TokenizerConfig
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.data.store_builder import StageProgress
@@ -49,59 +47,54 @@ def build(
     """
     from electra.commands.results.folders import Store
     from electra.data.audit import format_rows
+    from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
-    source = tokenizer_for(tokenizer)
+    source: Any = tokenizer_for(tokenizer)
+    if tokenizer.cut_to is not None:
+        if tokenizer.source is None:
+            fix = "Set `tokenizer.source`, or `tokenizer.vocab_size` to train one"
+            raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
+        source = VocabularyCut(source, tokenizer.cut_to, tokenizer.sample_mb)
+    progress = _character_progress(display)
     with interrupt_on_signal(out):
-        build_store(
-            corpus,
-            source,
-            out,
-            config=data,
-            workers=workers,
-            progress=character_progress(display),
-        )
+        build_store(corpus, source, out, config=data, workers=workers, progress=progress)
     store = Store(out)
     for name, value in format_rows(store.audit):
         display.say(f"{name:<16}{value}")
-    entries = store.vocab_size
-    if tokenizer.source is None and entries < tokenizer.vocab_size:
-        display.say(
-            f"this text supports a vocabulary of only {entries:,} entries, not {tokenizer.vocab_size:,}"
-        )
+    entries, wanted = store.vocab_size, tokenizer.vocab_size
+    if tokenizer.source is None and entries < wanted:
+        display.say(f"this text supports a vocabulary of only {entries:,} entries, not {wanted:,}")
     return store
 
 
-def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
-    """Returns the existing tokenizer, the settings for cutting it, or those for training one.
-
-    Raises ConfigError if a tokenizer is to be cut but none is named.
-    """
-    from electra.data.cut_vocabulary import VocabularyCut
-
-    if section.source is None:
-        if section.cut_to is not None:
-            fix = "Set `tokenizer.source`, or `tokenizer.vocab_size` to train one"
-            raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
-        return tokenizer_config(section)
-    tokenizer = existing_tokenizer(section.source)
-    return (
-        tokenizer if section.cut_to is None else VocabularyCut(tokenizer, section.cut_to, section.sample_mb)
-    )
-
-
-def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
-    """Returns the settings of a vocabulary to train, from the section [tokenizer] of a recipe."""
-    from electra.data.settings import TokenizerConfig
-
+def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
+    """Returns the existing tokenizer of the section [tokenizer] of a recipe, or the settings to train one."""
+    if section.source is not None:
+        return existing_tokenizer(section.source)
     existing = ("source", "cut_to")  # settings of an existing tokenizer
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in existing})
 
 
-def character_progress(display: Display) -> StageProgress:
-    """Returns the callback that shows how many characters have been read."""
+def corpus_size(corpus: tuple[Argument, ...], recipe: Recipe, display: Display) -> tuple[int, int]:
+    """Returns an estimate of the training tokens, and the vocabulary size of text.
+
+    Raises CorpusError if there is no text, or it cannot be read.
+    """
+    from electra.data.survey import survey
+
+    found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data, _character_progress(display))
+    vocab_size = min(found.vocab_size, recipe.tokenizer.cut_to or found.vocab_size)
+    display.say(
+        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens with"
+        f" a vocabulary of {vocab_size:,}"
+    )
+    return found.tokens, vocab_size
+
+
+def _character_progress(display: Display) -> StageProgress:
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 

@@ -6,11 +6,12 @@ text, or a generator of strings or dicts.
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from glob import has_magic
 from itertools import islice
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,21 +98,14 @@ def _are_texts(items: list[Any]) -> bool:
     """Whether strings are texts: none is the name of a source or a glob, and some have several words."""
     from electra.data.sources import must_be_source
 
-    def exists(item: Any) -> bool:
-        try:
-            return (
-                isinstance(item, os.PathLike)
-                or must_be_source(item)
-                or os.path.exists(os.path.expanduser(item))
-            )
-        except ValueError:  # a NUL character
+    if any(isinstance(item, os.PathLike) or must_be_source(item) for item in items):
+        return False
+    with suppress(ValueError):  # a NUL character is in no name
+        if any(os.path.exists(os.path.expanduser(item)) for item in items):
             return False
-
-    return (
-        not any(map(exists, items))
-        and any(len(item.split()) > 1 for item in items)
-        and not any(glob.has_magic(item) and len(item.split()) == 1 for item in items)
-    )
+    words = [item.split() for item in items]
+    globs = [item for item, split in zip(items, words, strict=True) if len(split) == 1 and has_magic(item)]
+    return not globs and any(len(split) > 1 for split in words)
 
 
 def _text(item: Any, field: str, number: int) -> str | None:

@@ -1,7 +1,7 @@
 """Trains a recipe on text or on a store: prepares the store, trains, exports the networks, writes the report.
 
-If several processes share the training, each runs `train`; everything but the training is done by the main
-one.
+Under torchrun, several processes share the training: each runs this, and the main one does everything but the
+training.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
 from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
 from electra.commands.parts.warm_start import warm_start
-from electra.data.settings import CorpusConfig
 from electra.foundation.errors import AbsentNetwork, Interrupted, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import TrackerName
 from electra.foundation.signals import StopRequest
-from electra.training.recipe import Recipe, TokenizerSection
+from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from electra.commands.results.run import Run
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.model.pair import Generator
     from electra.training.run import Run as Training
 
 THRESHOLD_ROWS = 32  # rows of held-out text on which the language model's threshold is chosen
-S = TypeVar("S", TokenizerSection, CorpusConfig)
 EXAMPLES = 2  # example sentences from the held-out text
 
 
@@ -45,22 +44,6 @@ class Text:
     """Number of processes that encode text (None: all cores)."""
     settings: tuple[str, ...] = ()
     """Names of the settings that the user passed; those about text must be the store's."""
-
-    def open(self, recipe: Recipe, display: Display, prepared: Path = Path()) -> TokenStore:
-        """Opens the store, or prepares the text in the folder `prepared`.
-
-        Raises the errors of `stores.build`, `refuse_preparing` and TokenStore.open.
-        """
-        from electra.data.store import TokenStore
-
-        if self.store is not None:
-            source = recipe.tokenizer.source
-            tokenizer = existing_tokenizer(source) if source else None
-            store = TokenStore.open(self.store, tokenizer)
-            refuse_preparing(self.settings, recipe, store)
-            return store
-        section, data = recipe.tokenizer, recipe.data
-        return build(self.corpus, prepared, section, data, workers=self.workers, display=display).tokens
 
 
 @dataclass(frozen=True)
@@ -81,10 +64,19 @@ class Origin:
     """Whether the run that is there is trained to a larger budget."""
 
 
-def train_here(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> None:
-    """Trains in this process, alone or as one of several. If it fails, the caller must end the others."""
-    from electra.training.distributed import leave_world, translate_disconnects
+def train_run(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> Run:
+    """Trains the complete `recipe` in the run folder `out`, or resumes, and returns the run.
 
+    Raises Interrupted if it is stopped, and RunFolderError if the folder holds something else.
+    """
+    from electra.commands.results.run import Run
+    from electra.exchange.trackers import require_tracker
+    from electra.training.distributed import leave_world, translate_disconnects
+    from electra.training.record import read_record
+
+    if origin.track is not None:
+        require_tracker(origin.track)
+    read_record(out)  # rejects a folder with something else in it before anything is written there
     if is_main():
         display.progress("loading torch")
     try:
@@ -96,6 +88,7 @@ def train_here(recipe: Recipe, text: Text, out: Path, origin: Origin, display: D
         leave_world()
         raise
     leave_world()
+    return Run(out)
 
 
 def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display: Display) -> None:
@@ -133,13 +126,16 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
 def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> TokenStore:
     """Opens the store, or prepares the text in OUT/store in the main process while the others wait.
 
-    Raises the errors of `Text.open`, also RunFolderError if the run was trained on a store elsewhere.
+    Raises RunFolderError if the run was trained on a store elsewhere, and the errors of `stores.build`,
+    `refuse_preparing` and TokenStore.open.
     """
     from electra.data.store import TokenStore
 
-    run = RunFolder(out)
+    run, source = RunFolder(out), recipe.tokenizer.source
     if text.store is not None:
-        return text.open(recipe, display)
+        store = TokenStore.open(text.store, existing_tokenizer(source) if source else None)
+        refuse_preparing(text.settings, recipe, store)
+        return store
     if not is_main():
         while not run.store.exists():  # before it joins the process group, whose timeout is short
             time.sleep(0.5)
@@ -148,7 +144,8 @@ def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> Token
     if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
         fix = "Pass it as `store` to resume, or choose another `out`"
         raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
-    return text.open(recipe, display, run.store.path)
+    section, data = recipe.tokenizer, recipe.data
+    return build(text.corpus, run.store.path, section, data, workers=text.workers, display=display).tokens
 
 
 def is_main() -> bool:
@@ -159,21 +156,19 @@ def is_main() -> bool:
 def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
     """Returns the recipe with the settings that the store was made with, as far as they are recorded."""
     recorded = store.description.get("settings", {})
-    return replace(
-        recipe,
-        tokenizer=_with_known(recipe.tokenizer, recorded.get("tokenizer", {})),
-        data=_with_known(recipe.data, recorded.get("corpus", {})),
-    )
 
+    def known(section: Any, settings: Mapping[str, Any]) -> Any:
+        names = {field.name for field in fields(section)}
+        return replace(section, **{name: settings[name] for name in names & set(settings)})
 
-def _with_known(section: S, recorded: Mapping[str, Any]) -> S:
-    names = {field.name for field in fields(section)}
-    return replace(section, **{name: recorded[name] for name in names & set(recorded)})
+    tokenizer = known(recipe.tokenizer, recorded.get("tokenizer", {}))
+    return replace(recipe, tokenizer=tokenizer, data=known(recipe.data, recorded.get("corpus", {})))
 
 
 def finish(run: Training) -> None:
     """Exports the networks, scores example sentences and writes the report. Keeps what exists already."""
     from electra.commands.results.model import Model
+    from electra.data.sentences import sentences_of
     from electra.exchange.card import card_of_language_model, card_of_run
     from electra.exchange.huggingface import export_network
     from electra.foundation import durable
@@ -193,7 +188,7 @@ def finish(run: Training) -> None:
     run.telemetry.record_event(
         run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
     )
-    texts = example_texts(run.store)
+    texts = sentences_of(run.store.heldout, run.store.tokenizer, EXAMPLES)
     pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:
         if row.exported:
@@ -217,13 +212,6 @@ def finish(run: Training) -> None:
     run.telemetry.say(f"models saved to {folder}, report in {page}")
     if note := figures.missing():
         run.telemetry.say(f"the report was {note}")
-
-
-def example_texts(store: TokenStore) -> list[str]:
-    """Returns held-out sentences for the examples of the report."""
-    from electra.data.sentences import sentences_of
-
-    return sentences_of(store.heldout, store.tokenizer, EXAMPLES)
 
 
 def mlm_threshold(run: Training, language_model: Generator) -> float | None:

@@ -14,10 +14,10 @@ from electra.commands.parts.shared import Texts
 from electra.commands.results.rows import each_text
 from electra.data.columnar import write_parquet
 from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import TABLES, split_name
+from electra.data.table_files import TABLES, Data, Given, split_name
 from electra.data.tables import cell_text, open_table, read_lines
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, CorpusError, DataError
+from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN
 from electra.foundation.terminal_text import decode_argument
@@ -32,12 +32,8 @@ FORMATS = (".npy", ".jsonl", ".parquet")
 
 def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
     """Returns the texts and their rows: the columns of a table, or only `text`. See `each_text_of`."""
-    path = _file(texts)
-    if path is not None and split_name(path)[1] in TABLES:
-        rows = list(open_table(path).rows)
-        return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
-    all_texts = list(each_text_of(texts, column))
-    return all_texts, [{"text": text} for text in all_texts]
+    found = list(_rows_of(texts, column))
+    return [text for text, _ in found], [row for _, row in found]
 
 
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
@@ -48,46 +44,35 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
 
     Raises:
         DataError: there is no such file or column, a file has no text, or a text is not text.
-        CorpusError: standard input is not UTF-8.
     """
-    path = _file(texts)
-    if path is None and texts != STDIN:
-        yield from [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
-    elif path is not None and split_name(path)[1] in TABLES:
-        yield from (cell_text(row, column, where) for where, row in open_table(path).rows)
+    return (text for text, _ in _rows_of(texts, column))
+
+
+def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    file = _file(texts)
+    if file is None:
+        found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
+        yield from ((text, {"text": text}) for text in found)
+    elif isinstance(file, Path) and split_name(file)[1] in TABLES:
+        yield from ((cell_text(row, column, where), row) for where, row in open_table(file).rows)
     else:
-        is_empty = True
-        for line in _standard_input() if path is None else _without_last_end(path):
-            is_empty = False
-            yield line
+        lines, is_empty = chain((line for _, line in read_lines(file)), [None]), True
+        for line, following in pairwise(lines):
+            if line or following is not None:  # the last line break ends no empty line
+                is_empty = False
+                yield str(line), {"text": str(line)}
         if is_empty:
-            raise DataError("no text", where="standard input" if path is None else path)
+            raise DataError("no text", where=str(file))
 
 
-def _standard_input() -> Iterator[str]:
-    """Yields the lines of standard input. Raises CorpusError, with the line number, if it is not UTF-8."""
-    for line_number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            problem = f"not UTF-8 ({error.reason})"
-            raise CorpusError(problem, where=f"-:{line_number}", fix="Convert it to UTF-8") from None
+def _file(texts: Texts) -> Data | None:
+    """Returns the file that `texts` names, or standard input; None for a text or several texts.
 
-
-def _without_last_end(path: Path) -> Iterator[str]:
-    """Yields the lines of a file, without the empty one after the last line break."""
-    for line, following in pairwise(chain((line for _, line in read_lines(path)), [None])):
-        if line or following is not None:
-            yield str(line)
-
-
-def _file(texts: Texts) -> Path | None:
-    """Returns the file that `texts` names; None for a text, standard input or several texts.
-
-    Raises:
-        DataError: it looks like the name of a file, but there is none.
+    Raises DataError if it looks like the name of a file, but there is none.
     """
-    if not isinstance(texts, str | os.PathLike) or texts == STDIN:
+    if texts == STDIN:
+        return Given("standard input", sys.stdin.buffer.read(), ".txt")
+    if not isinstance(texts, str | os.PathLike):
         return None
     path = Path(texts)
     if _is_file(path):

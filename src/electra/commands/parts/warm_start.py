@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,6 @@ from electra.training.recipe import Recipe, read_recipe
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
-    from electra.exchange.load import Loaded
-    from electra.model.sizes import EncoderConfig
     from electra.training.networks import WarmStart
 
 RATE = "learning_rate"
@@ -88,11 +86,16 @@ def settle(
     main = split_layers(models[0])[0] if models[0] else None
     tokenizer = recipe.tokenizer.source or main or models[1]
     if tokenizer and not prepared:
-        refuse_training_tokenizer(given, tokenizer)
+        trained = {f"tokenizer.{field.name}" for field in fields(TokenizerConfig)}
+        trained -= {"tokenizer.sample_mb"}  # a cut is chosen from a sample
+        if unused := sorted(trained & set(given)):
+            problem = f"has no effect: the text is encoded with the tokenizer of {split_layers(tokenizer)[0]}"
+            fix = "Omit it, or use a smaller one with `tokenizer.cut_to`"
+            raise ConfigError(problem, key=unused[0], fix=fix)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, source=tokenizer))
     readers = () if prepared else (str(recipe.objective.get("teacher") or ""), main, models[1])
     for name in dict.fromkeys(filter(None, readers)):
-        refuse_other_tokenizer(tokenizer, name)
+        _refuse_other_tokenizer(tokenizer, name)
     if (warm := warm_start(*models, recipe)) is None:
         return recipe
     recipe = with_shape(recipe, warm, given)
@@ -109,10 +112,10 @@ def settle(
     return recipe
 
 
-def refuse_other_tokenizer(source: str | None, model: str) -> None:
-    """Checks, before text is encoded with the tokenizer `source`, that a model could read it.
+def _refuse_other_tokenizer(source: str | None, model: str) -> None:
+    """Raises ConfigError if text encoded with the tokenizer `source` is not readable for a model.
 
-    It must be the model's, or cut from it (None: it is the model's). Raises ConfigError if it is not.
+    The tokenizer must be the model's, or cut from it (None: it is the model's).
     """
     from electra.data.cut_vocabulary import ids_in_original
     from electra.exchange.load import load_main
@@ -140,37 +143,21 @@ def warm_start(
     from electra.exchange.warm_start import load_generator, load_start, load_weights_into
     from electra.training.networks import WarmStart
 
-    model = recipe.model
-
-    def shape(loaded: Loaded) -> EncoderConfig:
-        return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
-
     source, layers = split_layers(main) if main else (None, None)
-    shapes: dict[str, EncoderConfig] = {}
-    if source:
-        shapes[EXPORTED[0]] = shape(load_start(source, tokenizer, layers))
+    models = {EXPORTED[0]: load_start(source, tokenizer, layers)} if source else {}
     if auxiliary:
-        shapes[EXPORTED[1]] = shape(load_generator(auxiliary, tokenizer))
+        models[EXPORTED[1]] = load_generator(auxiliary, tokenizer)
+    dropout, attention = recipe.model.dropout, recipe.model.attention_dropout
     return WarmStart(
         names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
-        shapes=shapes,
+        shapes={
+            name: replace(loaded.config, dropout=dropout, attention_dropout=attention)
+            for name, loaded in models.items()
+        },
         load=lambda pair: load_weights_into(
             pair, discriminator=source, generator=auxiliary, tokenizer=tokenizer, layers=layers
         ),
     )
-
-
-def refuse_training_tokenizer(settings: Iterable[str], tokenizer: str) -> None:
-    """Raises ConfigError if a setting is for training a tokenizer, although the existing `tokenizer` is used.
-
-    `settings` are the names of the settings that the user passed.
-    """
-    trained = {f"tokenizer.{field.name}" for field in fields(TokenizerConfig)}
-    trained -= {"tokenizer.sample_mb"}  # a cut is chosen from a sample
-    if unused := sorted(trained & set(settings)):
-        problem = f"has no effect: the text is encoded with the tokenizer of {split_layers(tokenizer)[0]}"
-        fix = "Omit it, or use a smaller one with `tokenizer.cut_to`"
-        raise ConfigError(problem, key=unused[0], fix=fix)
 
 
 def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Recipe:
