@@ -33,7 +33,7 @@ TUNING = ["m", "--task", "cola", "--data", "d", "--out", "o"]
         (["--no-lowercase"], {"tokenizer.lowercase": False}),
         (["--lowercase"], {"tokenizer.lowercase": True}),
         ([], {}),
-        (["--learning-rate=1e-3"], {"training.learning_rate": 1e-3}),
+        (["--learning_rate=1e-3"], {"training.learning_rate": 1e-3}),
         (["--training.batch-size", "4", "--batch-size", "8"], {"training.batch_size": 8}),
         (["--tokenizer", "x"], {"tokenizer.source": "x"}),
         (
@@ -49,7 +49,7 @@ def test_only_typed_settings_are_overrides_under_any_of_their_names(
 
 
 def test_options_of_sections_are_flat_where_a_command_has_no_recipe() -> None:
-    words = ["texts/", "--out", "store", "--vocab-size", "60", "--unit", "line"]
+    words = ["texts/", "--out", "store", "--tokenizer.vocab-size", "60", "--data.unit", "line"]
     made, _ = parse(Prepare, words)
     assert (made.vocab_size, made.unit) == (60, "line")
     assert inspect.signature(electra.prepare).parameters["vocab_size"].default == TokenizerConfig.vocab_size

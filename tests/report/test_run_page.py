@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import sys
-import time
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_run import AUDIT, event, make_run, write_metrics
 
 from electra.commands.framework.main import main
-from electra.foundation import durable
-from electra.pages import pages
 from electra.pages.metrics import METRICS
 from electra.pages.run import read_run, verdict, write_page
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 VOID = {"meta", "link", "br"}
 
 
@@ -120,7 +114,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "shown"),
     [
-        ({"metrics.jsonl": b""}, ["logged nothing yet", "not been evaluated", "run.toml is not in"]),
+        ({"metrics.jsonl": b""}, ["nothing was logged yet", "not been evaluated", "run.toml is not in"]),
         (
             {"metrics.jsonl": b'{"kind": "train", "step": 3, "tokens": 9, "loss": 1}\n{"kind": "ev'},
             ["No held-out evaluation yet", "in progress", "audit.json is not in", "no worked examples yet"],
@@ -188,30 +182,3 @@ def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(
     (tmp_path / "examples.json").write_text(json.dumps([{"rows": rows}]))
     tokens = re.findall(r'class="token (\w*)"', write_page(tmp_path).read_text())
     assert tokens == ["caught", "missed", "alarm", ""]
-
-
-def test_a_followed_page_is_rewritten_until_the_process_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_figures: None
-) -> None:
-    monkeypatch.setattr(pages, "REDRAW_SECONDS", 0.01)
-    run = make_run(tmp_path / "run", steps=200, eval_every=50)
-    ledger = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run / "metrics.jsonl").write_text("".join(ledger[:10]))
-    seen: list[Any] = []
-    lock, wait = contextlib.ExitStack(), time.sleep
-
-    def sleep(seconds: float) -> None:
-        seen.append(Html(run / "report.html"))
-        if len(seen) == 1:  # the run goes on
-            (run / "metrics.jsonl").write_text("".join(ledger))
-        if len(seen) == 2:  # and ends
-            lock.close()
-        wait(0.02)
-
-    monkeypatch.setattr(pages.time, "sleep", sleep)
-    lock.enter_context(durable.lock(run))
-    assert main(["report", str(run), "--follow"]) == 0
-    assert all('http-equiv="refresh"' in each.html for each in seen)
-    assert [200.0 in each.numbers for each in seen] == [False, True]
-    assert "refresh" not in (run / "report.html").read_text()
-    assert main(["report", str(FIXTURES / "old-finetuning"), "--follow"]) == 2

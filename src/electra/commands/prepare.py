@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -38,6 +39,7 @@ class Prepare(
     settings, it is reused.
     """
 
+    SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerSection, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
     documentation). In Python, also texts, a DataFrame or a Hugging Face dataset.
@@ -45,7 +47,7 @@ class Prepare(
     _: KW_ONLY
     out: Source
     """The folder for the store."""
-    tokenizer: Source | None = None
+    tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.framework.display import display_for
 from electra.foundation.options import checked_path
-from electra.foundation.signals import StopRequest
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class Report(
     Command[Path],
     group="Measure",
     examples=(
-        "electra report runs/mine --follow",
+        "electra report runs/objectives",
         "electra report runs/mine --out mine.html",
     ),
 ):
@@ -30,20 +28,13 @@ class Report(
     _: KW_ONLY
     out: Source | None = None
     """For a run: the file to write (default: report.html in the run folder)."""
-    follow: bool = False
-    """For a run that is training on this machine: keep rewriting the page, which reloads itself in a browser.
-    """
 
     @override
     def run(self) -> Path:
         from electra.pages import pages
 
         path = checked_path(self.folder, "folder")
-        page = None if self.out is None else checked_path(self.out, "out")
-        if not self.follow:
-            return pages.write_page(path, page)
-        with display_for(self.progress) as display, StopRequest() as stop:
-            return pages.follow(path, page, stop, display.say)
+        return pages.write_page(path, None if self.out is None else checked_path(self.out, "out"))
 
     @override
     def main(self) -> int:

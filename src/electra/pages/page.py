@@ -124,7 +124,6 @@ class Page:
         warnings: sentences that must not be overlooked.
         notes: further sentences on the first screen.
         command: the command that gives these results; empty if unknown.
-        reload: the seconds after which a browser reloads it (0: never).
     """
 
     title: str
@@ -135,7 +134,6 @@ class Page:
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     command: str = ""
-    reload: int = 0
 
 
 def render(page: Page) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,10 +15,7 @@ from electra.artifacts import (
     kind_of,
     open_folder,
 )
-from electra.foundation import durable
 from electra.foundation.errors import ConfigError, RunFolderError
-from electra.foundation.progress import Say, quiet
-from electra.foundation.signals import Stop
 from electra.foundation.terminal_text import with_article
 from electra.pages import finetuning, probes, run, study, suite
 
@@ -30,8 +25,6 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     AnalysisFolder: probes.write_page,
     FinetuningFolder: finetuning.write_page,
 }
-REDRAW_SECONDS = 20  # minimum seconds between two pages of a followed run
-POLL_SECONDS = 0.5  # seconds between two checks of its metrics
 
 
 def write_page(folder: Path, out: Path | None = None) -> Path:
@@ -47,33 +40,11 @@ def write_page(folder: Path, out: Path | None = None) -> Path:
     """
     folder = Path(folder)
     try:
-        page = _draw(folder, out)
+        return _draw(folder, out)
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # records are not validated
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"
         raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from error
-    return page
-
-
-def follow(folder: Path, out: Path | None, stop: Stop, say: Say = quiet) -> Path:
-    """Rewrites the page of a run while it trains on this machine, until `stop`; returns the page's path.
-
-    A browser that shows the page reloads it until the run ends. Raises ConfigError if `folder` is not a run,
-    and the errors of `write_page`.
-    """
-    if kind_of(folder) not in (None, RunFolder):
-        raise ConfigError("only a run can be followed", key="follow", fix="Omit it")
-    metrics = RunFolder(folder).metrics
-    drawn_at, drawn_size = -math.inf, -1
-    while durable.is_locked(folder) and not stop():
-        size = metrics.stat().st_size if metrics.is_file() else 0
-        if size != drawn_size and time.monotonic() - drawn_at > REDRAW_SECONDS:
-            page = run.write_page(folder, out, REDRAW_SECONDS)
-            if drawn_size < 0:
-                say(f"{page}: rewritten until the run ends")
-            drawn_at, drawn_size = time.monotonic(), size
-        time.sleep(POLL_SECONDS)
-    return write_page(folder, out)
 
 
 def _draw(folder: Path, out: Path | None) -> Path:

@@ -58,24 +58,15 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def headline(record: Record) -> str:
     """Returns the headline numbers of a record with their intervals, in one line; empty if it has none."""
-    known = [
-        f"{name} {_short(each)}" for name, each in record["headline"].items() if _value(each) is not None
-    ]
+    known = []
+    for name, number in record["headline"].items():
+        found = number if isinstance(number, Mapping) else {"value": number, "low": None, "high": None}
+        if isinstance(found["value"], float):
+            ends = [f"{end:z.3f}" for end in (found["low"], found["high"]) if end is not None]
+            interval = f" [{', '.join(ends)}]" if len(ends) == 2 else ""
+            known.append(f"{name} {found['value']:z.3f}{interval}")
     more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []
     return "; ".join([*known[:MAX_IN_LINE], *more])
-
-
-def _value(number: Any) -> Any:
-    """Returns the value of a number with or without an interval; None if it has none."""
-    return (
-        number.get("value") if isinstance(number, Mapping) else number if isinstance(number, float) else None
-    )
-
-
-def _short(number: Any) -> str:
-    """Returns a number with its interval as text, "0.830 [0.812, 0.845]"."""
-    ends = (number["low"], number["high"]) if isinstance(number, Mapping) else (None, None)
-    return f"{_value(number):z.3f}" + ("" if None in ends else f" [{ends[0]:z.3f}, {ends[1]:z.3f}]")
 
 
 def arrange(record: Record) -> dict[str, Any]:
@@ -94,38 +85,29 @@ def _cells(
     They come from the frame whose axes are `down`, the axis across, and those that `view` keeps, at the
     places that the view keeps, in the order in which it names them, or else of their appearance.
     """
-    keep, across = view["keep"], view.get("across") or view["x"]
+    keep = {axis: kept if isinstance(kept, list) else [kept] for axis, kept in view["keep"].items()}
+    across = view.get("across") or view["x"]
     wanted = {*down, across, *keep}
     axes, rows = next(((f["axes"], f["rows"]) for f in numbers if {*f["axes"]} == wanted), ([], []))
     found = {}
     for row in rows:
         at, values = dict(zip(axes, row, strict=False)), row[len(axes) :]
-        if all(at[axis] in (kept if isinstance(kept, list) else [kept]) for axis, kept in keep.items()):
-            value = (
-                values[0] if len(values) == 1 else dict(zip(("value", "low", "high"), values, strict=True))
-            )
-            found[tuple(at[axis] for axis in down), at[across]] = value
+        if all(at[axis] in kept for axis, kept in keep.items()):
+            interval = dict(zip(("value", "low", "high"), values, strict=False))
+            found[tuple(at[axis] for axis in down), at[across]] = interval if len(values) > 1 else values[0]
 
     def rank(axis: str, place: Any) -> int:
-        return keep[axis].index(place) if isinstance(keep.get(axis), list) else 0
+        return keep[axis].index(place) if axis in keep else 0
 
     places = sorted(dict.fromkeys(place for place, _ in found), key=lambda place: [*map(rank, down, place)])
-    return (
-        found,
-        places,
-        sorted(dict.fromkeys(place for _, place in found), key=lambda place: rank(across, place)),
-    )
+    columns = sorted(dict.fromkeys(place for _, place in found), key=lambda place: rank(across, place))
+    return found, places, columns
 
 
 def _arrange_table(table: Record, numbers: Sequence[Any]) -> dict[str, Any]:
     cells, down, across = _cells(numbers, table, table["down"])
     rows = [[*place, *(cells.get((place, column)) for column in across)] for place in down]
-    return {
-        "title": table["title"],
-        "columns": [*table["down"], *across],
-        "rows": rows,
-        "note": table["note"],
-    }
+    return {**table, "columns": [*table["down"], *across], "rows": rows}
 
 
 def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
@@ -133,19 +115,14 @@ def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
     kind, series = figure["kind"], []
     across = sorted(across) if kind == "lines" else across
     for (label,) in down:
-        places = [x for x in across if kind == "matrix" or ((label,), x) in cells]
-        known = [cells.get(((label,), x)) for x in places]
-        y, low, high = (
-            [
-                cell.get(end) if isinstance(cell, Mapping) else cell if end == "value" else None
-                for cell in known
-            ]
-            for end in ("value", "low", "high")
-        )
+        x = [place for place in across if kind == "matrix" or ((label,), place) in cells]
+        found = [cells.get(((label,), place)) for place in x]
+        known = [cell if isinstance(cell, Mapping) else {"value": cell} for cell in found]
+        y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
             low = high = []  # no interval to draw
         style = "points" if kind == "categories" or label in figure["dots"] else "line"
-        series.append({"label": str(label), "x": places, "y": y, "low": low, "high": high, "style": style})
+        series.append({"label": str(label), "x": x, "y": y, "low": low, "high": high, "style": style})
     span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
     for label, value in figure["references"].items():
         y = span if value == "diagonal" else [value] * len(span)
@@ -170,15 +147,14 @@ def section(name: str, record: Record) -> Section:
     figures = []
     for each in record["figures"]:
         given = {key: each[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
-        figures.append(
-            Figure(f"{name}-{each['name']}", series=[Series(**s) for s in each["series"]], **given)
-        )
+        series = [Series(**one) for one in each["series"]]
+        figures.append(Figure(f"{name}-{each['name']}", series=series, **given))
     return Section(record["title"], f"{record['question']} {record['source']}", notes, figures, tables)
 
 
 def _cell(cell: Any) -> object:
     if isinstance(cell, Mapping):
         return Number(cell["value"], ".3f", cell["low"], cell["high"])
-    if isinstance(cell, bool) or cell is None or isinstance(cell, str):
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
         return cell if cell is None else str(cell)
     return Number(cell, ".3f" if isinstance(cell, float) else "")

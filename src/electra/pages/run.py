@@ -16,7 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from electra.artifacts.ledger import Ledger, Point, finite_or_none
+from electra.artifacts.ledger import Ledger, finite_or_none
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series, smooth
@@ -41,9 +41,9 @@ class RunRecord:
     notes: Sequence[str]
 
     @property
-    def final(self) -> Point | None:
-        """The last held-out evaluation; None if there is none."""
-        return self.ledger.evals[-1] if self.ledger.evals else None
+    def final(self) -> Mapping[str, Any]:
+        """The metrics of the last held-out evaluation; empty if there is none."""
+        return self.ledger.evals[-1].values if self.ledger.evals else {}
 
     def setting(self, dotted: str) -> Any:
         """Returns the value of a setting by its dotted name; None if it is not set."""
@@ -55,49 +55,41 @@ class RunRecord:
 
 def read_run(path: Path) -> RunRecord:
     """Reads a run folder in any state. Raises RunFolderError if it is not one."""
-    folder = RunFolder(path)
+    folder, notes = RunFolder(path), list[str]()
     record = folder.path / folder.RECORD
     if not record.is_file() and not folder.metrics.is_file():
-        problem = f"not a run folder: it has neither {record.name} nor {folder.metrics.name}"
-        problem = (
-            problem
-            if path.is_dir()
-            else "is a file, not a run folder"
-            if path.exists()
-            else "no such run folder"
-        )
+        problem = f"no run folder: it has neither {record.name} nor {folder.metrics.name}"
         raise RunFolderError(
             problem, where=path, fix="Pass the folder that electra pretrain wrote (its --out)"
         )
-    notes: list[str] = []
-    recipe, audit = _read(record, dict, notes), _read(folder.audit, dict, notes)
-    examples, ledger = _read(folder.examples, list, notes), folder.ledger()
+
+    def read(file: Path, kind: type) -> Any:
+        try:
+            text = file.read_text(encoding="utf-8")
+            value = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+            if isinstance(value, kind) and text:
+                return value
+            notes.append(f"{file.name} was not written by a run.")
+        except FileNotFoundError:
+            notes.append(f"{file.name} is not in the run folder.")
+        except (OSError, ValueError, RecursionError) as error:
+            notes.append(f"{file.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
+        return kind()
+
+    recipe, audit, examples = read(record, dict), read(folder.audit, dict), read(folder.examples, list)
+    ledger = folder.ledger()
     return RunRecord(path, recipe, ledger, audit, examples, [*notes, *ledger.notes])
 
 
-def _read(path: Path, kind: type, notes: list[str]) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-        if isinstance(value, kind) and text:
-            return value
-        notes.append(f"{path.name} was not written by a run.")
-    except FileNotFoundError:
-        notes.append(f"{path.name} is not in the run folder.")
-    except (OSError, ValueError, RecursionError) as error:
-        notes.append(f"{path.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
-    return kind()
-
-
-def write_page(run: Path, out: Path | None = None, reload: int = 0) -> Path:
+def write_page(run: Path, out: Path | None = None) -> Path:
     """Writes the page of a run (RUN/report.html, or `out`) and returns its path.
 
-    A browser reloads the page every `reload` seconds (0: never). Raises RunFolderError if it is not a run.
+    Raises RunFolderError if it is not a run.
     """
-    return publish(page(read_run(run), reload), out or RunFolder(run).page)
+    return publish(page(read_run(run)), out or RunFolder(run).page)
 
 
-def page(run: RunRecord, reload: int = 0) -> Page:
+def page(run: RunRecord) -> Page:
     """Returns the page of a run."""
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
     command = run.setting("environment.command")
@@ -111,18 +103,15 @@ def page(run: RunRecord, reload: int = 0) -> Page:
         warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
         notes=run.notes,
         command=f"electra {command}" if command else "",
-        reload=reload,
     )
 
 
 def verdict(run: RunRecord) -> str:
     """Returns the result of the last held-out evaluation in plain words."""
-    if run.final is None:
-        only = (
-            "only the training curves are available" if run.ledger.train else "the run has logged nothing yet"
-        )
-        return f"No held-out evaluation yet: {only}."
-    values = run.final.values
+    values = run.final
+    if not run.ledger.evals:
+        known = "only the training curves are available" if run.ledger.train else "nothing was logged yet"
+        return f"No held-out evaluation yet: {known}."
     gain, auc = values.get("gain"), values.get("auc")
     if gain is not None and auc is not None:
         share = "more than 99" if 0.995 <= auc < 1 else f"{100 * auc:.0f}"
@@ -133,8 +122,6 @@ def verdict(run: RunRecord) -> str:
             cannot = "cannot tell replaced words from original ones"
             return f"The discriminator {cannot}: it {ranks}, and {against}."
         return f"The discriminator {ranks}; {against}."
-    if "gain" in values or "auc" in values:
-        return "The held-out metrics of the discriminator are undefined, as happens if no token was replaced."
     loss, accuracy = (
         values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
     )
@@ -145,19 +132,18 @@ def verdict(run: RunRecord) -> str:
 
 
 def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
-    values = run.final.values if run.final else {}
     for key in FACTS:
-        if key in values:
-            level = baseline(key, values)
+        if key in run.final:
+            level = baseline(key, run.final)
             name = "chance" if key == "auc" else "base rate"
-            yield title(key), Number(values[key]), "" if level is None else f"{name}: {level:.3g}"
-    last = max([*run.ledger.train[-1:], *run.ledger.evals[-1:]], key=_step, default=None)
+            yield title(key), Number(run.final[key]), "" if level is None else f"{name}: {level:.3g}"
     named = {"Recipe": run.setting("environment.recipe"), "Objective": run.setting("objective.name")}
     yield from ((name, str(value)) for name, value in named.items() if value)
     shape, shape_note = RunFolder.describe_shape(run.recipe)
     if shape:
         yield "Model", shape, shape_note
-    if last is not None:
+    points = [*run.ledger.train[-1:], *run.ledger.evals[-1:]]
+    if last := max(points, key=lambda point: point.step, default=None):
         total, speeds = RunFolder.steps_of(run.recipe), run.ledger.curve("train", "tokens_per_s").y
         yield "Steps", Number(last.step, ""), f"of {total:,}" if total else ""
         yield "Tokens seen", Number(last.tokens, "large")
@@ -166,31 +152,23 @@ def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
         yield "Tokens per second", Number(median(speeds) if speeds else None, "large"), "median"
 
 
-def _step(point: Point) -> int:
-    return point.step
-
-
 def _held_out(run: RunRecord) -> Section:
-    if run.final is None:
+    if not run.ledger.evals:
         return Section("Held-out metrics", "The run has not been evaluated on held-out text yet.")
-    values = run.final.values
+    values = run.final
     keys = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
     rows = [(title(key), Number(values[key]), Number(baseline(key, values)), meaning(key)) for key in keys]
     table = Table(("Metric", "Value", "Base rate only", "Meaning"), rows, noted=True)
     lead = "On text that is never trained on, always with the same masks. The table has the last evaluation,"
-    curves = [_curve(run, key) for key in PLOTTED]
-    return Section("Held-out metrics", f"{lead} at step {run.final.step:,}.", figures=curves, tables=[table])
-
-
-def _curve(run: RunRecord, key: str) -> Figure:
-    """Draws a held-out metric beside its baseline, which may move."""
+    lead += f" at step {run.ledger.evals[-1].step:,}."
     points = [point for point in run.ledger.evals if point.tokens is not None]
-    x = [point.tokens for point in points]
-    levels = [baseline(key, point.values) for point in points]
-    label = "chance" if key == "auc" else "base rate"
-    series = [Series("held out", x, [point.values.get(key) for point in points])]
-    series.append(Series(label, x, levels, style="reference"))
-    return Figure(key, title(key), meaning(key), series, axis="tokens")
+    x, curves = [point.tokens for point in points], []
+    for key in PLOTTED:  # each beside its baseline, which may move
+        label, levels = "chance" if key == "auc" else "base rate", [baseline(key, p.values) for p in points]
+        series = [Series("held out", x, [point.values.get(key) for point in points])]
+        series.append(Series(label, x, levels, style="reference"))
+        curves.append(Figure(key, title(key), meaning(key), series, axis="tokens"))
+    return Section("Held-out metrics", lead, figures=curves, tables=[table])
 
 
 def _training(run: RunRecord) -> Section:
@@ -212,7 +190,7 @@ def _training(run: RunRecord) -> Section:
 
 
 def _examples(run: RunRecord) -> Section:
-    threshold = (run.final.values.get("best_f1_threshold") if run.final else None) or DEFAULT_THRESHOLD
+    threshold = run.final.get("best_f1_threshold") or DEFAULT_THRESHOLD
     sentences = []
     for item in run.examples:
         rows = item.get("rows") if isinstance(item, Mapping) else None
@@ -220,7 +198,7 @@ def _examples(run: RunRecord) -> Section:
             tokens = (token(row, threshold) for row in rows if isinstance(row, Mapping))
             sentences.append(Markup('<span class="sentence">{}</span>').format(Markup(" ").join(tokens)))
     lead = "Held-out sentences: the generator filled in masked tokens. Small: the original."
-    if run.final and "auc" in run.final.values:
+    if "auc" in run.final:
         lead += (
             " Darker: higher P(replaced). Solid line: replaced and marked, as P(replaced) reaches"
             f" {threshold:.2g}. Dashed: replaced, not marked. Dotted box: original, marked."

@@ -46,11 +46,12 @@ class StudyPage:
     def page(self) -> Page:
         """Returns the page."""
         results, study = self.results, self.study
-        seeds: dict[str, list[str]] = {}
-        for job in results["missing"]:
-            share = f" at {job['share']:g} of the budget" * (job["share"] != 1)
-            seeds.setdefault(f"{self.arm(job['arm'])}{share}", []).append(str(job["seed"]))
-        missing = "; ".join(f"{arm}, seed{'s' * (len(n) > 1)} {', '.join(n)}" for arm, n in seeds.items())
+        missing = "; ".join(
+            f"{self.arm(job['arm'])}, seed {job['seed']}"
+            + f" at {job['share']:g} of the budget" * (job["share"] != 1)
+            for job in results["missing"]
+        )
+        failed = [f"Failed: {run['job']}: {run['problem']}" for run in results["failed"]]
         return Page(
             study["title"],
             f"{self.verdict()} {study['question']}".strip(),
@@ -67,10 +68,7 @@ class StudyPage:
                 ("Seeds", Number(len(results["seeds"]), ""), ", ".join(map(str, results["seeds"]))),
                 ("Recipe", str(results["recipe"])),
             ],
-            warnings=[
-                *([] if results["complete"] else [f"Not finished. Missing: {missing}."]),
-                *(f"Failed: {run['job']}: {run['problem']}" for run in results["failed"]),
-            ],
+            warnings=[*([] if results["complete"] else [f"Not finished. Missing: {missing}."]), *failed],
             notes=[] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."],
             command=f"electra ablate {study['name']} --recipe {results['recipe']}"
             f" --budget {results['budget']} --seeds {len(results['seeds'])} ...",
@@ -106,14 +104,11 @@ class StudyPage:
         scores = self.scores(self.primary) if self.primary else {}
         tests = {name: score.get("against_baseline") or {} for name, score in scores.items()}
         tests = {name: test for name, test in tests.items() if test.get("p_holm") is not None}
-        clear = [name for name, test in tests.items() if test["p_holm"] < 0.05]
-        above = [self.arm(name) for name in clear if tests[name]["difference"] > 0]
-        below = [self.arm(name) for name in clear if tests[name]["difference"] < 0]
-        ways = [
-            f"{', '.join(names)} {way} {self.baseline} (p < 0.05)"
-            for names, way in ((above, "above"), (below, "below"))
-            if names
-        ]
+        clear = {name: test["difference"] > 0 for name, test in tests.items() if test["p_holm"] < 0.05}
+        ways = []
+        for is_above, way in ((True, "above"), (False, "below")):
+            if names := [self.arm(name) for name, above in clear.items() if above == is_above]:
+                ways.append(f"{', '.join(names)} {way} {self.baseline} (p < 0.05)")
         if len(clear) < len(tests):
             others = f"{len(tests) - len(clear)} of the arms" if clear else "any arm"
             ways.append(f"no measurable difference for {others}")
@@ -154,8 +149,7 @@ class StudyPage:
         lead = f"Every arm is tested against {self.baseline}, with a t-test paired by seed. {INTERVALS}"
         if max((score["n"] for score in scores.values()), default=0) < 2:
             lead = "One seed so far: no intervals and no tests; differences may be due to chance."
-        drawn = [self.figure(self.primary), self.differences(scores)]
-        return Section("Result", lead, notes, drawn, [Table.of(rows, columns)])
+        return Section("Result", lead, notes, [self.figure(self.primary)], [Table.of(rows, columns)])
 
     def reached(self) -> Iterator[str]:
         """Says for each arm what compute it needs for the baseline's final score, with several budgets."""
@@ -174,53 +168,33 @@ class StudyPage:
         scores = [self.scores(metric) for metric in shown]
         rows = [(self.arm(name), *(_number(each.get(name, {})) for each in scores)) for name in self.arms]
         table = Table(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)
-        return Section(
-            "All scores", f"At the whole budget. {INTERVALS}", (), [*map(self.figure, shown)], [table]
-        )
+        figures = [*map(self.figure, shown)]
+        return Section("All scores", f"At the whole budget. {INTERVALS}", (), figures, [table])
 
     def figure(self, metric: str) -> Figure:
         """Draws a metric of all arms: over the budgets, over the study's axis, or as one row per arm."""
         (title, about), final, arms = self.metric(metric), self.scores(metric), self.study["arms"]
+        lines: dict[str, list[tuple[Any, Score]]] = {}
         if len(self.budgets) > 1:
-            by_budget = [(b["flops"], self.scores(metric, i)) for i, b in enumerate(self.budgets)]
-            series = [
-                Series.through(
-                    self.arm(arm), [(flops, _drawable(each.get(arm, {}))) for flops, each in by_budget]
-                )
-                for arm in arms
-            ]
+            for index, budget in enumerate(self.budgets):
+                for arm, score in self.scores(metric, index).items():
+                    lines.setdefault(self.arm(arm), []).append((budget["flops"], _drawable(score)))
+            series = [Series.through(label, points) for label, points in lines.items()]
             return Figure(metric, title, about, series, axis="flops")
         placed = {arm: keys["at"] for arm, keys in arms.items() if keys["at"] is not None and arm in final}
-        if placed:
-            joined: dict[str, list[tuple[float, Score]]] = {}
-            for arm, at in sorted(placed.items(), key=lambda item: item[1]):
-                joined.setdefault(arms[arm]["series"] or title, []).append((at, _drawable(final[arm])))
-            series = [Series.through(label, points) for label, points in joined.items()]
-            ends, levels = (
-                [min(placed.values()), max(placed.values())],
-                [arm for arm in final if arm not in placed],
-            )
-            series += [
-                Series(self.arm(arm), ends, [final[arm]["mean"]] * 2, style="reference") for arm in levels
-            ]
-            return Figure(metric, title, about, series, x=self.study["axis"], y=title)
-        seeds = [(self.arm(arm), value) for arm, each in final.items() for value in each["by_seed"].values()]
-        series = [
-            Series.through("mean", [(self.arm(arm), _drawable(each)) for arm, each in final.items()]),
-            Series("one seed", [arm for arm, _ in seeds], [value for _, value in seeds]),
-        ]
-        return Figure(metric, title, about, series, "categories", x=title)
-
-    def differences(self, scores: Mapping[str, Score]) -> Figure:
-        """Draws the difference of each arm from the baseline at the whole budget."""
-        tests = {self.arm(name): score.get("against_baseline") for name, score in scores.items()}
-        rows = [
-            (arm, {**test, "mean": test["difference"]}) for arm, test in tests.items() if test and test["n"]
-        ]
-        zero = Series(self.baseline, [arm for arm, _ in rows], [0.0] * len(rows), style="reference")
-        note = "Paired by seed. Where an interval includes zero, either may be better."
-        series = [Series.through("mean and 95 % interval", rows), zero]
-        return Figure("differences", "Against the baseline", note, series, "categories", x="difference")
+        if not placed:
+            rows = [(self.arm(arm), _drawable(each)) for arm, each in final.items()]
+            seeds = [(self.arm(arm), y) for arm, each in final.items() for y in each["by_seed"].values()]
+            dots = Series("one seed", [arm for arm, _ in seeds], [y for _, y in seeds])
+            series = [Series.through("mean", rows), dots]
+            return Figure(metric, title, about, series, "categories", x=title)
+        for arm, at in sorted(placed.items(), key=lambda item: item[1]):
+            lines.setdefault(arms[arm]["series"] or title, []).append((at, _drawable(final[arm])))
+        ends = [min(placed.values()), max(placed.values())]
+        levels = {self.arm(arm): score["mean"] for arm, score in final.items() if arm not in placed}
+        series = [Series.through(label, points) for label, points in lines.items()]
+        series += [Series(label, ends, [mean] * 2, style="reference") for label, mean in levels.items()]
+        return Figure(metric, title, about, series, x=self.study["axis"], y=title)
 
     def curves(self) -> Iterator[Figure]:
         """Draws the held-out metrics during training."""
@@ -232,21 +206,16 @@ class StudyPage:
                 clipped = [metrics.clip_interval(metric, *ends) for ends in zip(low, high, strict=True)]
                 bands = zip(*clipped, strict=True) if clipped and has_bands else ()
                 series.append(Series(self.arm(name), x, y, *bands))
-            name = f"curve-{metric}"
-            yield Figure(name, metrics.title(metric), metrics.meaning(metric), series, axis="flops")
+            title, about = metrics.title(metric), metrics.meaning(metric)
+            yield Figure(f"curve-{metric}", title, about, series, axis="flops")
 
     def costs(self) -> Iterator[Table]:
         """Returns what the arms cost, and the settings in which they differ."""
-        rows = [
-            {
-                **arm,
-                "arm": self.arm(name),
-                "share": budget["share"],
-                "alarms": f"{arm['collapsed']} of {arm['runs']}",
-            }
-            for budget in self.budgets
-            for name, arm in budget["arms"].items()
-        ]
+        rows = []
+        for budget in self.budgets:
+            for name, arm in budget["arms"].items():
+                alarms = f"{arm['collapsed']} of {arm['runs']}"
+                rows.append({**arm, "arm": self.arm(name), "share": budget["share"], "alarms": alarms})
         columns = {
             "Arm": ("arm",),
             "Share of the budget": ("share", ".3g"),

@@ -47,16 +47,10 @@ def page(record: Record) -> Page:
         tables.append(_results(record, rows, averages, models, group))
         series = [_series(rows, model) for model in models]
         figures.append(Figure(f"scores-{group}", group or "Scores", "", series, "categories", x="points"))
-    shapes = [
-        {
-            **model,
-            "weights": WEIGHTS[model["init"]],
-            "shape": f"{model['layers']} layers of {model['hidden_size']}",
-        }
-        if "layers" in model
-        else {**model, "weights": WEIGHTS[model["init"]]}
-        for model in record["models"]
-    ]
+    shapes = []
+    for model in record["models"]:
+        shape = f"{model['layers']} layers of {model['hidden_size']}" if "layers" in model else ""
+        shapes.append({**model, "weights": WEIGHTS[model["init"]], "shape": shape})
     columns = {"Model": ("name",), "from": ("source",), "weights": ("weights",), "shape": ("shape",)}
     model_table = Table.of(shapes, {**columns, "parameters": ("parameters", "large")})
     sources = dict.fromkeys(str(model["source"]) for model in record["models"] if model["source"])
@@ -98,7 +92,10 @@ def verdict(record: Record) -> str:
 def _results(
     record: Record, rows: Sequence[Record], averages: Sequence[Record], models: Sequence[str], group: str
 ) -> Table:
-    """Returns a table with a row for each score: of our models, of baselines, and as published."""
+    """Returns a table with a row for each score: of our models, of baselines, and as published.
+
+    The best of a row is marked, baselines included; scores that look equal are ties.
+    """
     shown = [(row["title"], row["split"], row) for row in rows]
     shown += [(_average_title(each), "", each) for each in averages if each["over"]]
     published = [
@@ -108,30 +105,18 @@ def _results(
     ]
     cells = []
     for title, split, row in shown:
-        ours = _mark_best([_cell(row["scores"][model]) for model in models])
-        theirs = [
-            Number(
-                row["published"].get(column["title"]),
-                "points",
-                mark="aside" if column.get("other_examples") or not row["comparable"] else "",
-            )
-            for column in published
-        ]
+        ours = [_cell(row["scores"][model]) for model in models]
+        known = [round(cell.value, 3) for cell in ours if isinstance(cell, Number) and cell.value is not None]
+        for index, cell in enumerate(ours):
+            if isinstance(cell, Number) and cell.value is not None and len(known) > 1:
+                is_best = round(cell.value, 3) == max(known)
+                ours[index] = replace(cell, mark="best" if is_best else "")
+        theirs = []
+        for column in published:
+            mark: Any = "aside" if column.get("other_examples") or not row["comparable"] else ""
+            theirs.append(Number(row["published"].get(column["title"]), "points", mark=mark))
         cells.append((title, split, *ours, *theirs))
     return Table(("Task", "split", *models, *(column["title"] for column in published)), cells, group)
-
-
-def _mark_best(cells: Sequence[str | Number]) -> list[str | Number]:
-    """Returns a row with its best scores marked, baselines included. Scores that look equal are ties."""
-    looks = [
-        f"{cell.value:.3f}" if isinstance(cell, Number) and cell.value is not None else None for cell in cells
-    ]
-    known = [look for look in looks if look is not None]
-    best = max(known, key=float) if len(known) > 1 else ""
-    return [
-        replace(cell, mark="best") if isinstance(cell, Number) and look == best else cell
-        for cell, look in zip(cells, looks, strict=True)
-    ]
 
 
 def _average_title(average: Record) -> str:
@@ -170,8 +155,8 @@ def _series(rows: Sequence[Record], model: str) -> Series:
         score = row["scores"][model]
         is_shown = row["split"] == "all" or first.setdefault(row["task"], row) is row
         if is_shown and score.get("median") is not None:
-            low, high = score.get("low"), score.get("high")
-            ends = (low, high) if low is not None else (min(score["by_seed"]), max(score["by_seed"]))
-            values = zip(("mean", "low", "high"), (score["median"], *ends), strict=True)
-            points.append((row["title"], {end: 100 * value for end, value in values}))
+            low = score["low"] if score.get("low") is not None else min(score["by_seed"])
+            high = score["high"] if score.get("low") is not None else max(score["by_seed"])
+            ends = {"mean": 100 * score["median"], "low": 100 * low, "high": 100 * high}
+            points.append((row["title"], ends))
     return Series.through(model, points)

@@ -85,6 +85,8 @@ class Command(Generic[R_co]):
 
     GROUP: ClassVar[Literal["Train", "Use", "Measure", "Share"]]
     EXAMPLES: ClassVar[tuple[str, ...]]
+    SECTIONS: ClassVar[Mapping[str, type]] = {}
+    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function
     is called with (line, share).
@@ -257,7 +259,9 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
         if sections := [each for each in annotations if isinstance(each, Sections)]:
             options += section_options(option.name, sections[0], words)
         elif option.name != "progress":
-            options.append(option)
+            of_recipe = [name for name, kind in command.SECTIONS.items() if option.name in hints_of(kind)]
+            dotted = [f"--{name}.{option.flag.removeprefix('--')}" for name in of_recipe]
+            options.append(replace(option, aliases=(*option.aliases, *dotted)))
     return options
 
 

@@ -1,7 +1,7 @@
 """Turns a command line into a command: argparse splits the words, converts them and writes the help.
 
 Options of sections have dotted names (--training.batch-size); the last part alone will do if only one option
-has it. Nothing may be abbreviated.
+has it. An underscore is as good as a hyphen, and nothing may be abbreviated.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
         known += _add(parser, option, flags)
     if has_dry_run(command):
         parser.add_argument("--dry-run", dest="dry run", action="store_true")
+    words = [re.sub(r"^--[\w.-]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
     namespace, extra = parser.parse_known_intermixed_args(words)
     if extra:
         word = next((word for word in extra if word.startswith("--")), extra[0]).partition("=")[0]
