@@ -36,7 +36,7 @@ TYPED = re.compile(r"\s*(\$ )?(\w+=\S+ |timeout .* |torchrun .* |python -m )?([\
 PARTIAL = re.compile(
     r"electra [\w-]+ needs |expected (one|at least one) argument|'N' is not a"
 )  # one option alone
-ABSENT = re.compile(r"no such (\w+ )*file")  # files of the reader's, which are not here
+ABSENT = re.compile(r"no such (\w+ )*file", re.I)  # files of the reader's, which are not here
 
 
 def text_of(page: Path) -> str:

@@ -24,14 +24,16 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
-from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest
 from electra.foundation.terminal_text import with_article
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PACKAGE = Path(__file__).parents[1]
 TRUSTED_VARIABLE = "ELECTRA_CODE"
@@ -98,7 +100,7 @@ class Kind:
         [origin] = found
         if isinstance(origin, Path):
             return self._validated(_module_of_file(origin, self.name), origin)
-        if isinstance(origin, EntryPoint):
+        if not isinstance(origin, str):
             return self._validated(_module_of_entry(origin), origin.value)
         if origin in _presets(self.package):
             preset: ModuleType = importlib.import_module(self.package).preset(origin)
@@ -164,6 +166,8 @@ FLAGS = {f"--{kind.option}" for kind in (OBJECTIVES, TASKS, HEADS, PROBES)}
 @cache
 def installed(group: str) -> tuple[EntryPoint, ...]:
     """Returns the entry points of a group, as they were when this process first asked."""
+    from importlib.metadata import entry_points
+
     points = entry_points(group=group)  # a package that is on sys.path twice is found twice
     return tuple({(point.name, point.dist and point.dist.name): point for point in points}.values())
 
@@ -287,9 +291,9 @@ def _import_error(error: BaseException, where: object) -> BaseException:
 
 
 def _owner(origin: EntryPoint | Path | str) -> str:
-    if isinstance(origin, EntryPoint):
-        return f"in {origin.dist.name if origin.dist else origin.value}"
-    return f"in {origin}" if isinstance(origin, Path) else "in electra"
+    if isinstance(origin, Path | str):
+        return f"in {origin}" if isinstance(origin, Path) else "in electra"
+    return f"in {origin.dist.name if origin.dist else origin.value}"
 
 
 def fold_name(name: str) -> str:
