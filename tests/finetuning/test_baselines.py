@@ -114,6 +114,9 @@ def test_baselines_are_scored_once_and_reported(
     assert "TF-IDF" in html and "majority" in html
     monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
     assert finetune(str(modern_folder), replace(settings, seeds=2))["baselines"] == rows
+    frozen = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
+    results = finetune(str(modern_folder), frozen)
+    assert rows["frozen encoder"] == {key: results[key] for key in rows["frozen encoder"]}
 
 
 def test_a_baseline_that_is_not_beaten_is_reported() -> None:

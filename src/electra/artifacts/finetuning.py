@@ -81,16 +81,6 @@ class FinetuningFolder(Folder):
         """Returns the folder of a seed's checkpoints."""
         return self.path / "checkpoints" / f"seed-{seed}"
 
-    def read_baselines(self) -> dict[str, dict[str, Any]]:
-        """Returns the scores of each baseline by its name; {} if they were not measured.
-
-        Raises RunFolderError if the file is damaged.
-        """
-        if not self.baselines.is_file():
-            return {}
-        scores: dict[str, dict[str, Any]] = durable.read_json(self.baselines, RunFolderError)
-        return scores
-
     def read_dev(self) -> list[dict[str, Any]]:
         """Returns the chosen seed's dev rows, predictions and gold answers.
 

@@ -82,15 +82,16 @@ class Predict(
         from electra.finetuning.runner.records import format_of
         from electra.foundation.durable import commit_file
 
-        kind = format_of(self._target, self.format)
-        if self._target is not None and self._target.is_file() and is_same(self._target, self.file):
+        kind, out = format_of(self._target, self.format), self._target
+        file = Path(as_name(self.file, "file"))
+        if out is not None and out.is_file() and file.is_file() and file.samefile(out):
             raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
         predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
         columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
         source = source_of(as_name(self.file, "file"), predictor.task, texts, columns, self.encoding)
         predictions = predictor(source, texts, columns, self.threshold, self.encoding, self.scores)
-        if self._target is not None:
-            commit_file(self._target, predictions.content(kind))
+        if out is not None:
+            commit_file(out, predictions.content(kind))
         return predictions
 
     @override
@@ -116,12 +117,6 @@ class Predict(
 
 
 predict = function(Predict)
-
-
-def is_same(out: Path, file: Source) -> bool:
-    """Whether `out`, which exists, is the file of the texts."""
-    path = Path(as_name(file, "file"))
-    return path.is_file() and out.samefile(path)
 
 
 def source_of(
@@ -173,11 +168,11 @@ def _given(  # noqa: PLR0917
         return Given(name, content, ".json" if is_squad else ".jsonl")
     if task.head == "tagger" and ending != ".jsonl":
         return Given(name, content, ".txt")
-    cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
     choices = (*task.texts, *task.usual_texts)
-    is_header = bool(text_column) or any({name.casefold() for name in names} <= cells for names in choices)
-    is_line = name == "the text" and b"\n" not in content
     single_column = next((names[0] for names in choices if len(names) == 1), None)
+    is_line = name == "the text" and b"\n" not in content
+    cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
+    is_header = bool(text_column) or any({each.casefold() for each in names} <= cells for names in choices)
     if ending == ".jsonl" or columns or (is_header and not is_line) or single_column is None:
         return Given(name, content, ending)
     lines = read_lines(Given(name, content, ".txt"), encoding)

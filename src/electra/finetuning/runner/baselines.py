@@ -1,10 +1,11 @@
-"""Baselines without a network, fitted to the same training examples and scored by the same metrics.
+"""Baselines, fitted to the same training examples and scored by the same metrics.
 
 majority           predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
 TF-IDF or overlap  a linear model of the TF-IDF of words and bigrams for single texts, or of the overlap of
                    the words for pairs: scikit-learn's logistic regression, for numbers its ridge regression,
                    whose strength is chosen by cross-validation on the training examples. For tagging, the
                    most frequent tag of each word
+frozen encoder     the head `frozen` on the encoder to be fine-tuned, before training
 
 Question answering has none, nor have texts without answers and your own tasks, whose predictions may be of
 any kind.
@@ -17,6 +18,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,16 +26,20 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.finetuning import FinetuningFolder
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.runner.defaults import encoder_pooling, resolve
+from electra.finetuning.runner.prepared import Finetuning, evaluate
+from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.extensions import TASKS
-from electra.foundation.progress import Say
 
 Predict = Callable[[Sequence[Example]], list[Any]]
 """A function from examples to the task's predictions.
@@ -41,6 +47,7 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
 NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
+FROZEN = "frozen"  # the head
 STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 MANY_EXAMPLES = 5_000  # from which the baselines can take minutes
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -69,9 +76,9 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
-def measure_all(dataset: Dataset, folder: FinetuningFolder, say: Say) -> None:
+def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder) -> None:
     """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`."""
-    train = dataset.splits["train"]
+    train, say = dataset.splits["train"], prepared.say
     if len(train) >= MANY_EXAMPLES:
         say(f"measuring the baselines on {len(train):,} training examples; --no-baselines skips them")
     linear = "word overlap" if len(train[0].texts) > 1 else "TF-IDF"
@@ -79,8 +86,26 @@ def measure_all(dataset: Dataset, folder: FinetuningFolder, say: Say) -> None:
         linear = "most frequent tag of each word"
     titles = {MAJORITY: MAJORITY, LINEAR: linear}
     by_name = {title: scores(name, dataset) for name, title in titles.items()}
+    if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
+        by_name["frozen encoder"] = frozen_scores(prepared, dataset)
     values = {name: {key: score.value for key, score in of_name.items()} for name, of_name in by_name.items()}
     durable.commit_json(folder.baselines, values)
+
+
+def frozen_scores(prepared: Finetuning, dataset: Dataset) -> dict[str, Score]:
+    """Returns the scores of the head `frozen` on the encoder before training."""
+    start, unset = prepared.start, {"epochs": None, "dropout": None, "pooling": None, "head": FROZEN}
+    names = [field.name for field in fields(Settings)]
+    settings = Settings(**{name: getattr(prepared.settings, name) for name in names} | unset)
+    frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
+    model = build_model(frozen, 0)
+    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
+    load_head(FROZEN).start(model.head, model.encoder, data)
+    return {
+        f"{result_name(split)}_{name}": score
+        for split, featurized in frozen.splits.items()
+        for name, score in evaluate(frozen, model, featurized).scores.items()
+    }
 
 
 def apply_to(dataset: Dataset, settings: Settings) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from electra.artifacts.model import Pooling
+from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.finetuned_model import choose_pooling
 from electra.finetuning.settings import (
     ResolvedSettings,
     Settings,
@@ -58,13 +58,25 @@ def resolve(
     }
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     values |= {name: value for name, value in defaults.items() if values[name] is None}
-    own_pooling = own_pooling or head.pooling
-    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own_pooling)
+    # Replaced token detection does not train [CLS] to represent the text, so the mean is better where the
+    # transformers class supports it.
+    usual = "mean" if config.architecture == "modern" else "cls"
+    values["pooling"] = settings.pooling or own_pooling or head.pooling or usual
+    if task.head != "classifier":
+        if settings.pooling not in (None, "cls"):
+            problem = f"does not apply to a {task.head}, which predicts for each token"
+            raise ConfigError(problem, key="pooling", fix="Omit it")
+        values["pooling"] = "cls"
     return ResolvedSettings(
         **values,
         separate_texts=head.separates_pairs and task.head == "classifier" and len(train[0].texts) == 2,
         read_columns=() if settings.text_column else dataset.text_columns,
     )
+
+
+def encoder_pooling(loaded: Loaded) -> Pooling | None:
+    """Returns the pooling in the encoder's sentence-transformers settings; None without, or with a head."""
+    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
 def describe_defaults(settings: Settings, resolved: ResolvedSettings) -> str:

@@ -16,9 +16,8 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
-from electra.artifacts.model import Pooling
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import Loaded, load
+from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
@@ -31,14 +30,19 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
+from electra.finetuning.runner.defaults import (
+    describe_defaults,
+    encoder_pooling,
+    resolve,
+    with_recorded_defaults,
+)
 from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate, prepare
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
-from electra.foundation.errors import Interrupted
+from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import set_threads, versions
 from electra.foundation.options import as_path
@@ -92,10 +96,10 @@ def finetune(
         lines = (thread_note, describe_start(model, prepared), describe_defaults(settings, resolved))
         for line in filter(None, (*lines, *describe_labels(dataset), *notes)):
             session.say(line)
-        if settings.baselines and not folder.baselines.is_file() and baselines.apply_to(dataset, settings):
-            baselines.measure_all(dataset, folder, session.say)
-        requested = range(settings.seed, settings.seed + settings.seeds)
         prepared = replace(prepared, say=session.say, stopping=session.stopping)
+        if settings.baselines and not folder.baselines.is_file() and baselines.apply_to(dataset, settings):
+            baselines.measure_all(dataset, prepared, folder)
+        requested = range(settings.seed, settings.seed + settings.seeds)
         for number in sorted({*requested, *(number for number, _ in folder.seeds())}):
             try:
                 run_seed(prepared, folder, number)
@@ -111,11 +115,6 @@ def source_of(model: str) -> str | Path:
     """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
     folder = FinetuningFolder(Path(model))
     return folder.model.path if folder.exists() else model
-
-
-def encoder_pooling(loaded: Loaded) -> Pooling | None:
-    """Returns the pooling in the encoder's sentence-transformers settings; None without, or with a head."""
-    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
 def make_record(model: str, prepared: Finetuning, dataset: Dataset) -> dict[str, Any]:
@@ -236,8 +235,8 @@ def finish(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": prepared.precision,
     }
-    if scores := folder.read_baselines():
-        results["baselines"] = scores
+    if folder.baselines.is_file():
+        results["baselines"] = durable.read_json(folder.baselines, RunFolderError)
     save_model(prepared, folder.model, folder.seed(best), results)
     rows = read_records(folder.seed(best).table("dev").read_bytes())
     dev_records = join_gold(rows, prepared.splits["dev"].examples, task)

@@ -12,7 +12,6 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import Batch
-from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture
@@ -60,28 +59,3 @@ def has_class(kind: HeadKind, name: str, architecture: Architecture, pooling: Po
     if kind == "classifier" and pooling not in ("cls", "mean")[: 1 + (architecture == "modern")]:
         return False
     return load_head(name).has_class(kind, architecture)
-
-
-def choose_pooling(
-    requested: Pooling | None,
-    kind: HeadKind,
-    architecture: Architecture,
-    own: Pooling | None = None,
-) -> Pooling:
-    """Returns the pooling of a fine-tuned model.
-
-    The default is the encoder's own pooling. Without one it is the mean, because replaced token detection
-    does not train [CLS] to represent the text, or [CLS] if the transformers class supports nothing else.
-
-    Args:
-        requested: the user's choice; None for the default.
-        kind: the kind of the task's outputs.
-        architecture: the encoder's architecture.
-        own: the encoder's own pooling, if it has one.
-    """
-    if kind != "classifier":
-        if requested not in (None, "cls"):
-            problem = f"does not apply to a {kind}, which predicts for each token"
-            raise ConfigError(problem, key="pooling", fix="Omit it")
-        return "cls"
-    return requested or own or ("mean" if architecture == "modern" else "cls")

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from electra.data.columnar import write_parquet
 from electra.data.delimited import format_csv, format_tsv, read_tsv
@@ -31,17 +31,12 @@ def as_records(table: Sequence[Sequence[Cell]]) -> list[Record]:
 def read_records(content: bytes) -> list[Record]:
     """Returns the records of a predictions file (tsv), with numbers parsed."""
     header, *rows = read_tsv(content)
-    types = [*map(_type_of, header)]
+    types: dict[str, Callable[[str], Any]] = {"start": int, "end": int}
+    types |= dict.fromkeys(("score", "p", "probability", "null_odds"), float)
+    kinds = [types.get(name, float if name.startswith("p(") else str) for name in header]
     return as_records(
-        [header, *([kind(cell) for kind, cell in zip(types, row, strict=True)] for row in rows)]
+        [header, *([kind(cell) for kind, cell in zip(kinds, row, strict=True)] for row in rows)]
     )
-
-
-def _type_of(column: str) -> Callable[[str], Any]:
-    if column in ("start", "end"):
-        return int
-    numeric = column in ("score", "p", "probability", "null_odds") or column.startswith("p(")
-    return float if numeric else str
 
 
 def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
@@ -56,12 +51,21 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
             column of the file has a list with a value for each word, each row gets its word's value.
         examples: the examples.
     """
-    if answers and "word" in answers[0]:
-        return [_join_word(row, example, position) for row, example, position in _words(answers, examples)]
-    return [
-        _join(example.row or {"id": example.id, "text": example.texts[0]}, _answer(row))
-        for row, example in zip(answers, examples, strict=True)
-    ]
+    records = []
+    for row, example, word in _places(answers, examples):
+        columns, first, answer = example.row, {}, _answer(row)
+        if word is not None:
+            size, first = len(example.texts), {"id": row["id"], "word": row["word"]}
+            columns = {
+                name: value[word] if isinstance(value, list) and len(value) == size else value
+                for name, value in columns.items()
+                if name not in first
+            }
+        elif not columns:
+            columns = {"id": example.id, "text": example.texts[0]}
+        renamed = {f"{name} (input)" if name in answer else name: columns[name] for name in columns}
+        records.append({**first, **renamed, **answer})
+    return records
 
 
 def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
@@ -69,19 +73,13 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
 
     Records of tagged words have no other columns of the file.
     """
-    if answers and "word" in answers[0]:
-        return [
-            {
-                "id": row["id"],
-                "text": word_in_context(example.texts, position),
-                "word": row["word"],
-                "gold": example.gold[position],
-                **_answer(row),
-            }
-            for row, example, position in _words(answers, examples)
-        ]
     records = []
-    for row, example in zip(answers, examples, strict=True):
+    for row, example, word in _places(answers, examples):
+        if word is not None:
+            text = word_in_context(example.texts, word)
+            shown = {"text": text, "word": row["word"], "gold": example.gold[word], **_answer(row)}
+            records.append({"id": row["id"], **shown})
+            continue
         results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
         left_out = {*task.columns_read(example.row), "id", *results}
         others = {name: cell for name, cell in example.row.items() if name not in left_out}
@@ -89,24 +87,14 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     return records
 
 
-def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[tuple[Record, Example, int]]:
-    """Yields the row of each word, with its sentence and its index in the sentence."""
-    positions = ((example, position) for example in examples for position in range(len(example.texts)))
-    return ((row, *word) for row, word in zip(answers, positions, strict=True))
-
-
-def _join_word(row: Record, example: Example, position: int) -> Record:
-    columns = {
-        name: value[position] if isinstance(value, list) and len(value) == len(example.texts) else value
-        for name, value in example.row.items()
-        if name not in ("id", "word")
-    }
-    return {"id": row["id"], "word": row["word"], **_join(columns, _answer(row))}
-
-
-def _join(columns: Mapping[str, Any], answer: Record) -> Record:
-    """Returns the columns, renamed if a column of predictions has the same name, and the answer."""
-    return {f"{name} (input)" if name in answer else name: columns[name] for name in columns} | answer
+def _places(
+    answers: Sequence[Record], examples: Sequence[Example]
+) -> Iterator[tuple[Record, Example, int | None]]:
+    """Yields each row with its example and, in a table of words, the index of the word in its sentence."""
+    places: list[tuple[Example, int | None]] = [(example, None) for example in examples]
+    if answers and "word" in answers[0]:
+        places = [(example, position) for example in examples for position in range(len(example.texts))]
+    return ((row, *place) for row, place in zip(answers, places, strict=True))
 
 
 def word_in_context(words: Sequence[str], position: int) -> str:
@@ -144,9 +132,8 @@ def format_of(out: Path | None, chosen: str | None) -> Format:
     is_stream = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
     ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
-    for format_ in FORMATS:
-        if format_ == name:
-            return format_
+    if name in FORMATS:
+        return cast(Format, name)
     problem = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
     fix = f"End the name in {', '.join(f'.{format_}' for format_ in FORMATS)}, or pass `format`"
     raise ConfigError(problem, where=out, fix=fix)
