@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from electra.data.columnar import write_parquet
 from electra.data.delimited import format_csv, format_tsv, read_tsv
@@ -133,7 +133,7 @@ def format_of(out: Path | None, chosen: str | None) -> Format:
     ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
     if name in FORMATS:
-        return cast(Format, name)
+        return name
     problem = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
     fix = f"End the name in {', '.join(f'.{format_}' for format_ in FORMATS)}, or pass `format`"
     raise ConfigError(problem, where=out, fix=fix)
