@@ -23,7 +23,6 @@ from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest
 from electra.laboratory.ablation import plan, runs
-from electra.training.estimate import UpdateTime
 
 SUITE = """
 title = "Tags"
@@ -255,7 +254,7 @@ def test_a_dry_run_prints_the_cost_and_trains_nothing(
     monkeypatch: pytest.MonkeyPatch,
     scorer: Scorer,
 ) -> None:
-    monkeypatch.setattr("electra.training.estimate.measure", lambda run: UpdateTime(36.0, 1))
+    monkeypatch.setattr("electra.training.estimate.measure", lambda run: 36.0)
     assert ablate(command, "--dry-run", jobs="2", budget="30steps") == 0
     said = capsys.readouterr().out
     assert "60 updates left, 36 min" in said  # of rtd: two seeds

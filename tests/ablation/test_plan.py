@@ -19,7 +19,6 @@ from electra.laboratory.ablation.plan import Job, all_jobs, job_recipe, make_pla
 from electra.laboratory.ablation.study import read_study
 from electra.testing import toy
 from electra.training.distributed import World
-from electra.training.estimate import UpdateTime
 from electra.training.run import build_run
 
 NO_PANEL: dict[str, Any] = {"folder": "", "tasks": {}, "identity": {}}
@@ -100,11 +99,11 @@ def test_each_share_of_the_budget_is_a_separate_run(
 def test_a_budget_of_time_is_turned_into_flops_once(
     plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("electra.laboratory.ablation.plan.measure", lambda run: UpdateTime(0.5, 1))
+    monkeypatch.setattr("electra.laboratory.ablation.plan.measure", lambda run: 0.5)
     made = plan(budget="30s")
     assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
     durable.commit_json(tmp_path / "out" / "study.json", made)
-    monkeypatch.setattr("electra.laboratory.ablation.plan.measure", lambda run: UpdateTime(0.25, 1))
+    monkeypatch.setattr("electra.laboratory.ablation.plan.measure", lambda run: 0.25)
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 

@@ -11,8 +11,7 @@ import torch
 
 from electra.model.pair import Pair
 from electra.testing import toy
-from electra.training.algorithms import ALGORITHMS, AlgorithmSpec
-from electra.training.optimizer import Optimizer
+from electra.training.optimizer import ALGORITHMS, AlgorithmSpec, Optimizer
 
 MOMENTUM = AlgorithmSpec(
     lambda groups, settings: torch.optim.SGD(groups, lr=0.0, momentum=0.9), ("momentum_buffer",)

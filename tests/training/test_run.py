@@ -30,7 +30,7 @@ from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, estimate, evaluation, loop
+from electra.training import budget, checkpoint, estimate, evaluation, loop
 from electra.training.distributed import World
 from electra.training.networks import WarmStart
 from electra.training.recipe import make_recipe
@@ -38,7 +38,6 @@ from electra.training.record import _plain
 from electra.training.replay import replay
 from electra.training.run import Run, build_run
 from electra.training.start import describe, start
-from electra.training.time_budget import Costs
 
 
 def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
@@ -169,7 +168,7 @@ class Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now)  # in `time` itself it would stop other threads
         for module in ("budget", "start"):
             monkeypatch.setattr(f"electra.training.{module}.time", clock)
-        monkeypatch.setattr(estimate, "measure", lambda run: estimate.UpdateTime(measured, 8))
+        monkeypatch.setattr(estimate, "measure", lambda run: measured)
 
 
 TIMED = {
@@ -220,19 +219,11 @@ def test_a_recipe_without_steps_or_budget_is_refused(tmp_path: Path) -> None:
     assert refused.value.key == "training.steps"
 
 
-def test_a_time_budget_includes_evaluations_and_checkpoints(tmp_path: Path) -> None:
-    costs = Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
-    free = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    assert (
-        costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2
-    )  # a tenth and a twentieth of the run apart
-    assert (
-        costs.steps_in(60.0, free) == 60 / 2 / 2
-    )  # which cost more than there is: half is for updates all the same
-    set_by_hand = build_run(
-        toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World()
-    )
-    assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
+def test_a_time_budget_includes_evaluations() -> None:
+    """If they cost more than there is, half is for updates all the same."""
+    for seconds, evaluations, steps in ((1000.0, 100.0, 450), (60.0, 600.0, 15)):
+        clock = budget.TimeBudget(seconds, budget.time.monotonic() - 20)
+        assert clock.steps(10, 20.0, evaluations) == pytest.approx(steps, rel=0.03)
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:

@@ -63,3 +63,16 @@ def test_gradients_are_those_of_this_update(tmp_path: Path, monkeypatch: pytest.
 
     for alone, after_another in zip(gradients(1), gradients(0, 1), strict=True):
         assert alone is after_another is None or torch.equal(alone, after_another)
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_prefetched_rows_equal_those_made_on_demand(tmp_path: Path, prefetch: bool) -> None:
+    falling = {"name": "rtd", "mask_fraction": 0.5, "final_mask_fraction": 0.1}
+    run = build_run(toy.recipe(objective=falling, training={"steps": 4}), tmp_path, toy.store(), World())
+    for step in range(4):
+        run.step = step
+        if step == 2:
+            run.step_estimates.append((2, 8))  # a re-estimated time budget changes the mask fraction too
+        [part], [expected] = run.next_batches(prefetch), run.corrupted_batches(step)
+        assert torch.equal(part.masked_ids, expected.masked_ids)
+        assert torch.equal(part.uniforms, expected.uniforms)

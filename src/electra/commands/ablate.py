@@ -268,7 +268,7 @@ def _hours(
     total_seconds, lines = 0.0, ["time at the speed measured now:"]
     for arm, job in {run.job.arm: run.job for run in runs}.items():
         recipe = job_recipe(plan, job, request.threads_each)
-        seconds = measure(build_run(recipe, Path("."), store, World())).seconds
+        seconds = measure(build_run(recipe, Path("."), store, World()))
         steps = sum(run.steps - run.step for run in runs if run.job.arm == arm)
         left = duration(seconds * steps)
         lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {left}")

@@ -1,4 +1,10 @@
-"""Converts a budget of time, FLOPs, tokens or steps into a number of steps."""
+"""Converts a budget of time, FLOPs, tokens or steps into a number of steps.
+
+How many steps fit into a time is estimated from a few timed updates before a run starts. That may be far off,
+for example because the machine was busy. So in the first tenth of the run the number of steps is estimated
+again from the actual times, and the learning-rate schedule follows. Each estimate is recorded with the step
+from which it holds, so resumed and replayed runs use the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,47 +23,6 @@ _PATTERN = re.compile(
     r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
     re.ASCII,
 )
-
-
-@dataclass
-class TimeBudget:
-    """A time budget whose number of steps is not final yet: the first tenth of the run."""
-
-    seconds: float
-    began: float
-    """When the run began, by the monotonic clock: this process's start minus the seconds spent in updates
-    before the run was resumed.
-    """
-    _first_update: tuple[int, float] | None = field(default=None, init=False)
-
-    def due(self, step: int, seconds: float, total: int) -> bool:
-        """Whether to re-estimate the number of steps before the next update.
-
-        Call it before every update: the first call after an update also marks where measuring begins.
-
-        `step` updates are finished, `seconds` were spent in them, of `total` as estimated so far.
-        """
-        if self._first_update is None and seconds:
-            self._first_update = step, seconds  # a process's first updates are slower than the others
-        return step > 0 and (self.past_a_tenth or step >= ESTIMATING_FRACTION * total)
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of the budget that have passed."""
-        return time.monotonic() - self.began
-
-    @property
-    def past_a_tenth(self) -> bool:
-        """Whether a tenth of the budget has passed."""
-        return self.elapsed >= ESTIMATING_FRACTION * self.seconds
-
-    def seconds_per_update(self, step: int, seconds: float) -> float:
-        """Returns the mean seconds per update so far.
-
-        The first updates of this process do not count, unless there are no others.
-        """
-        first_step, first_seconds = self._first_update or (0, 0.0)
-        return seconds / step if step == first_step else (seconds - first_seconds) / (step - first_step)
 
 
 def parse(text: str) -> tuple[float, str]:
@@ -82,27 +47,59 @@ def parse(text: str) -> tuple[float, str]:
 
 
 def steps_for(
-    text: str, *, tokens_per_step: int, flops_per_step: float, steps_in_seconds: Callable[[float], float]
+    text: str, *, tokens_per_step: int, flops_per_step: float, seconds_per_step: Callable[[], float]
 ) -> int:
-    """Returns the number of updates that a budget pays for.
-
-    Args:
-        text: The budget.
-        tokens_per_step: Tokens per update.
-        flops_per_step: FLOPs per update.
-        steps_in_seconds: Returns how many updates fit into a number of seconds; called only for a time
-            budget.
+    """Returns the number of updates that a budget pays for; only a time budget calls `seconds_per_step`.
 
     Raises:
         ConfigError: if the text is not a budget, or pays for less than one update.
     """
     amount, unit = parse(text)
-    if unit == "seconds":
-        steps = int(steps_in_seconds(amount))
-    else:
-        steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
-    if steps < 1:
+    costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0}
+    if (steps := int(amount / (costs[unit] if unit in costs else seconds_per_step()))) < 1:
         raise ConfigError(
             f"{text} is less than one update", key="budget", fix="Use a larger budget or a smaller model"
         )
     return steps
+
+
+@dataclass
+class TimeBudget:
+    """A time budget whose number of steps is not final yet: the first tenth of the run."""
+
+    seconds: float
+    began: float
+    """When the run began, by the monotonic clock: this process's start minus the seconds spent in updates
+    before the run was resumed.
+    """
+    _first_update: tuple[int, float] | None = field(default=None, init=False)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the budget that have passed."""
+        return time.monotonic() - self.began
+
+    @property
+    def past_a_tenth(self) -> bool:
+        """Whether a tenth of the budget has passed."""
+        return self.elapsed >= ESTIMATING_FRACTION * self.seconds
+
+    def due(self, step: int, seconds: float, total: int) -> bool:
+        """Whether to estimate the number of steps again; call it before every update.
+
+        `step` updates are finished, `seconds` were spent in them, of `total` as estimated so far.
+        """
+        if self._first_update is None and seconds:
+            self._first_update = step, seconds  # a process's first updates are slower than the others
+        return step > 0 and (self.past_a_tenth or step >= ESTIMATING_FRACTION * total)
+
+    def steps(self, step: int, seconds: float, evaluations: float) -> int:
+        """Returns the new number of steps; `evaluations` are the seconds that all those to come will take.
+
+        Half of the budget is reserved for updates: a short one on a slow machine is exceeded instead.
+        """
+        first, first_seconds = self._first_update or (0, 0.0)
+        per_update = seconds / step if step == first else (seconds - first_seconds) / (step - first)
+        remaining = self.seconds - self.elapsed - evaluations * max(0.0, 1 - self.elapsed / self.seconds)
+        left = max(remaining, self.seconds / 2 - seconds, 0.0)
+        return step + max(1, int(left / per_update))

@@ -29,6 +29,24 @@ MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
 MAX_VARIANTS = 64
 
 
+def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
+    """Compiles the layers if the recipe says so or it pays off. Returns warnings.
+
+    If the layers of one process cannot be compiled, no process compiles them.
+
+    `was_compiled` is None for a new run. Compiled and uncompiled layers differ in the last bits, so a resumed
+    run keeps its choice.
+    """
+    automatic = run.training.compile == "auto"
+    wanted = was_compiled if automatic and was_compiled is not None else should_compile(run)
+    problem = compile_layers(run) if wanted else None
+    [num_failures] = run.world.sum([float(problem is not None)])
+    if not num_failures:
+        return []
+    undo_compilation(run)
+    return [f"warning: the layers are not compiled ({problem or 'another process could not compile them'})"]
+
+
 def should_compile(run: Run) -> bool:
     """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
@@ -37,18 +55,14 @@ def should_compile(run: Run) -> bool:
     setting, budget_text = run.training.compile, run.training.budget
     if setting != "auto":
         return setting == "on"
-    if uses_dropout(run) and run.device.type == "cpu":
+    dropout = max(max(row.config.dropout, row.config.attention_dropout) for row in run.networks.trained)
+    if dropout > 0 and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(budget_text) if budget_text is not None else (0.0, "steps")
     expected_seconds = (
         amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
     )
     return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
-
-
-def uses_dropout(run: Run) -> bool:
-    """Whether any trained network uses dropout."""
-    return any(max(row.config.dropout, row.config.attention_dropout) > 0 for row in run.networks.trained)
 
 
 def compile_layers(run: Run) -> str | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from electra.foundation.errors import ConfigError, LostProcess
+from electra.foundation.errors import ConfigError, LostProcess, RunFailed
 from electra.foundation.machine import LAUNCHER_FIX, is_distributed, launch_variable
 
 Value = TypeVar("Value")
@@ -81,9 +83,7 @@ class Reduction:
     ) -> None:
         self.buckets: list[list[nn.Parameter]] = []
         self.missing_gradients: list[int] = []  # number of gradients that each bucket still waits for
-        self.sent_buckets: list[
-            tuple[Tensor, Any]
-        ] = []  # gradients and all-reduce handle of each sent bucket
+        self.sent_buckets: list[tuple[Tensor, Any]] = []  # gradients and all-reduce handle of each sent one
         self.listening = False
         self.world = world
         if world.size == 1:
@@ -237,6 +237,36 @@ def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
         fix = "Choose a smaller `training.micro_batch`, or another number of processes"
         raise ConfigError(problem, key=key, fix=fix)
     return micro_batches
+
+
+def digest(tensors: Mapping[str, Tensor]) -> int:
+    """Returns a 52-bit digest of 32-bit tensors, which a float64 can represent exactly."""
+    words = [tensors[name].detach().view(torch.int32) for name in sorted(tensors)]
+    sums = torch.stack([each.sum(dtype=torch.int64).cpu() for each in words]).numpy().astype("<i8")
+    return int.from_bytes(hashlib.blake2b(sums.tobytes(), digest_size=8).digest(), "little") >> 12
+
+
+def require_same(world: World, tensors: Mapping[str, Tensor], folder: Path, step: int) -> None:
+    """Compares the weights and optimizer state of all processes.
+
+    Every process adds the same gradients to the same weights, so they stay equal. If a bit flips in the
+    memory of one process, the difference persists and spreads, unnoticed in the losses.
+
+    Raises:
+        RunFailed: in every process, if any process differs from the main one.
+    """
+    if world.size == 1:
+        return
+    own = float(digest(tensors))
+    digests = world.sum([own if rank == world.rank else 0.0 for rank in range(world.size)])
+    if differing := [f"process {rank}" for rank, other in enumerate(digests) if other != digests[0]]:
+        verb = "have" if len(differing) > 1 else "has"
+        raise RunFailed(
+            f"{', '.join(differing)} {verb} other weights than process 0 at step {step}; nothing was saved",
+            where=folder,
+            fix="Rerun to resume from the previous checkpoint. If it happens again, test the memory, and use"
+            " identical machines, because different ones round differently",
+        )
 
 
 def _power_of_two(number: int) -> int:

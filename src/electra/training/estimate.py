@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,34 +28,28 @@ TOKENS_PER_PARAMETER = 20  # of the layers; with more, a larger model pays off (
 EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
 
-class UpdateTime(NamedTuple):
-    """The measured time of an update."""
+def measure(run: Run) -> float:
+    """Returns the mean seconds per update, in which phases count by their share of the steps.
 
-    seconds: float  # mean over the phases of the training, weighted by their steps
-    rows: int  # batch size of the timed updates: the whole batch, or an eighth of it
-
-
-def measure(run: Run) -> UpdateTime:
-    """Times updates in each phase, and returns the mean, in which phases count by their share of the steps.
-
-    This changes the run's weights. Each phase is timed for about SECONDS. If a whole update takes
-    longer than that, an eighth of the batch is timed and scaled up. Only this process runs; its time is
-    divided by the number of processes.
+    This changes the run's weights. Each phase is timed for about SECONDS. If a whole update takes longer than
+    that, an eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the
+    number of processes.
 
     Raises:
         RunFailed: if a gradient is not finite.
     """
     batch_size = run.training.batch_size
-    step, mean_seconds, min_rows = 0, 0.0, batch_size
+    step, mean_seconds = 0, 0.0
     while step < LONG:
         _, end = run.objective.phase(step, LONG)
         rows = max(1, batch_size // 8)
         if _seconds_per_update(run, step, rows, 0.0) * batch_size / rows < SECONDS:
             rows = batch_size
-        seconds = _seconds_per_update(run, step, rows, SECONDS) * batch_size / rows
-        mean_seconds += seconds * (end - step) / LONG
-        step, min_rows = end, min(min_rows, rows)
-    return UpdateTime(mean_seconds / run.world.size, min_rows)
+        mean_seconds += (
+            _seconds_per_update(run, step, rows, SECONDS) * batch_size / rows * (end - step) / LONG
+        )
+        step = end
+    return mean_seconds / run.world.size
 
 
 def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
@@ -97,64 +90,37 @@ class Estimate:
     updates: int
     seconds_per_update: float
     """Without evaluations and checkpoints."""
-    timed_rows: int
-    """Rows of the timed updates: fewer than the batch if a whole update takes long."""
     memory: int
     """Peak memory in bytes of this process, or of the GPU."""
     corpus_tokens: int
 
-    @property
-    def tokens(self) -> int:
-        """The number of tokens to train on, counting repetitions."""
-        return self.updates * self.run.tokens_per_step
-
-    @property
-    def epochs(self) -> float:
-        """How often the text is repeated."""
-        return self.tokens / max(1, self.corpus_tokens)
-
-    @property
-    def tokens_per_parameter(self) -> float:
-        """Tokens for each parameter of the layers, where text counts at most EPOCHS times."""
-        encoder = self.run.pair.main.encoder
-        parameters = sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel()
-        return self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9)) / parameters
-
     def lines(self) -> list[str]:
         """Returns what would be trained, how long it takes, and what it needs, for the user."""
-        run, training = self.run, self.run.training
-        main, flops = run.networks.main, self.updates * run.flops_per_step
-        networks = run.pair.named.items()
-        timing = f"{self.seconds_per_update:.2g} s per update, layers not compiled"
-        if self.timed_rows < training.batch_size:
-            timing += f", from {self.timed_rows} of {training.batch_size} rows"
+        run, training, main = self.run, self.run.training, self.run.networks.main
+        tokens, flops = self.updates * run.tokens_per_step, self.updates * run.flops_per_step
+        epochs = tokens / max(1, self.corpus_tokens)
+        encoder = run.pair.main.encoder
+        in_layers = sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel()
+        ratio = tokens * min(1.0, EPOCHS / max(epochs, 1e-9)) / in_layers
+        enough = f"{ratio:,.1f} tokens per parameter of the layers"
+        if ratio < TOKENS_PER_PARAMETER:
+            enough += f"; below {TOKENS_PER_PARAMETER}, expect little better than chance"
         facts = {
-            "objective": str(run.identity["objective"]),
+            "objective": run.identity["objective"],
             "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
             "vocabulary": f"{main.vocab_size:,}",
-            "parameters": ", ".join(
-                f"{name} {sum(p.numel() for p in network.parameters()) / 1e6:.1f} M"
-                for name, network in networks
-            ),
+            "parameters": run.describe_networks(),
             "rows x tokens": f"{training.batch_size} x {training.length}",
             "learning rate": f"{training.learning_rate:.3g}, {training.schedule}",
-            "updates": f"{self.updates:,} ({self.tokens / 1e6:,.1f} M tokens, {flops:.2g} FLOPs)",
-            "epochs": f"{self.epochs:.2g} of {self.corpus_tokens:,} tokens",
-            "time": f"{duration(self.updates * self.seconds_per_update)} ({timing})",
+            "updates": f"{self.updates:,} ({tokens / 1e6:,.1f} M tokens, {flops:.2g} FLOPs)",
+            "epochs": f"{epochs:.2g} of {self.corpus_tokens:,} tokens",
+            "time": f"{duration(self.updates * self.seconds_per_update)} ({self.seconds_per_update:.2g} s per"
+            " update, layers not compiled)",
             "memory": f"{mebibytes(self.memory)} on {run.device}, {run.precision}",
             "disk": mebibytes(run.disk_bytes),
-            "enough?": self._verdict(),
+            "enough?": enough,
         }
         return [f"{name:<15}{value}" for name, value in facts.items()]
-
-    def _verdict(self) -> str:
-        ratio = self.tokens_per_parameter
-        if ratio >= TOKENS_PER_PARAMETER:
-            return f"yes: {ratio:,.0f} tokens per parameter of the layers"
-        return (
-            f"{ratio:,.1f} tokens per parameter of the layers; below {TOKENS_PER_PARAMETER}, expect little"
-            " better than chance: use a larger budget, more text or a smaller model"
-        )
 
 
 def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> Estimate:
@@ -172,12 +138,11 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
     timed = replace(recipe, training=training, model=replace(recipe.model, start="fresh"))
     shapes = None if warm is None else WarmStart({}, warm.shapes)
     run = build_run(timed, Path("memory"), random_store(vocab_size), World(), shapes)
-    measured = measure(run)
+    seconds = measure(run)
     updates = training.steps or steps_for(
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
         flops_per_step=run.flops_per_step,
-        steps_in_seconds=lambda seconds: seconds / measured.seconds,
+        seconds_per_step=lambda: seconds,
     )
-    memory = device_kind(run.device).peak_memory()
-    return Estimate(run, updates, measured.seconds, measured.rows, memory, corpus_tokens)
+    return Estimate(run, updates, seconds, device_kind(run.device).peak_memory(), corpus_tokens)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,12 +16,12 @@ from electra.foundation.errors import RunFailed
 from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
 from electra.model.precision import autocast
-from electra.training import checkpoint, evaluation, memory
+from electra.training import checkpoint, evaluation
+from electra.training.budget import ESTIMATING_FRACTION, TimeBudget
 from electra.training.compilation import uncompiled
-from electra.training.record import recipe_sections
+from electra.training.distributed import require_same
+from electra.training.record import recipe_sections, with_step_estimates
 from electra.training.run import Run
-from electra.training.time_budget import follow
-from electra.training.weight_check import check_weights
 
 
 def train(run: Run, stop: Stop) -> bool:
@@ -32,13 +34,10 @@ def train(run: Run, stop: Stop) -> bool:
         RunFailed: if a gradient or a held-out loss is not finite, if the processes' weights have drifted
             apart.
     """
-    check_weights(run)
+    require_same(run.world, run.tensors(), run.folder, run.step)
     while True:
         if run.clock is not None:
-            position = run.step, run.seconds, run.total_steps
-            [due] = run.world.sum([float(run.world.is_main and run.clock.due(*position))])
-            if due and follow(run, run.clock):
-                run.clock = None
+            follow(run, run.clock)
         if run.evaluation_due():
             evaluate(run, stop)
         [num_stops] = run.world.sum([float(stop())])
@@ -52,6 +51,26 @@ def train(run: Run, stop: Stop) -> bool:
         update(run)
 
 
+def follow(run: Run, clock: TimeBudget) -> None:
+    """Estimates the number of steps of a time budget again if it is time to, and records it."""
+    previous = run.total_steps
+    [due] = run.world.sum([float(run.world.is_main and clock.due(run.step, run.seconds, previous))])
+    if not due:
+        return
+    steps = clock.steps(run.step, run.seconds, run.num_intervals * run.evaluation_seconds)
+    is_final = clock.past_a_tenth or abs(steps - previous) <= ESTIMATING_FRACTION * previous
+    steps, is_final = run.world.broadcast((steps, is_final))
+    run.step_estimates.append((run.step, steps))
+    run.recipe = replace(run.recipe, training=replace(run.training, steps=steps))
+    run.clock = None if is_final else clock
+    if run.world.is_main:
+        folder = RunFolder(run.folder)
+        folder.write_record(with_step_estimates(folder.record, run, settled=is_final))
+        status = "now fixed" if is_final else "estimated again in the first tenth of the run"
+        message = f"{run.training.budget} is {steps:,} steps at the measured speed; {status}"
+        run.telemetry.record_event(run.step, "budget", message, steps=steps)
+
+
 def update(run: Run) -> None:
     """Performs an update of the weights.
 
@@ -60,10 +79,7 @@ def update(run: Run) -> None:
     """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    # On a CPU training needs every core.
-    prefetch = run.device.type != "cpu" and step + 1 < run.total_steps
-    depends_on = run.total_steps, run.training.batch_size
-    corrupted = run.prefetcher.get(step, depends_on, run.corrupted_batches, prefetch)
+    corrupted = run.next_batches(prefetch=run.device.type != "cpu")  # on a CPU training needs every core
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
@@ -99,13 +115,23 @@ def update(run: Run) -> None:
     run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
-        memory.trim(run.step)
+        trim_memory(run.step)
     run.seconds += time.perf_counter() - began
-    run.update_seconds.append(time.perf_counter() - began)
     if run.log_due(run.step):
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
         log(run, measured | applied)
+
+
+def trim_memory(step: int) -> None:
+    """Returns unused heap memory to the system now and then, if the C library supports it (glibc).
+
+    The number of masked positions changes from step to step, so the heap fills with unused blocks of every
+    size. On a CPU, the memory of a long run would grow to a multiple of what its first steps need.
+    """
+    if step % 100 == 0:  # allocating the memory again costs a tenth of a second
+        with suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def log(run: Run, measured: dict[str, Any]) -> None:
@@ -113,14 +139,14 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
     `measured` has its further entries: losses, counts, learning rate and gradient norm.
     """
+    (step, seconds), run.logged = run.logged, (run.step, run.seconds)
     row: dict[str, Any] = {
         "kind": "train",
         **run.progress(),
-        "tokens_per_s": run.tokens_per_step * len(run.update_seconds) / sum(run.update_seconds),
+        "tokens_per_s": run.tokens_per_step * (run.step - step) / (run.seconds - seconds),
         **measured,
         "batch_digest": run.batch_digest(run.step - 1),
     }
-    run.update_seconds.clear()
     run.telemetry.record_training(row, run.total_steps)
 
 
@@ -141,7 +167,7 @@ def evaluate(run: Run, stop: Stop) -> None:
             metrics = evaluation.evaluate(run, stop)
     except evaluation.EvaluationStopped:
         return
-    run.last_costs["evaluation"] = time.monotonic() - began
+    run.evaluation_seconds = time.monotonic() - began
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     phase_start, phase_end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
@@ -161,8 +187,7 @@ def save(run: Run) -> None:
     Raises:
         RunFailed: if the weights differ.
     """
-    check_weights(run)
-    began = time.monotonic()
+    require_same(run.world, run.tensors(), run.folder, run.step)
     if run.world.is_main:
         state = {
             **run.progress(),
@@ -180,5 +205,4 @@ def save(run: Run) -> None:
             protect=run.plateau_end,
         )
     run.saved_step = run.step
-    run.last_costs["checkpoint"] = time.monotonic() - began
     run.world.barrier()

@@ -24,10 +24,10 @@ from electra.foundation.config import (
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import resolve_beside
 from electra.foundation.machine import MAX_THREADS, OnDevice
-from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
+Algorithm = Literal["adamw", "muon"]
 # Settings that older versions recorded and that are gone, with the value that changed nothing (None: any).
 GONE: dict[str, dict[str, Any]] = {
     "objective": {
@@ -77,9 +77,9 @@ class ModelSection:
     """Random initialization. paper: as in the paper; reference: as in the published code; fan_in:
     scaled by fan-in.
     """
-    start: Literal["auto", "fresh", "counts"] = "fresh"
-    """Initialisation of token embeddings and output bias. fresh: random; counts: from co-occurrence counts of
-    the training text; auto: counts if the text has at least 50 tokens per vocabulary entry.
+    start: Literal["auto", "fresh"] = "fresh"
+    """Initialisation of token embeddings and output bias. fresh: random; auto: from co-occurrence counts
+    of the training text, if it has at least 50 tokens per vocabulary entry.
     """
 
 
@@ -120,6 +120,32 @@ class ScheduleSection:
     """
     decay: float = 0.2
     """Cooldown: fraction of the steps in which the learning rate falls (schedule wsd)."""
+
+
+@dataclass(frozen=True)
+class OptimizerSection:
+    """Optimizer settings of the recipe's [training]."""
+
+    HEADING: ClassVar[str] = "Optimizer"
+
+    learning_rate: float = 5e-4
+    """Peak learning rate."""
+    generator_learning_rate: float | None = None
+    """Peak learning rate of weights that only the generator has (default: `learning_rate`)."""
+    optimizer: Algorithm = "adamw"
+    """The optimizer. muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's decay rates of the two moments."""
+    epsilon: float = 1e-6
+    """Adam's epsilon."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay, except on biases and norms, as in the published code."""
+    bias_correction: bool = True
+    """Adam's bias correction; the published code has none."""
+    clip: float = 1.0
+    """Maximum global gradient norm, over both networks together."""
+    clip_separately: bool = False
+    """Clip the gradients of weights that only the generator has separately, as in DeBERTa's trainer."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The record of a run, run.toml: its resolved recipe, its identity and its environment."""
+"""The record of a run, run.toml: its resolved recipe, its identity and its conditions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> d
         "platform": platform.platform(),
         **versions("torch", "numpy", "tokenizers", "safetensors"),
         "device": str(run.device),
+        "command": command,
+        "recipe": name,
+        "store": run.store.place,
+        **conditions(run),
     }
-    environment |= {"command": command, "recipe": name, "store": run.store.place}
-    environment |= conditions(run)
     if not settled:
         environment |= {"lengths": [list(entry) for entry in run.step_estimates], "settled": False}
     shapes = {row.name: asdict(row.config) for row in run.networks.trained}
@@ -45,10 +47,7 @@ def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> d
 
 
 def conditions(run: Run) -> dict[str, Any]:
-    """Returns the conditions besides the recipe that affect the last bits of an update.
-
-    They determine, for example, the order of sums and the random stream of dropout.
-    """
+    """Returns what else affects the last bits of an update, such as the order of sums."""
     known = {
         "threads": torch.get_num_threads(),
         "processes": run.world.size,
@@ -67,29 +66,26 @@ def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     environment = record["environment"]
     names = ("threads", "processes", "micro_batch", "compiled", "device", "torch", "cpu")
-    first_conditions = {name: environment[name] for name in names if name in environment}
-    return [dict(part) for part in environment.get("parts") or [{"step": 0, **first_conditions}]]
+    first = {"step": 0} | {name: environment[name] for name in names if name in environment}
+    return [dict(part) for part in environment.get("parts") or [first]]
 
 
 def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
-    current, parts = conditions(run), parts_of(recorded)
-    earlier_parts = [part for part in parts if part["step"] < run.step]
-    ignored_names = ("processes",) if run.training.summation == "fixed" else ()
-    differences = [
-        f"{name.replace('_', ' ')} {current[name]} instead of {earlier_parts[-1][name]}"
-        for name in current
-        if earlier_parts
-        and name in earlier_parts[-1]
-        and earlier_parts[-1][name] != current[name]
-        and name not in ignored_names
+    now, parts = conditions(run), [part for part in parts_of(recorded) if part["step"] < run.step]
+    then = parts[-1] if parts else {}
+    changed = [
+        f"{name.replace('_', ' ')} {now[name]} instead of {then[name]}"
+        for name in now
+        if then.get(name, now[name]) != now[name]
+        and not (name == "processes" and run.training.summation == "fixed")
     ]
-    if differences or not earlier_parts:
-        earlier_parts.append({"step": run.step, **current})
-    if earlier_parts != parts and run.world.is_main:
-        environment = {**recorded["environment"], "parts": earlier_parts}
+    if changed or not parts:
+        parts.append({"step": run.step, **now})
+    if parts != parts_of(recorded) and run.world.is_main:
+        environment = {**recorded["environment"], "parts": parts}
         RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})
-    return [f"resumed with {', '.join(differences)}: not bit-exact"] if differences else []
+    return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
 
 
 def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
@@ -106,15 +102,14 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         RunFolderError: if the folder contains something else, or if the record lacks a table.
     """
     run = RunFolder(folder)
-    if run.exists():
-        recorded = run.record
-        for table in ("objective", "training", "identity", "environment"):
-            if table not in recorded:
-                fix = "Restore it, or start over in another folder"
-                raise RunFolderError(f"table [{table}] is missing", where=folder / run.RECORD, fix=fix)
-        return recorded
-    require_no_other_contents(folder, run.RECORD, "a run", run.ALLOWED_EARLY)
-    return None
+    if not run.exists():
+        require_no_other_contents(folder, run.RECORD, "a run", run.ALLOWED_EARLY)
+        return None
+    record, tables = run.record, {"objective", "training", "identity", "environment"}
+    if missing := sorted(tables - record.keys()):
+        fix = "Restore it, or start over in another folder"
+        raise RunFolderError(f"table [{missing[0]}] is missing", where=folder / run.RECORD, fix=fix)
+    return record
 
 
 def step_estimates_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
@@ -123,14 +118,23 @@ def step_estimates_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
     return [(int(begin), int(steps)) for begin, steps in recorded]
 
 
+def with_step_estimates(record: Mapping[str, Any], run: Run, *, settled: bool) -> dict[str, dict[str, Any]]:
+    """Returns the record with the current number of steps and all estimates so far."""
+    lengths = {"lengths": [list(entry) for entry in run.step_estimates], "settled": settled}
+    return {
+        **record,
+        "training": {**record["training"], "steps": run.training.steps},
+        "environment": {**record["environment"], **lengths},
+    }
+
+
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """Checks that a run resumes with its own recipe, tokenizer and data.
 
     Raises:
         RunFolderError: if there is a difference; the message names each.
     """
-    changed = changes(recorded, run)
-    fix = ""
+    changed, fix = changes(recorded, run), ""
     # the learning rate schedule depends on the number of steps
     if all(name in ("training.budget", "training.steps") for name, _, _ in changed):
         fix = (
@@ -143,11 +147,12 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     raise_if_changed(run.folder, "run", changed, fix=fix)
 
 
-def refuse_foreign_checkpoint(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
+def refuse_foreign_checkpoint(saved: Checkpoint, run: Run) -> None:
     """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
 
     Checkpoints of older versions record fewer settings; the recorded ones must agree.
     """
+    state = saved.record
     identity = state.get("identity", {})
     if "recipe" in state:
         old = {**state["recipe"], "identity": identity}
@@ -170,13 +175,15 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     name = now["objective"].get("name", "rtd")
     if OBJECTIVES.canonical_name(name) == OBJECTIVES.canonical_name(old["objective"].get("name", "rtd")):
         old["objective"]["name"] = name  # its file may have moved; `identity` contains the digest
-    changed = RunFolder.compare(with_defaults(old), with_defaults(now))
-    if f"initial_{run.objective.main}" in run.identity:
-        changed = [(name, a, b) for name, a, b in changed if name not in INHERITED]
-    # if the store is the same, so is the result of these settings
-    if old.get("identity", {}).get("data") == run.identity["data"]:
-        changed = [(name, a, b) for name, a, b in changed if not name.startswith(("tokenizer.", "data."))]
-    return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
+    same_data = old.get("identity", {}).get("data") == run.identity["data"]
+    inherits = f"initial_{run.objective.main}" in run.identity
+    return [
+        (name, then, value)
+        for name, then, value in RunFolder.compare(with_defaults(old), with_defaults(now))
+        if not (inherits and name in INHERITED)
+        and not (same_data and name.startswith(("tokenizer.", "data.")))  # these made the same store
+        and not (name == "training.steps" and value is None)
+    ]
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,10 +192,8 @@ def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
         objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
     except ConfigError:  # the objective is not installed here
         objective = {}
-    settings = merge(
-        {**make_recipe({}).to_sections(), "objective": objective}, {**sections, **recorded_sections(sections)}
-    )
-    return _plain(settings)  # type: ignore[no-any-return]
+    defaults = {**make_recipe({}).to_sections(), "objective": objective}
+    return _plain(merge(defaults, {**sections, **recorded_sections(sections)}))  # type: ignore[no-any-return]
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ from electra.training.networks import (
     with_shape_of,
 )
 from electra.training.optimizer import Optimizer
-from electra.training.prefetching import Prefetcher
 from electra.training.recipe import ModelSection, Recipe, TrainingSection
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.telemetry import Telemetry
@@ -71,10 +71,11 @@ class Run:
     evaluated_steps: set[int] = field(default_factory=set)
     collapse_reported: bool = False
     compiled: bool = False  # whether the layers are compiled
-    update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
-    last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint
+    logged: tuple[int, float] = (0, 0.0)  # step and seconds of the newest logged row
+    evaluation_seconds: float = 0.0  # of the newest evaluation
     clock: TimeBudget | None = None  # set while the number of steps of a time budget is not final
-    prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
+    _executor: ThreadPoolExecutor | None = None
+    _next: tuple[tuple[int, ...], Future[list[CorruptedBatch]]] | None = None  # prefetched
 
     @property
     def training(self) -> TrainingSection:
@@ -113,6 +114,32 @@ class Run:
         training = self.training
         done = progress(step, self.total_steps, training.schedule, training.decay)
         return [self.objective.corrupt(batch, training.seed, done) for batch in self.micro_batches(step)]
+
+    def next_batches(self, prefetch: bool) -> list[CorruptedBatch]:
+        """Returns the batches of the next update, and prepares those after it in the background (`prefetch`).
+
+        The result does not depend on when that is done: random numbers are drawn from keys of the examples.
+        """
+        depends_on = self.step, self.total_steps, self.training.batch_size
+        pending, self._next = self._next, None
+        ready = pending is not None and pending[0] == depends_on
+        batches = pending[1].result() if pending and ready else self.corrupted_batches(self.step)
+        if prefetch and self.step + 1 < self.total_steps:
+            self._executor = self._executor or ThreadPoolExecutor(1)
+            made = self._executor.submit(self.corrupted_batches, self.step + 1)
+            self._next = (self.step + 1, *depends_on[1:]), made
+        return batches
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Returns the weights and the optimizer state, by name."""
+        return {**dict(self.pair.named_parameters()), **self.optimizer.tensors()}
+
+    def describe_networks(self) -> str:
+        """Returns the networks with their numbers of parameters, for the user."""
+        counts = {
+            name: sum(p.numel() for p in network.parameters()) for name, network in self.pair.named.items()
+        }
+        return ", ".join(f"{name} {count / 1e6:.1f} M" for name, count in counts.items())
 
     @property
     def rate(self) -> float:
@@ -163,10 +190,9 @@ class Run:
 
         The evaluations at their ends then take at most EVALUATION_SHARE of a time budget.
         """
-        if (seconds := self.last_costs.get("evaluation")) and self.training.budget:
-            amount, unit = parse_budget(self.training.budget)
-            if unit == "seconds":
-                return max(1, min(10, int(EVALUATION_SHARE * amount / seconds)))
+        amount, unit = parse_budget(self.training.budget or "1steps")
+        if self.evaluation_seconds and unit == "seconds":
+            return max(1, min(10, int(EVALUATION_SHARE * amount / self.evaluation_seconds)))
         return 10
 
     def evaluation_due(self) -> bool:

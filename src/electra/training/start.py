@@ -21,7 +21,8 @@ from electra.foundation.errors import ConfigError, FullDisk
 from electra.foundation.machine import set_threads
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
-from electra.training import budget, checkpoint, compilation, estimate
+from electra.training import budget, checkpoint, estimate
+from electra.training.compilation import compile_run
 from electra.training.distributed import World
 from electra.training.extend import extend as extend_folder
 from electra.training.extend import extended_record
@@ -37,8 +38,7 @@ from electra.training.record import (
     step_estimates_of,
 )
 from electra.training.run import Run, build_run
-from electra.training.time_budget import Costs
-from electra.training.token_init import initialise_tokens, refuse_little_text, uses_cooccurrence
+from electra.training.token_init import initialise_tokens
 
 
 @contextmanager
@@ -62,23 +62,20 @@ def start(
 
     Raises:
         CheckpointError: if every checkpoint is damaged.
-        ConfigError: if a setting or the budget does not fit, or there is too little text for `start=counts`.
+        ConfigError: if a setting or the budget does not fit.
         FullDisk: if the disk has no room for the run.
         RunFolderError: if the folder contains another run or something else.
     """
-    if recipe.model.start == "counts" and warm is None:
-        refuse_little_text(store)
     recorded, began = read_record(folder), time.monotonic()
+    then = {} if recorded is None else parts_of(recorded)[-1]
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
-        threads = None if recorded is None else parts_of(recorded)[-1].get("threads")
-        set_threads(recipe.training.threads, threads)
+        set_threads(recipe.training.threads, then.get("threads"))
 
     def build(steps: int | None) -> Run:
-        return build_run(
-            replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm
-        )
+        training = replace(recipe.training, steps=steps)
+        return build_run(replace(recipe, training=training), folder, store, world, warm)
 
-    run = build(known_steps(recipe, recorded))
+    run, run_folder = build(known_steps(recipe, recorded)), RunFolder(folder)
     if recorded is not None:
         refuse_changes(extended_record(recorded, run) if extend else recorded, run)
     budget_note = ""
@@ -93,22 +90,21 @@ def start(
         world.barrier()
     elif recorded is not None:
         run.step_estimates = step_estimates_of(recorded)
-    warnings = compile_run(run, None if recorded is None else bool(parts_of(recorded)[-1].get("compiled")))
+    warnings = compile_run(run, None if recorded is None else bool(then.get("compiled")))
     warnings += resume(run)
     if recorded is not None and run.step < run.total_steps:
-        warnings += record_resumption(run, RunFolder(folder).record)
+        warnings += record_resumption(run, run_folder.record)
     if run.step < run.total_steps and world.is_main:
         refuse_full_disk(run)
     if not run.step:
-        if uses_cooccurrence(recipe, store, warm):
+        if warm is None and recipe.model.start == "auto":
             initialise_tokens(run.pair, store)
         warnings += run.notes
         if recorded is None and world.is_main:
-            RunFolder(folder).write_record(make_record(run, name, command, settled=settled))
+            run_folder.write_record(make_record(run, name, command, settled=settled))
     if not settled:
         seconds, _ = budget.parse(recipe.training.budget or "")
         run.clock = budget.TimeBudget(seconds, began - run.seconds)
-    run_folder = RunFolder(folder)
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
     lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""
     rows = run.telemetry.open(run.step, say, progress, track)
@@ -150,20 +146,20 @@ def resume(run: Run) -> list[str]:
         CheckpointError: if every checkpoint is damaged.
         RunFolderError: if the checkpoint belongs to another run.
     """
-    if run.world.is_main:  # remove files that a killed process left half-written or half-deleted
-        durable.remove_leftovers(RunFolder(run.folder).checkpoints)
-        durable.remove_leftovers(run.folder)
     folder = RunFolder(run.folder).checkpoints
-    newest, damaged = checkpoints.newest_checkpoint(folder) if run.world.is_main else (None, ())
-    warnings = list(damaged)
-    newest_path = run.world.broadcast(str(newest.path) if newest else None)
-    if newest_path is not None:
-        saved = checkpoints.Checkpoint(Path(newest_path))
-        refuse_foreign_checkpoint(saved, saved.record, run)
-        state = checkpoint.restore(Path(newest_path), run.pair, run.optimizer)
+    newest, damaged = None, tuple[str, ...]()
+    if run.world.is_main:
+        for place in (folder, run.folder):  # files that a killed process left half-written or half-deleted
+            durable.remove_leftovers(place)
+        newest, damaged = checkpoints.newest_checkpoint(folder)
+    path = run.world.broadcast(str(newest.path) if newest else None)
+    if path is not None:
+        refuse_foreign_checkpoint(checkpoints.Checkpoint(Path(path)), run)
+        state = checkpoint.restore(Path(path), run.pair, run.optimizer)
         run.step = run.saved_step = int(state["step"])
         run.seconds = float(state["seconds"])
-    return warnings
+        run.logged = run.step, run.seconds
+    return list(damaged)
 
 
 def refuse_full_disk(run: Run) -> None:
@@ -192,64 +188,37 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
         ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
         RunFailed: if a gradient is not finite while a time budget is measured.
     """
-    text, began, note = run.training.budget, time.monotonic(), ""
+    text, note = run.training.budget, ""
     if text is None:
         fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
         raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
 
-    def steps_in(seconds: float) -> float:
+    def measure() -> float:
         nonlocal note
         say(f"measuring how many updates fit in {text}")
-        measured = estimate.measure(run)
-        costs, batch_size = Costs(measured.seconds), run.training.batch_size
-        basis = f", from {measured.rows} of {batch_size} rows" if measured.rows < batch_size else ""
-        note = f"at the measured speed ({costs}{basis}); re-estimated during the first tenth of the run"
-        return costs.steps_in(seconds - (time.monotonic() - began), run)
+        seconds = estimate.measure(run)
+        note = f"at {seconds:.2g} s per update; estimated again in the first tenth of the run"
+        return seconds
 
     steps = budget.steps_for(
         text,
         tokens_per_step=run.tokens_per_step,
         flops_per_step=run.flops_per_step,
-        steps_in_seconds=steps_in,
+        seconds_per_step=measure,
     )
-    return steps, f"{text} is {steps:,} steps {note}" if note else ""
-
-
-def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
-    """Compiles the layers if the recipe says so or it pays off. Returns warnings.
-
-    If the layers of one process cannot be compiled, no process compiles them.
-
-    `was_compiled` is None for a new run. Compiled and uncompiled layers differ in the last bits, so a resumed
-    run keeps its choice.
-    """
-    automatic = run.training.compile == "auto"
-    wanted = was_compiled if automatic and was_compiled is not None else compilation.should_compile(run)
-    problem = compilation.compile_layers(run) if wanted else None
-    [num_failures] = run.world.sum([float(problem is not None)])
-    warnings = []
-    if num_failures:
-        compilation.undo_compilation(run)
-        reason = problem or "another process could not compile them"
-        warnings.append(f"warning: the layers are not compiled ({reason})")
-    return warnings
+    return steps, note and f"{text} is {steps:,} steps {note}"
 
 
 def describe(run: Run) -> str:
     """Returns the description of a run that is logged when it starts."""
-
-    def millions(module: torch.nn.Module) -> str:
-        return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
-
     training, num_rows, threads = run.training, run.batches.num_blocks, torch.get_num_threads()
     main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
-    networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
-        f"{run.identity['objective']}, {shape}; {networks} parameters;"
+        f"{run.identity['objective']}, {shape}; {run.describe_networks()} parameters;"
         f" {training.batch_size} x {training.length} tokens per update,"
         f" {run.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
-        f" {run.device}, {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
-        f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
+        f" {run.device}, {run.precision}, {threads} thread{'s' * (threads > 1)}, {run.world.size}"
+        f" process{'es' * (run.world.size > 1)}{', compiled layers' * run.compiled};"
         f" up to {mebibytes(run.disk_bytes)} on disk"
     )

@@ -17,25 +17,25 @@ from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet, time_left
 
 LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
+SUMMARY = (  # metrics of the line about a held-out evaluation
+    *("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss", "gain", "auc"),
+    *("average_precision", "base_rate", "recall", "states_loss", "vectors_loss", "relations_loss"),
+)
 
 
 class Telemetry:
     """The ledger (metrics.jsonl) and the messages of a run; calls have an effect only in the main process."""
 
     def __init__(self, folder: Path, *, is_main: bool) -> None:
-        self.folder, self.is_main = folder, is_main
+        self.folder, self.is_main = RunFolder(folder), is_main
         self._say: Say = quiet
-        self.progress: Progress = no_progress
+        self._progress: Progress = no_progress
         self._last_line = 0.0
         self._ledger: Writer | None = None
         self._tracker: Tracker | None = None
 
     def open(
-        self,
-        step: int,
-        say: Say = quiet,
-        progress: Progress = no_progress,
-        track: TrackerName | None = None,
+        self, step: int, say: Say, progress: Progress, track: TrackerName | None
     ) -> list[dict[str, Any]]:
         """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
@@ -43,24 +43,24 @@ class Telemetry:
         """
         if not self.is_main:
             return []
-        self._say, self.progress = say, progress
-        run = RunFolder(self.folder)
-        sent = run.ledger().rows if track is not None else []  # before those that are repeated leave it
-        self._ledger = Writer(run.metrics, step)
+        self._say, self._progress = say, progress
+        sent = (
+            self.folder.ledger().rows if track is not None else []
+        )  # before those that are repeated leave it
+        self._ledger = Writer(self.folder.metrics, step)
         if track is not None:
             with self._tracking():
-                self._tracker = Tracker(track, run, sent)
+                self._tracker = Tracker(track, self.folder, sent)
         return self._ledger.rows
 
     def close(self) -> None:
         """Closes the tracker and the ledger."""
-        with self._tracking():
-            if self._tracker is not None:
+        if self._tracker is not None:
+            with self._tracking():
                 self._tracker.close()
-        self._tracker = None
         if self._ledger is not None:
             self._ledger.close()
-            self._ledger = None
+        self._tracker = self._ledger = None
 
     def sync(self) -> int:
         """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
@@ -70,8 +70,8 @@ class Telemetry:
         """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
-        with self._tracking():
-            if self._tracker is not None:
+        if self._tracker is not None:
+            with self._tracking():
                 self._tracker.log(row)
 
     @contextlib.contextmanager
@@ -86,14 +86,11 @@ class Telemetry:
     def say(self, line: str) -> None:
         """Sends one line to the caller and to log.txt."""
         if self._ledger is not None:
-            log_line(RunFolder(self.folder).log, line)
+            log_line(self.folder.log, line)
             self._say(line)
 
     def record_event(self, step: int, event: str, message: str, **more: Any) -> None:
-        """Records an event, and sends its message to the caller and to log.txt.
-
-        `more` are further entries of the row.
-        """
+        """Records an event with any `more` entries, and sends its message to the caller and to log.txt."""
         self.record_row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 
@@ -102,28 +99,22 @@ class Telemetry:
         self.record_row(row)
         if self._ledger is None:
             return
-        step = row["step"]
+        step, speed = row["step"], row["tokens_per_s"]
         losses = "  ".join(f"{name} {value:.4f}" for name, value in row["losses"].items())
-        seconds_left = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
+        left = time_left((total - step) * row["tokens"] / max(1, step) / max(1.0, speed))
         line = (
-            f"step {step}/{total}  {losses}  {row['tokens_per_s']:,.0f} tokens/s "
-            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {time_left(seconds_left)}"
+            f"step {step}/{total}  {losses}  {speed:,.0f} tokens/s  {row['tokens'] / 1e6:.2f} M tokens "
+            f" {row['flops']:.2e} FLOPs  {left}"
         )
-        self.progress(line, step / max(1, total))
+        self._progress(line, step / max(1, total))
         if time.monotonic() - self._last_line > LINE_SECONDS or step == total:
             self._last_line = time.monotonic()
-            log_line(RunFolder(self.folder).log, line)
+            log_line(self.folder.log, line)
 
     def record_evaluation(self, row: dict[str, Any]) -> None:
         """Records an evaluation row, and sends a summary to the caller and to log.txt."""
         self.record_row(row)
-        generator = ("generator_loss", "generator_accuracy", "mlm_loss")
-        discriminator = ("discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
-        distances = ("states_loss", "vectors_loss", "relations_loss")
-        metrics = row["metrics"]
-        values = "  ".join(
-            f"{name.replace('_', ' ')} {metrics[name]:.4f}"
-            for name in (*generator, *discriminator, *distances)
-            if metrics.get(name) is not None
-        )
+        metrics = {name: row["metrics"].get(name) for name in SUMMARY}
+        known = {name.replace("_", " "): value for name, value in metrics.items() if value is not None}
+        values = "  ".join(f"{name} {value:.4f}" for name, value in known.items())
         self.say(f"held-out at step {row['step']}: {values}")

@@ -12,47 +12,22 @@ from torch import Tensor, nn
 
 from electra.data.cooccurrence import token_vectors
 from electra.data.store import TokenStore, count_ids
-from electra.foundation.errors import ConfigError
 from electra.model.encoder import Embeddings
 from electra.model.heads import GeneratorHead
 from electra.model.modern import TokenTable
-from electra.training.networks import WarmStart
-from electra.training.recipe import Recipe
 
 MIN_TOKENS = 50  # of text per vocabulary entry
 LENGTH = 0.9  # root mean square length of a vector, tuned with 128 dimensions
 
 
-def uses_cooccurrence(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
-    """Whether the recipe says `counts`, or says `auto` and there is enough text; never for a warm start."""
-    if warm is not None:
-        return False
-    enough_text = store.vocab_size <= store.train.num_tokens // MIN_TOKENS
-    return recipe.model.start == "counts" or (recipe.model.start == "auto" and enough_text)
-
-
-def refuse_little_text(store: TokenStore) -> None:
-    """Checks that the store has enough text for its vocabulary.
-
-    Raises:
-        ConfigError: if it does not.
-    """
-    max_entries = store.train.num_tokens // MIN_TOKENS
-    if store.vocab_size > max_entries:
-        raise ConfigError(
-            f"'counts' needs {MIN_TOKENS} tokens of text per vocabulary entry; there are"
-            f" {store.train.num_tokens:,} tokens for {store.vocab_size:,} entries",
-            key="model.start",
-            fix=f"Use `model.start=fresh`, or a vocabulary of at most {max_entries:,}",
-        )
-
-
 @torch.no_grad()
 def initialise_tokens(networks: nn.Module, store: TokenStore) -> None:
-    """Fills every token table and output bias of `networks` from the training text.
+    """Fills every token table and output bias of `networks` from the training text, if it is long enough.
 
     Rows of tokens without co-occurrences, such as those that never occur, keep their random values.
     """
+    if store.vocab_size > store.train.num_tokens // MIN_TOKENS:
+        return
     counts = count_ids(store.train, store.vocab_size) + 0.5
     for head in networks.modules():
         if isinstance(head, GeneratorHead):

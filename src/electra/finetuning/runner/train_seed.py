@@ -30,9 +30,9 @@ from electra.foundation.progress import Say
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
-from electra.training.algorithms import Algorithm, OptimizerSection
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import GroupedOptimizer
+from electra.training.recipe import Algorithm, OptimizerSection
 from electra.training.schedule import multiplier
 
 ALGORITHM: Algorithm = "adamw"

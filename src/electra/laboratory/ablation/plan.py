@@ -153,7 +153,7 @@ def budget_in_flops(
     if unit == "flops":
         return amount
     if unit == "seconds":
-        step_seconds = measure(build_run(baseline.recipe, Path("."), store, World())).seconds
+        step_seconds = measure(build_run(baseline.recipe, Path("."), store, World()))
         return amount / step_seconds * baseline.flops_per_step
     return max(
         amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step
