@@ -135,14 +135,6 @@ def threads_are_set() -> bool:
     return count.isdecimal() and int(count) > 0
 
 
-def set_threads(requested: int | None, recorded: int | None = None) -> None:
-    """Sets torch's number of threads: as requested, by OMP_NUM_THREADS, as recorded, or one for each core."""
-    import torch
-
-    if number := requested or (None if threads_are_set() else recorded or cores()):
-        torch.set_num_threads(number)
-
-
 def is_distributed() -> bool:
     """Whether a launcher started this process as one of several that train together.
 

@@ -167,7 +167,7 @@ class MachineSection(OnDevice):
     installed (on a CPU, only without dropout).
     """
     threads: int | None = None
-    """CPU threads per process (default: OMP_NUM_THREADS, else all cores)."""
+    """CPU threads per process (default: OMP_NUM_THREADS, else one or all cores, whichever is faster)."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
-from electra.foundation.machine import set_threads
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, estimate
@@ -38,6 +37,7 @@ from electra.training.record import (
     step_estimates_of,
 )
 from electra.training.run import Run, build_run
+from electra.training.threads import set_threads
 from electra.training.token_init import initialise_tokens
 
 
@@ -69,7 +69,9 @@ def start(
     recorded, began = read_record(folder), time.monotonic()
     then = {} if recorded is None else parts_of(recorded)[-1]
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
-        set_threads(recipe.training.threads, then.get("threads"))
+        message = set_threads(recipe.training.threads, then.get("threads"), "--training.threads")
+        if message:
+            say(message)
 
     def build(steps: int | None) -> Run:
         training = replace(recipe.training, steps=steps)

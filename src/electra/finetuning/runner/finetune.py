@@ -44,11 +44,12 @@ from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.extensions import HEADS, TASKS
-from electra.foundation.machine import set_threads, versions
+from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.foundation.terminal_text import plural
 from electra.training.checkpoint import on_host
+from electra.training.threads import set_threads
 
 PATH_SETTINGS = ("data", "dev", "test", "extra_eval")
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
@@ -80,7 +81,7 @@ def finetune(
     settings = with_recorded_defaults(settings, recorded)
     threads, thread_note = recorded.get("environment", {}).get("threads"), ""
     if settings.device in ("auto", "cpu"):
-        set_threads(settings.threads, threads)
+        thread_note = set_threads(settings.threads, threads, "--threads")
     if threads not in (None, torch.get_num_threads()):
         thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
         thread_note += ": not bit-identical"
