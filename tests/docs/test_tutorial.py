@@ -13,10 +13,12 @@ from pathlib import Path
 
 import driven
 import pytest
+import transformers
 from driven import toy_store  # noqa: F401
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
+from electra.data.tokenizer import Tokenizer
 from electra.testing import small, toy_task
 
 pytestmark = pytest.mark.slow
@@ -143,8 +145,14 @@ def test_from_a_published_encoder(
         "2h": "4steps",
         "3": "1",
         "16384": "600",
-        "deberta": model,
+        "deberta": str(tmp_path / "deberta"),
     }
+    words = Tokenizer.load(model)
+    words.save(tmp_path / "deberta")
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    shape |= {"relative_attention": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
+    config = transformers.DebertaV2Config(vocab_size=words.vocab_size, type_vocab_size=0, **shape)
+    transformers.DebertaV2Model(config).save_pretrained(tmp_path / "deberta")
     script = Path(__file__).parents[2] / "examples" / "longer.py"
     subprocess.run([sys.executable, str(script), model, "600", "--out", "longer"], check=True)
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
