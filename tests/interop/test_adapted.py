@@ -165,7 +165,7 @@ def test_it_teaches_and_is_fine_tuned(name: str, folders: Any, store: Path, tmp_
     )
     before = tuned.predict(["the chef ate"])
     again = electra.predict(tmp_path / "tuned" / "model", "the chef ate")
-    assert [str(row) for row in before] == [str(row) for row in again]
+    assert before[0].items() >= again.records()[0].items() - {("text", "the chef ate")}
     run = electra.distil(
         given, store, out=tmp_path / "student", budget="2steps", progress="quiet",
         overrides=TINY | {"objective.relations_weight": 1.0, "model.layers": 1, "model.hidden_size": 32},
