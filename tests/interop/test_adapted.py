@@ -192,7 +192,7 @@ def test_our_own_folders_need_no_transformers() -> None:
         ({"model_type": "t5"}, "texts"),
         ({"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}, "code"),
         ({"vocab_size": 1 << 40}, "range"),
-        ({"dim": "x"}, "transformers cannot"),
+        ({"dim": "x"}, "transformers cannot build"),
         ({"is_decoder": True}, "is_decoder"),
     ],
 )

@@ -177,9 +177,7 @@ def test_an_unused_head_of_bert_is_noted(head: str, uncased: Tokenizer, tmp_path
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("ModernBERT", {"layer_types": ["sliding_attention"] + ["full_attention"] * 3}),
         ("ModernBERT", {"local_attention": 1}),
-        ("ModernBERT", {"attention_bias": True}),
         ("ModernBERT", {"model_type": "funnel"}),
     ],
 )

@@ -100,7 +100,7 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     except UnsupportedConfig:
         raise
     except Exception as problem:  # whatever a wrong value causes
-        raise UnsupportedConfig(f"transformers cannot build it ({reason_of(problem)})") from None
+        raise UnsupportedConfig(f"transformers cannot build this {model_type} ({reason_of(problem)})") from None
 
 
 def kind_of(values: Mapping[str, Any]) -> Kind:
@@ -109,7 +109,8 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
     if kind in HEADS:
         return kind  # type: ignore[no-any-return]
     named = str((values.get("architectures") or [""])[0])
-    return "generator" if named.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel")) else "encoder"
+    is_language_model = named.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"))
+    return "generator" if is_language_model and named != "ElectraForPreTraining" else "encoder"
 
 
 def read_networks(
