@@ -100,7 +100,8 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     except UnsupportedConfig:
         raise
     except Exception as problem:  # whatever a wrong value causes
-        raise UnsupportedConfig(f"transformers cannot build this {model_type} ({reason_of(problem)})") from None
+        reason = f"transformers cannot build this {model_type} ({reason_of(problem)})"
+        raise UnsupportedConfig(reason) from None
 
 
 def kind_of(values: Mapping[str, Any]) -> Kind:
