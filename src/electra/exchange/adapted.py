@@ -17,13 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CONFIG
-from electra.exchange.configs import MAX_LAYERS, FolderConfig, UnsupportedConfig
 from electra.exchange.weight_names import Kind
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_pooler
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
-from electra.model.sizes import MAX_SIZE, EncoderConfig
+from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 NOTE = "runs through transformers: slower"
 HEAD = "electra_head"  # key in config.json: the kind of head; prefix of its tensors
@@ -115,14 +114,13 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
 
 
 def read_networks(
-    tensors: Mapping[str, Tensor], folder_config: FolderConfig, kind: Kind, folder: Path
+    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, folder: Path
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
     """Returns the encoder and its head with their weights, and the names of unused tensors.
 
     Raises:
         ModelError: the weights do not fit.
     """
-    config = folder_config.encoder
     encoder = AdaptedEncoder(config)
     prefix = f"{HEAD}."
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -14,7 +14,7 @@ from electra.artifacts.model import CONFIG, Pooling
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
-from electra.model.sizes import MAX_SIZE, EncoderConfig
+from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
@@ -41,7 +41,6 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # The key for the lowest P(replaced) at which a word is marked, and its default. Training sets it to the
 # threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
-MAX_LAYERS = 1_000
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
     "Pass the folder of an ELECTRA, BERT, RoBERTa or ModernBERT model with config.json,"
@@ -227,10 +226,6 @@ def read_config(folder: Path) -> FolderConfig:
         threshold=threshold,
         decoder_bias=architecture != "modern" or bool(values.get("decoder_bias", True)),
     )
-
-
-class UnsupportedConfig(Exception):
-    """A setting that no encoder here supports."""
 
 
 class OtherEncoder(UnsupportedConfig):

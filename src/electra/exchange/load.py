@@ -216,7 +216,7 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
         kind = folder_config.kind if network == "encoder" else network
         if kind not in ("encoder", folder_config.kind):
             raise _absent(folder_config.kind, network, config.architecture, folder)
-        encoder, head, unused_names = adapted.read_networks(weights, folder_config, kind, folder)
+        encoder, head, unused_names = adapted.read_networks(weights, config, kind, folder)
         own_notes: tuple[str, ...] = (adapted.NOTE,)
     else:
         kind, encoder, head, head_weights, unused_names = _own_networks(

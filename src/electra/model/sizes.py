@@ -15,7 +15,12 @@ from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 MAX_SIZE = 1 << 20  # larger sizes are mistakes or damaged files, rejected before memory is allocated
+MAX_LAYERS = 1_000
 Architecture = Literal["electra", "modern", "transformers"]
+
+
+class UnsupportedConfig(Exception):
+    """A setting that no encoder here supports."""
 
 
 @dataclass(frozen=True)
