@@ -53,10 +53,6 @@ class NBestLists:
         """Returns the errors [U] of the best hypothesis of each list."""
         return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
-    def average_errors(self) -> Floats:
-        """Returns the expected errors [U] of a hypothesis drawn at random (chance)."""
-        return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
-
 
 def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
     """Returns the error and word counts of utterances, given as (reference, hypotheses).

@@ -3,14 +3,14 @@
 Sentences with gold parts of speech (Universal Dependencies) are corrupted by the model's own generator, as in
 training. A false alarm is an original token called replaced; a miss is a replaced token called original. The
 threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. Rates are
-given by part of speech, frequency, position, number of tokens, sentence length and capitals, always of the
-original word. Some words are harder for any model: compare with other models, not between groups alone.
+given by part of speech, frequency and number of tokens, always of the original word. Some words are harder
+for any model: compare with other models, not between groups alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -105,11 +105,6 @@ class Probe(contract.Probe):
             if left_out := len(sentences) - len(usable):
                 why = "left out: one token, or too long for the model."
                 findings.notes.append(f"{model.name}: {left_out} sentences were {why}")
-            if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
-                findings.notes.append(
-                    f"{model.name} ignores case: its tokenizer lower-cases text. Differences by capitals come"
-                    " from the words themselves."
-                )
         if "frequency" not in data:
             findings.notes.append(
                 "No training file to count words in: frequencies are those of the sentences themselves."
@@ -163,39 +158,24 @@ def factors(
     sentences: Sequence[Sentence], words: Sequence[Ints], frequency: Mapping[str, int]
 ) -> dict[str, list[str]]:
     """Returns, for each factor, the group of every word of the sentences."""
-    per_word: dict[str, Callable[[int, str, Sentence], str]] = {
-        "part of speech": lambda i, _, s: s.columns[0][i],
-        "frequency": lambda _, w, __: bin_of(frequency.get(w.lower(), 0), (0, 1, 10, 100, 1000), "times"),
-        "position": lambda i, _, __: bin_of(i + 1, (1, 2, 4, 11, 21), "word", ordinal=True),
-        "sentence length": lambda _, __, s: bin_of(len(s), (1, 6, 16, 31), "words"),
-        "capitals": lambda _, word, __: capitalisation(word),
+    words_of = [(word, tag) for s in sentences for word, tag in zip(s.words, s.columns[0], strict=True)]
+    counts = np.bincount(np.concatenate(words), minlength=len(words_of)).tolist()
+    times = [frequency.get(word.lower(), 0) for word, _ in words_of]
+    return {
+        "part of speech": [tag for _, tag in words_of],
+        "frequency": [f"{bin_of(count, (0, 1, 10, 100, 1000))} times" for count in times],
+        "tokens in the word": [bin_of(count, (0, 1, 2, 3)) for count in counts],
     }
-    groups = {
-        name: [group(i, word, s) for s in sentences for i, word in enumerate(s.words)]
-        for name, group in per_word.items()
-    }
-    counts = np.bincount(np.concatenate(words), minlength=sum(map(len, sentences)))
-    return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in counts]}
 
 
-def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) -> str:
-    """Returns the name of a value's bin, such as "6-15 words" or, if ordinal, "word 4-10".
+def bin_of(value: int, starts: Sequence[int]) -> str:
+    """Returns the name of a value's bin, such as "10-99" or "3 and more".
 
     `starts` holds the lowest value of each bin, in ascending order; `value` is at least the first.
     """
     low = max(start for start in starts if value >= start)
     high = next((start - 1 for start in starts if start > low), None)
-    span = f"{low} and more" if high is None else f"{low}" if low == high else f"{low}-{high}"
-    return f"{unit} {span}" if ordinal else f"{span} {unit}".strip()
-
-
-def capitalisation(word: str) -> str:
-    """Returns the group of a word: "lower case", "Capitalised", "ALL CAPITALS" or "no letters"."""
-    if not any(letter.isalpha() for letter in word):
-        return "no letters"
-    if word.isupper() and len(word) > 1:
-        return "ALL CAPITALS"
-    return "Capitalised" if word[0].isupper() else "lower case"
+    return f"{low} and more" if high is None else f"{low}" if low == high else f"{low}-{high}"
 
 
 def add_rates(

@@ -3,30 +3,27 @@
 A minimal pair is two sentences that differ in one thing, which makes one of them ungrammatical (or, in the
 supplement, odd). A scorer is right if it gives the good one the higher score. Nothing is trained. The scorers
 are those of `scoring/scorers.py`; ties are treated as in `measures/preference.py`. Sums of log-probabilities
-fall with length, so accuracies are also given by which sentence has more tokens, and for a baseline that only
-counts tokens.
+fall with length, so accuracies are also given for a baseline that only counts tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
 from electra.finetuning.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
-from electra.foundation.arrays import Bools, Floats, Ints
+from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
-from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
+from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Progress
+from electra.laboratory.analysis.measures.preference import compare_scores, mean_over_paradigms
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer, scores_of
 
-SHORTER = "shorter"  # a baseline that prefers the sentence with fewer tokens
-LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence compared with the bad one, in tokens
+SHORTER, SHORTER_TITLE = "shorter", "the sentence with fewer tokens (no network)"
 
 
 @dataclass(frozen=True)
@@ -47,21 +44,17 @@ class Config:
 
 @dataclass(frozen=True)
 class Column:
-    """The scores that one scorer of one model gave to all pairs, over all paradigms."""
+    """The scores [pairs] that one scorer of one model gave to all pairs, over all paradigms."""
 
     model: str
     scorer: str
-    title: str
     good: Floats
-    """Scores [pairs] of the good sentences."""
     bad: Floats
-    """Scores [pairs] of the bad sentences."""
-    length: Ints
-    """-1, 0 or 1 for each pair: the good sentence has fewer, as many or more tokens than the bad one."""
 
-    def accuracy(self, pairs: slice | Bools) -> Accuracy:
-        """Returns the scorer's accuracy on some of the pairs."""
-        return compare_scores(self.good[pairs], self.bad[pairs])
+    @property
+    def title(self) -> str:
+        """The scorer in words."""
+        return SCORERS[self.scorer].title if self.scorer in SCORERS else SHORTER_TITLE
 
     @property
     def is_sum(self) -> bool:
@@ -118,73 +111,44 @@ def columns_of(
     scores = scores_of(models, scorers, [*good, *bad], progress)
     columns = []
     for model in models:
-        good_lengths, bad_lengths = (
-            np.array([len(ids) for ids in model.tokenizer.encode_corpus(sentences)], np.int64)
-            for sentences in (good, bad)
-        )
-        sign = np.sign(good_lengths - bad_lengths)
-        for (scored_model, name), values in scores.items():
-            if scored_model == model.name:
-                good_and_bad = values[: len(good)], values[len(good) :]
-                columns.append(Column(model.name, name, SCORERS[name].title, *good_and_bad, sign))
-        title = "the sentence with fewer tokens (no network)"
-        by_length = -good_lengths.astype(np.float64), -bad_lengths.astype(np.float64)
-        columns.append(Column(model.name, SHORTER, title, *by_length, sign))
+        lengths = np.array([len(ids) for ids in model.tokenizer.encode_corpus([*good, *bad])], np.float64)
+        of_model = {name: values for (scored, name), values in scores.items() if scored == model.name}
+        for name, values in {**of_model, SHORTER: -lengths}.items():
+            columns.append(Column(model.name, name, values[: len(good)], values[len(good) :]))
     return columns
 
 
 def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Findings:
-    """Returns the findings: accuracies by benchmark, phenomenon, paradigm and length."""
-    bounds = np.cumsum([0, *(len(paradigm.good) for paradigm in paradigms)])
-    slices = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
+    """Returns the findings: accuracies by benchmark, phenomenon and paradigm."""
+    ends = np.cumsum([len(paradigm.good) for paradigm in paradigms])[:-1]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
     by_benchmark = sorted(paradigms, key=lambda paradigm: benchmarks.index(paradigm.benchmark))
     phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in by_benchmark))
     models = list(dict.fromkeys(column.model for column in columns))
     labels = [f"{c.model}: {c.scorer}" if len(models) > 1 else c.scorer for c in columns]
-    accuracies = [[column.accuracy(pairs) for pairs in slices] for column in columns]
     findings = Findings()
-    for column, label, parts in zip(columns, labels, accuracies, strict=True):
-
-        def mean_over(attribute: str, name: str, parts: Sequence[Accuracy] = parts) -> Estimate:
-            pairs = zip(parts, paradigms, strict=True)
-            return mean_over_paradigms([part for part, each in pairs if getattr(each, attribute) == name])
-
+    for column, label in zip(columns, labels, strict=True):
+        pairs = zip(np.split(column.good, ends), np.split(column.bad, ends), strict=True)
+        parts = dict(zip(paradigms, (compare_scores(good, bad) for good, bad in pairs), strict=True))
         at = {"model": column.model, "scorer": column.scorer, "description": column.title}
         for name in benchmarks:
-            mean = mean_over("benchmark", name)
+            mean = mean_over_paradigms([part for each, part in parts.items() if each.benchmark == name])
             findings.add(mean, measure=name, **at)
             if column.model == models[0] and column.is_sum:
                 findings.headline[f"{name}: {column.scorer}"] = mean
-        findings.add(sum(part.ties for part in parts), measure="ties", **at)
-        for sign, relation in LENGTHS.items():
-            of_length = column.length == sign
-            accuracy = column.accuracy(of_length).value if of_length.any() else None
-            findings.add(accuracy, measure=f"good one {relation}", **at)
+        findings.add(sum(part.ties for part in parts.values()), measure="ties", **at)
         for name in phenomena:
-            findings.add(mean_over("phenomenon", name), phenomenon=name, measure=label)
-    for row, paradigm in enumerate(paradigms):
-        parts = [column[row] for column in accuracies]
-        by_column = list(zip(columns, parts, strict=True))
-        numbers: dict[str, Cell] = {
-            "pairs": len(paradigm.good),
-            "equal, left out": paradigm.num_equal,
-            "ties of all scorers": sum(part.ties for column, part in by_column if column.scorer != SHORTER),
-            "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
-        }
-        numbers |= {label: part.value for label, part in zip(labels, parts, strict=True)}
-        findings.add_all(numbers, paradigm=paradigm.name, phenomenon=paradigm.phenomenon)
-    lengths = [(int((columns[0].length == sign).sum()), relation) for sign, relation in LENGTHS.items()]
-    note = (
-        "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
-        " pairs, by whether the good sentence has fewer, as many or more tokens than the bad one"
-        f" ({', '.join(f'{count} {relation}' for count, relation in lengths)}, with the first model's"
-        " tokenizer)."
-    )
+            mean = mean_over_paradigms([part for each, part in parts.items() if each.phenomenon == name])
+            findings.add(mean, phenomenon=name, measure=label)
+        for each, part in parts.items():
+            findings.add(part.value, paradigm=each.name, phenomenon=each.phenomenon, measure=label)
+    for each in paradigms:
+        counts: dict[str, Cell] = {"pairs": len(each.good), "equal, left out": each.num_equal}
+        findings.add_all(counts, paradigm=each.name, phenomenon=each.phenomenon)
+    note = "Means over paradigms; chance is 0.5. Ties count half."
     findings.table("Accuracy", "model", "scorer", "description", note=note)
     findings.table("By phenomenon", "phenomenon", note="Means over each phenomenon's paradigms.")
-    note = "Half-width: half the width of the widest 95 % interval in the row."
-    findings.table("By paradigm", "paradigm", "phenomenon", note=note)
+    findings.table("By paradigm", "paradigm", "phenomenon")
     for model in models:
         sums = [label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)

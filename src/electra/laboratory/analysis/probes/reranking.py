@@ -26,15 +26,12 @@ from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.scorers import scores_of
 from electra.laboratory.analysis.texts import sample
 
-WER, GAIN, ALONE = "word error rate, %", "gain over the recogniser", "the score alone"
-TUNED = tuple(f"{name}, {half} half" for half in ("first", "second") for name in ("weight", "bonus"))
-FIRST, TOTAL, ACOUSTIC, BONUS, LM, CHANCE, ORACLE = (
+WER, GAIN = "word error rate, %", "gain over the recogniser"
+WEIGHTS = ("weight, first half", "weight, second half")
+FIRST, BONUS, LM, ORACLE = (
     "first hypothesis of the list",
-    "the list's own total score",
-    "recogniser without language model",
-    "the same, with a bonus for words",
-    "with the list's own language model",
-    "a hypothesis at random",
+    "recogniser without language model, with a bonus for words",
+    "the same, with the list's own language model",
     "oracle: the best of each list",
 )
 
@@ -57,16 +54,6 @@ class Config:
     """Column with the score of the recogniser's language model."""
     total: str = "score"
     """Column with the recogniser's total score."""
-
-
-@dataclass(frozen=True)
-class System:
-    """A way of choosing hypotheses: the errors [U] of its choices, and the weights tuned on each half."""
-
-    errors: Floats
-    weights: tuple[nbest.Weights, ...] = ()
-    alone: Floats | None = None
-    """The errors where the sentence score chooses without the recogniser."""
 
 
 class Probe(contract.Probe):
@@ -96,22 +83,38 @@ class Probe(contract.Probe):
             raise contract.ProbeDataError(problem, key="data", fix="Pass files with the same scores")
         columns = {name: nbest.pad([each.scores[name] for each in utterances]) for name in score_names}
         acoustic, mix = self._acoustic(columns, lists)
-        systems = self._references(columns, acoustic, lists)
+        errors, weights = {FIRST: lists.errors[:, 0].astype(np.float64)}, dict[str, list[float]]()
+        errors[BONUS], _ = nbest.cross_validated_errors(lists, acoustic, None)
         texts = [text for utterance in utterances for text in utterance.hypotheses]
         texts = [text.lower() for text in texts] if config.lowercase else texts
         ends = np.cumsum([len(utterance.hypotheses) for utterance in utterances])[:-1]
+        scores = {LM: columns[config.language_model]} if config.language_model in columns else {}
         for (model, scorer), values in scores_of(models, config.scorers, texts, progress).items():
-            score = nbest.pad(np.split(values, ends))
-            errors, weights = nbest.cross_validated_errors(lists, acoustic, score)
-            systems[f"{model}: {scorer}"] = System(errors, weights, lists.chosen_errors(score))
-        rates = self._measure(systems, lists)
-        for name, system in systems.items():
-            cells: dict[str, Cell] = {measure: rates.get((name, measure)) for measure in (WER, GAIN, ALONE)}
-            tuned = [number for weights in system.weights for number in (weights.score, weights.word_bonus)]
-            findings.add_all(cells | dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
+            scores[f"{model}: {scorer}"] = nbest.pad(np.split(values, ends))
+        for name, score in scores.items():
+            errors[name], tuned = nbest.cross_validated_errors(lists, acoustic, score)
+            weights[name] = [each.score for each in tuned]
+        errors[ORACLE] = lists.oracle_errors()
+        rates = self._measure(errors, lists)
+        for name in errors:
+            cells: dict[str, Cell] = {measure: rates[name, measure] for measure in (WER, GAIN)}
+            cells |= dict(zip(WEIGHTS, weights.get(name, (None, None)), strict=True))
+            findings.add_all(cells, **{"chosen by": name})
             if name.startswith(f"{models[0].name}: "):
                 findings.headline[f"WER gained, {name}"] = rates[name, GAIN]
-        add_tables_and_figures(findings, list(systems))
+        by = "chosen by"
+        note = (
+            "Gains are paired differences in percentage points; above 0 is better. A weight of 0: the score"
+            " did not help on that half."
+        )
+        findings.table("Word error rate", by, note=note, measure=(WER, GAIN, *WEIGHTS))
+        note = (
+            "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
+            " intervals are 95 %, over utterances."
+        )
+        keep = {"measure": GAIN, by: [name for name in errors if name not in (BONUS, ORACLE)]}
+        shown = {"note": note, "unit": "percentage points", "references": {"none": 0.0}}
+        findings.figure("gain", "Gain by re-ranking", by, "measure", keep, kind="categories", **shown)
         weights_text = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
         findings.notes += [
             f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
@@ -144,55 +147,15 @@ class Probe(contract.Probe):
             combined += weight_of[name] * columns[name]
         return combined, weight_of
 
-    def _references(
-        self, columns: Mapping[str, Floats], acoustic: Floats, lists: nbest.NBestLists
-    ) -> dict[str, System]:
-        """Returns the systems to compare with: the recogniser's own choices, the oracle, and chance."""
-        systems = {FIRST: System(lists.errors[:, 0].astype(np.float64))}
-        if self.config.total in columns:
-            systems[TOTAL] = System(lists.chosen_errors(columns[self.config.total]))
-        systems[ACOUSTIC] = System(lists.chosen_errors(acoustic))
-        systems[BONUS] = System(*nbest.cross_validated_errors(lists, acoustic, None))
-        if self.config.language_model in columns:
-            score = columns[self.config.language_model]
-            errors_and_weights = nbest.cross_validated_errors(lists, acoustic, score)
-            systems[LM] = System(*errors_and_weights, lists.chosen_errors(score))
-        return {**systems, ORACLE: System(lists.oracle_errors()), CHANCE: System(lists.average_errors())}
-
     def _measure(
-        self, systems: Mapping[str, System], lists: nbest.NBestLists
+        self, errors: Mapping[str, Floats], lists: nbest.NBestLists
     ) -> dict[tuple[str, str], Estimate]:
         """Returns word error rates and gains in percent, by system and measure, all on the same resamples."""
-        errors = {(name, WER): system.errors for name, system in systems.items()}
-        errors |= {(name, GAIN): systems[BONUS].errors - system.errors for name, system in systems.items()}
-        errors |= {(name, ALONE): s.alone for name, s in systems.items() if s.alone is not None}
-        stacked, words = np.stack(list(errors.values())), lists.reference_words.astype(np.float64)
+        rows = {(name, WER): each for name, each in errors.items()}
+        rows |= {(name, GAIN): errors[BONUS] - each for name, each in errors.items()}
+        stacked, words = np.stack(list(rows.values())), lists.reference_words.astype(np.float64)
 
         def measure(weights: Floats) -> dict[tuple[str, str], float]:
-            return dict(zip(errors, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
+            return dict(zip(rows, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
 
         return estimates(measure, np.arange(len(words)), resamples=self.config.resamples)
-
-
-def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
-    """Adds tables and figures of these systems to the findings."""
-    by, categories = "chosen by", "categories"
-    note = "Gains are paired differences in percentage points; above 0 is better."
-    findings.table("Word error rate", by, note=note, measure=(WER, GAIN, ALONE))
-    note = "A weight of 0: the score did not help on that half."
-    findings.table("Weights tuned on each half", by, note=note, measure=TUNED)
-    note = (
-        "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
-        " intervals are 95 %, over utterances."
-    )
-    keep = {"measure": GAIN, by: [s for s in systems if s not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]}
-    shown = {"note": note, "unit": "percentage points", "references": {"none": 0.0}}
-    findings.figure("gain", "Gain by re-ranking", by, "measure", keep, kind=categories, **shown)
-    note = (
-        "Intervals are 95 %, over utterances; systems share utterances, so their differences are more"
-        " certain than the intervals suggest."
-    )
-    keep = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
-    oracle = {ORACLE: findings.select(**{by: ORACLE})[WER].value}
-    shown = {"note": note, "unit": WER, "references": oracle}
-    findings.figure("wer", "Word error rate after re-ranking", by, "measure", keep, kind=categories, **shown)
