@@ -310,30 +310,6 @@ def test_invalid_input_is_one_line_and_nothing_is_written(  # noqa: PLR0917
     assert fact in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-@slow
-def test_mismatched_genres_have_their_own_row_and_limits_are_remarked(model: Path, tmp_path: Path) -> None:
-    folder, labels = tmp_path / "data" / "MNLI", ("neutral", "entailment", "contradiction")
-    folder.mkdir(parents=True)
-    for name, size in (("train", 24), ("dev_matched", 9), ("dev_mismatched", 12)):
-        rows = [f"the film {i} was old .\tthe night .\t{labels[i % 3]}\n" for i in range(size)]
-        (folder / f"{name}.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(rows))
-    options = ("--finetune.epochs=1", "--finetune.limit-train=18", "--finetune.limit-eval=10")
-    command = ["evaluate", str(model), "--suite", "babylm", "--data", str(folder.parent), *options]
-    out = tmp_path / "out"
-    assert main([*command, "--no-baselines", "--out", str(out)]) == 0
-    rows = {row["task"]: row for row in read(out)["rows"] if row["task"].startswith("mnli")}
-    assert list(rows) == ["mnli", "mnli-mm"] and rows["mnli-mm"]["split"] == "dev_mismatched"
-    results = json.loads((out / "tasks" / "toy" / "mnli" / "all_results.json").read_text())
-    assert rows["mnli"]["scores"]["toy"]["median"] == results["eval_accuracy"]
-    assert rows["mnli-mm"]["scores"]["toy"]["median"] == results["dev_mismatched_accuracy"]
-    published = rows["mnli-mm"]["published"]["RoBERTa-base, 10 M words"]
-    assert published == 0.74 and not rows["mnli-mm"]["comparable"]
-    assert rows["mnli-mm"]["remarks"] == [
-        "trained on 18 of 392,702 examples",
-        "scored on 10 of 9,832 examples",
-    ]
-
-
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
     def models(*words: str) -> tuple[str, ...]:
         return parse(Evaluate, [*words, "--out", "o"])[0].models

@@ -44,19 +44,6 @@ MAX_DEPTH = 4  # levels of folders searched below --data
 
 
 @dataclass(frozen=True)
-class ExtraRow:
-    """A separate row for a further file that a task scores, such as MNLI's mismatched genres."""
-
-    name: str
-    """The task's key in `published.toml`."""
-    files: tuple[str, ...]
-    """Possible names of the file, without extension."""
-    title: str
-    full: int = 0
-    """Number of evaluation examples behind published numbers (0: unknown)."""
-
-
-@dataclass(frozen=True)
 class TaskEntry:
     """A fine-tuning task of a suite: a [[task]] section."""
 
@@ -79,8 +66,6 @@ class TaskEntry:
     """Numbers of training and evaluation examples behind published numbers. Scores on fewer are marked as
     not comparable.
     """
-    further: tuple[ExtraRow, ...] = ()
-    """Further rows below the task's own."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of `electra finetune` that differ from its defaults."""
     note: str = ""

@@ -86,51 +86,42 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 
 
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
-    """Returns a row for each metric of a task, and one for each further file."""
+    """Returns a row for each metric of a task."""
     results = {model.name: _results(state, model, entry) for model in state.models}
     finished = [result for result in results.values() if result]
     planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    limits = _limits(planned.get("settings", {}))
+    sizes = _sizes(finished, entry.full, entry.split)
     remarks = [*state.notes.get(entry.name, ())]
-    remarks += _sizes(finished, entry.full, entry.split) if entry.full else limits
+    remarks += sizes if entry.full else _limits(planned.get("settings", {}))
     remarks += [entry.note] if entry.note else []
     remarks += [
         f"{model}: some seeds failed, {reason}"
         for (task, model), reason in state.failures.items()
         if task == entry.name and results[model]
     ]
-
-    def row(  # noqa: PLR0917
-        task: str, title: str, metric: str, split: str, full: Sequence[int], remarks: Sequence[str] = ()
-    ) -> dict[str, Any]:
-        scores = {
-            model.name: _score(result, split, metric)
-            if (result := results[model.name])
-            else _absent(state, entry.name, model)
-            for model in state.models
-        }
-        return {
-            "group": "",
-            "metric": metric,
-            "split": {"eval": "dev"}.get(split, split),
-            "scores": scores,
-            "comparable": bool(finished and full) and not _sizes(finished, full, split),
-            "task": task,
-            "title": title,
-            "published": _published(task, metric, metric == metrics[0]),
-            "remarks": list(remarks),
-        }
-
-    rows = [row(entry.name, entry.title, metrics[0], entry.split, entry.full, remarks)]
-    for metric in metrics[1:] if planned else ():
+    rows = []
+    for metric in metrics if planned else metrics[:1]:
+        is_primary = metric == metrics[0]
         title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
-        rows.append(row(entry.name, title, metric, entry.split, entry.full))
-    for extra in entry.further:
-        scored = (name for name in extra.files if any(f"{name}_samples" in result for result in finished))
-        split, full = next(scored, ""), (entry.full[0], extra.full) if entry.full and extra.full else ()
-        sizes = _sizes(finished, full, split) if split else []
-        rows.append(row(extra.name, extra.title, metrics[0], split, full, sizes))
+        rows.append(
+            {
+                "group": "",
+                "metric": metric,
+                "split": {"eval": "dev"}.get(entry.split, entry.split),
+                "scores": {
+                    model.name: _score(result, entry.split, metric)
+                    if (result := results[model.name])
+                    else _absent(state, entry.name, model)
+                    for model in state.models
+                },
+                "comparable": bool(finished and entry.full) and not sizes,
+                "task": entry.name,
+                "title": entry.title if is_primary else title,
+                "published": _published(entry.name, metric, is_primary),
+                "remarks": remarks if is_primary else [],
+            }
+        )
     return rows
 
 
@@ -143,8 +134,6 @@ def _results(state: EvaluationState, model: ModelEntry, entry: TaskEntry) -> dic
 
 
 def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]:
-    if not split:
-        return {"status": "no data"}
     key = f"{split}_{metric}"
     values = result.get(f"{key}_by_seed", [])
     score = {"status": "done", **summary(values), "n": len(values), "by_seed": values}
