@@ -6,19 +6,25 @@ import csv
 import io
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import driven
 import pytest
-import transformers
+import torch
 from driven import toy_store  # noqa: F401
+from safetensors.torch import load_file
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.model.pair import build_pair
+from electra.model.sizes import EncoderConfig
 from electra.testing import small, toy_task
 
 pytestmark = pytest.mark.slow
@@ -128,6 +134,25 @@ def test_from_your_own_text(
     assert type(names["encoder"]).__name__ == "ModernBertModel"
 
 
+def write_deberta(folder: Path) -> Path:
+    """Writes both networks as Microsoft publishes them: pickles in one folder."""
+    words = toy_task.tokenizer(folder.with_name("deberta-words"))
+    config = EncoderConfig("deberta", words.vocab_size, 32, 32, 2, 2, 64, norm_eps=1e-7, num_token_types=0)
+    pair = build_pair(config, config, sharing="disentangled", seed=3, initialisation="fan_in")
+    for kind, network, name in (
+        ("discriminator", pair.main, "pytorch_model.bin"),
+        ("generator", pair.auxiliary, "pytorch_model.generator.bin"),
+    ):
+        given = folder.with_name(f"deberta-{kind}")
+        export_network(given, network, words, Card(name="toy", kind=kind))
+        if kind == "discriminator":
+            shutil.copytree(
+                given, folder, ignore=shutil.ignore_patterns("model.safetensors", "manifest.json")
+            )
+        torch.save(load_file(given / "model.safetensors"), folder / name)
+    return folder
+
+
 def test_from_a_published_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,25 +165,36 @@ def test_from_a_published_encoder(
     ]
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
-    instead = {
-        "answerdotai/ModernBERT-base": model,
-        "2h": "4steps",
-        "3": "1",
-        "16384": "600",
-        "deberta": str(tmp_path / "deberta"),
-    }
-    words = Tokenizer.load(model)
-    words.save(tmp_path / "deberta")
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    shape |= {"relative_attention": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
-    config = transformers.DebertaV2Config(vocab_size=words.vocab_size, type_vocab_size=0, **shape)
-    transformers.DebertaV2Model(config).save_pretrained(tmp_path / "deberta")
-    script = Path(__file__).parents[2] / "examples" / "longer.py"
-    subprocess.run([sys.executable, str(script), model, "600", "--out", "longer"], check=True)
+    instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
+    [longer] = [block for block in blocks("from-a-published-encoder.md") if "lengthen" in block]
+    for word in ("answerdotai/ModernBERT-base", "16384"):
+        longer = longer.replace(word, instead[word])
+    exec(compile(longer, "from-a-published-encoder.md", "exec"), {})
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
     assert "TF-IDF" in said[0] and "mixed: general" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
+
+
+def test_continue_deberta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    rows = [
+        f"a film {i} that is {'good' if i % 2 else 'bad'},{'yes' if i % 2 else 'no'}" for i in range(ROWS)
+    ]
+    Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    given = str(write_deberta(tmp_path / "deberta"))
+    instead = {"microsoft/deberta-v3-small": given, "2h": "4steps", "3": "1"}
+    script = Path(__file__).parents[2] / "examples" / "from_pickle.py"
+    subprocess.run([sys.executable, str(script), given, "--out", "pair"], check=True)
+    follow("continue-deberta.md", instead, monkeypatch, capsys)
+    assert Path("runs/after/report.html").is_file()
+    names: dict[str, Any] = {}
+    exec(compile(blocks("continue-deberta.md")[0], "continue-deberta.md", "exec"), names)
+    assert type(names["encoder"]).__name__ == "DebertaV2Model"
+    assert names["states"].shape[-1] == names["encoder"].config.hidden_size
 
 
 SMALLER = """

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
-from electra.data.readers import read_source
-from electra.data.sources import find_sources
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.data.tables import open_table
 from electra.data.tokenizer import Tokenizer
@@ -78,9 +78,8 @@ def rows_of(path: Path) -> None:
 
 
 def documents_of(path: Path) -> None:
-    for source in find_sources([str(path)], path.parent):
-        for _ in read_source(source, "line", "text"):
-            pass
+    for _ in Documents([path], CorpusConfig(unit="line")):
+        pass
 
 
 def recipe_of(path: Path) -> None:

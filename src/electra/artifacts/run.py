@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts import checkpoints
+from electra.artifacts import checkpoints, resumable_keys
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.networks import EXPORTED, ORDER, network_tables
-from electra.artifacts.resumable_keys import WHEN_RESUMED
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
@@ -109,7 +108,8 @@ class RunFolder(PairFolder):
         """
         record = config.read_toml(self.path / self.RECORD)
         if not record:
-            raise self.not_a_record()
+            fix = "Restore it, or start over in another folder"
+            raise self.ERROR("empty: not the record of a run", where=self.path / self.RECORD, fix=fix)
         return record
 
     @override
@@ -120,10 +120,7 @@ class RunFolder(PairFolder):
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the tables of a record that must agree when a run is resumed."""
         excluded = {"environment", *ORDER, *network_tables(record)}
-        settings = {name: dict(table) for name, table in record.items() if name not in excluded}
-        if settings.get("model", {}).get("mask_decoder") is False:  # an option that left
-            del settings["model"]["mask_decoder"]
-        return settings
+        return {name: dict(table) for name, table in record.items() if name not in excluded}
 
     @staticmethod
     def describe_shape(record: Mapping[str, Any]) -> tuple[str, str]:
@@ -158,7 +155,7 @@ class RunFolder(PairFolder):
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, old, new) of the differences that prevent resuming: those in keys that matter."""
         changes = config.differences(cls.settings(old), cls.settings(new))
-        return [change for change in changes if change[0] not in WHEN_RESUMED]
+        return resumable_keys.without_harmless(resumable_keys.WHEN_RESUMED, changes)
 
     def ledger(self) -> Ledger:
         """Reads the ledger; see `Ledger.read`."""
@@ -174,8 +171,10 @@ class RunFolder(PairFolder):
         num_present = sum(row["step"] <= checkpoint.step for row in rows)
         if num_present >= num_expected:
             return ""
-        lost = f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
-        return " ".join([f"{self.metrics.name} has lost {lost} up to step {checkpoint.step}.", *notes])
+        missing = (
+            f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
+        )
+        return " ".join([f"{self.metrics.name} has lost {missing} up to step {checkpoint.step}.", *notes])
 
     def saved_checkpoints(self) -> list[Checkpoint]:
         """Returns the checkpoints, including damaged ones, newest first."""

@@ -1,81 +1,99 @@
 """Reads rows of columnar files (parquet, Arrow streams and files, feather) with pyarrow; writes parquet.
 
-A repeated value is stored once, so a few kilobytes can expand to gigabytes. Repeated values therefore stay
-dictionaries until their row is read, and each row is charged to a `SizeBudget` before the next. Class indices
-are replaced by the class names in the metadata of `datasets`.
+Class indices are replaced by the class names in the metadata of `datasets`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from electra.data.lines import SizeBudget, expansion_error
+from electra.data.lines import COMPRESSIONS, expansion_error
 from electra.foundation.errors import DataError, reason_of
 from electra.foundation.machine import library
 
 # A column chunk is decompressed whole: to at most this many bytes, or this many times its size.
 EXPANDED_BYTES, EXPANDED_RATIO = 1 << 28, 1000
-BATCH_ROWS = 256
-
-RowsReader = Callable[[SizeBudget, list[str] | None], Iterator[dict[str, Any]]]
-"""Yields the rows, with all columns or those that are listed, and charges them to the budget."""
+BATCH_ROWS = 16
 
 
-def open_parquet(path: Path, name: str) -> tuple[tuple[str, ...], RowsReader]:
-    """Returns the columns of a parquet file, and a reader of its rows; `name` names the file in messages.
+def open_columnar(
+    path: Path, kind: str, name: str, only: str = ""
+) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
+    """Returns the columns of a parquet or Arrow file, and its rows.
+
+    Args:
+        path: the file.
+        kind: "parquet" or "arrow" (a stream, or a file such as feather).
+        name: the name of the file in messages.
+        only: the column that is needed, possibly nested (a.b); "" for all.
 
     Raises:
         DataError: the file cannot be read, a chunk expands too far, or two columns have the same name.
     """
+    if path.suffix.lower() in COMPRESSIONS:
+        raise DataError(f"a compressed {kind} file", where=name, fix="Unpack it: it is compressed inside")
     pyarrow = _library(name)
-    with _errors(pyarrow, "parquet", name):
-        file = pyarrow.parquet.ParquetFile(path)
-        metadata = file.metadata
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for chunk in map(group.column, range(metadata.num_columns)):
-                size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
-                if size > EXPANDED_BYTES and size > EXPANDED_RATIO * max(1, packed):
-                    part = f"column {chunk.path_in_schema!r}"
-                    raise expansion_error(f"{packed} bytes of {part} expand to {size >> 20} MiB", name)
-        leaves = [file.schema.column(index).path for index in range(len(file.schema))]
-        file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
-
-    def rows(budget: SizeBudget, only: list[str] | None) -> Iterator[dict[str, Any]]:
-        with _errors(pyarrow, "parquet", name):
-            yield from _rows(
-                pyarrow, file.iter_batches(BATCH_ROWS, columns=only), file.schema_arrow, budget, only
+    with _errors(pyarrow, kind, name):
+        if kind == "parquet":
+            file = pyarrow.parquet.ParquetFile(path)
+            _refuse_bombs(file.metadata, name)
+            schema = file.schema_arrow
+        else:
+            with open(path, "rb") as beginning:
+                is_stream = beginning.read(6) != b"ARROW1"
+            file = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(
+                pyarrow.memory_map(str(path))
             )
+            schema = file.schema
+    names = schema.names
+    if repeated := [column for column in names if names.count(column) > 1]:
+        raise DataError(f"two columns have the name {repeated[0]!r}", where=name, fix="Rename one")
+    wanted = [column for column in names if column in (only, only.partition(".")[0])] or names
+    classes = _classes_in(schema.metadata)
 
-    return _distinct(file.schema_arrow.names, name), rows
+    def rows() -> Iterator[dict[str, Any]]:
+        with _errors(pyarrow, kind, name):
+            if kind == "parquet":
+                batches = file.iter_batches(BATCH_ROWS, columns=wanted)
+            elif is_stream:
+                batches = file
+            else:
+                batches = map(file.get_batch, range(file.num_record_batches))
+            for batch in batches:
+                for start in range(0, len(batch), BATCH_ROWS):
+                    for row in batch.slice(start, BATCH_ROWS).select(wanted).to_pylist():
+                        yield with_class_names(plain(row), classes)
 
-
-def open_arrow(path: Path, name: str) -> tuple[tuple[str, ...], RowsReader]:
-    """Returns the columns of an Arrow stream or file (such as feather), and a reader, as `open_parquet`."""
-    pyarrow = _library(name)
-
-    @contextmanager
-    def reader() -> Iterator[Any]:
-        with _errors(pyarrow, "Arrow", name), pyarrow.memory_map(str(path)) as source:
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            yield (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source)
-
-    def rows(budget: SizeBudget, only: list[str] | None) -> Iterator[dict[str, Any]]:
-        with reader() as file:
-            count = getattr(file, "num_record_batches", None)
-            batches = file if count is None else map(file.get_batch, range(count))
-            yield from _rows(pyarrow, batches, file.schema, budget, only)
-
-    with reader() as file:
-        return _distinct(file.schema.names, name), rows
+    return tuple(names), rows()
 
 
-READERS = {"parquet": open_parquet, "arrow": open_arrow}
+def _refuse_bombs(metadata: Any, name: str) -> None:
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(metadata.num_columns)):
+            size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
+            if size > EXPANDED_BYTES and size > EXPANDED_RATIO * max(1, packed):
+                part = f"column {chunk.path_in_schema!r}"
+                raise expansion_error(f"{packed} bytes of {part} expand to {size >> 20} MiB", name)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as JSON would hold it: without bytes and the types of numpy and pandas."""
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(plain, value))
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 
 def write_parquet(
@@ -108,49 +126,13 @@ def write_parquet(
         raise DataError(problem, where=name, fix="Write jsonl instead") from None
 
 
-def _rows(
-    pyarrow: Any, batches: Any, schema: Any, budget: SizeBudget, only: list[str] | None
-) -> Iterator[dict[str, Any]]:
-    names, classes = only or schema.names, _classes_in(schema.metadata)
-
-    def value_of(scalar: Any) -> Any:
-        if isinstance(scalar, pyarrow.ListScalar) and scalar.is_valid:  # its items may repeat a long value
-            return list(map(value_of, scalar.values))
-        return plain(scalar.as_py())
-
-    def plain(value: Any) -> Any:
-        """Charges a value to the budget, and returns it with UTF-8 as text."""
-        if isinstance(value, dict):
-            return {name: plain(inner) for name, inner in value.items()}
-        if isinstance(value, list):
-            return list(map(plain, value))
-        budget.spend(len(value) if isinstance(value, str | bytes) else 1)
-        try:
-            return value.decode() if isinstance(value, bytes) else value
-        except UnicodeDecodeError:
-            return value
-
-    for batch in batches:
-        columns = [batch.column(name) for name in names]
-        for scalars in zip(*columns, strict=True):
-            row = {name: value_of(scalar) for name, scalar in zip(names, scalars, strict=True)}
-            yield with_class_names(row, classes) if classes else row
-
-
-def _distinct(names: Sequence[str], name: str) -> tuple[str, ...]:
-    if repeated := [column for column in names if names.count(column) > 1]:
-        raise DataError(f"two columns have the name {repeated[0]!r}", where=name, fix="Rename one")
-    return tuple(names)
-
-
 def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> dict[str, Any]:
     """Returns a row with class indices replaced by names, for the columns in `classes` (names by column).
 
     A negative index (no label) becomes None, and one beyond the names stays.
     """
-    return {
-        name: _class_name(classes[name], value) if name in classes else value for name, value in row.items()
-    }
+    named = {column: _class_name(names, row[column]) for column, names in classes.items() if column in row}
+    return {**row, **named}
 
 
 def _class_name(names: list[str], value: Any) -> Any:

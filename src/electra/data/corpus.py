@@ -30,14 +30,13 @@ class Documents:
         self.config = config
         self.search_notes: list[str] = []  # for the user, on how the sources were found
         self.faults = readers.Faults()  # faults in the last iteration
-        self.sources = find_sources(sources, scratch, config.source_options(self.search_notes.append))
+        self.sources = find_sources(sources, scratch, config.format, self.search_notes.append)
 
     def __iter__(self) -> Iterator[Text]:
-        config, faults = self.config, readers.Faults()
-        self.faults = faults
+        faults = self.faults = readers.Faults()
         for source in self.sources:
-            yield from readers.read_source(source, config.unit, config.text_field, config.encoding, faults)
-        faults.check(config.broken_rows)
+            yield from readers.read_source(source, self.config, faults)
+        faults.check(self.config.broken_rows)
 
     def notes(self) -> list[str]:
         """Returns notes for the user on how the text was found and read, one line each."""

@@ -20,34 +20,20 @@ def walk_folders(
     Args:
         root: where to begin.
         depth: how many levels below `root` to enter (None: all).
-        fail: called with the error of a folder that cannot be read; the folder is left out in
-            any case.
+        fail: called with the error of a folder that cannot be read, which is left out in any case.
         enter: returns whether to enter a folder below `root`.
     """
-    yield from _below(root, (), depth, fail, enter)
-
-
-def _below(
-    folder: Path,
-    ancestors: tuple[str, ...],
-    depth: int | None,
-    fail: Callable[[OSError], None] | None,
-    enter: Callable[[Path], bool],
-) -> Iterator[Path]:
-    real_path = os.path.realpath(folder)
-    if real_path in ancestors:
-        return
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        if fail is not None:
-            fail(error)
-        return
-    yield folder
-    if len(ancestors) == depth:
-        return
-    for name in names:
-        if name.startswith(".") or not os.path.isdir(folder / name):  # Path.is_dir fails at a link to itself
-            continue
-        if enter(folder / name):
-            yield from _below(folder / name, (*ancestors, real_path), depth, fail, enter)
+    enclosing = {str(root): {os.path.realpath(root)}}  # folder -> the real paths of it and those around it
+    for name, below, _ in os.walk(root, onerror=fail, followlinks=True):
+        yield Path(name)
+        around = enclosing.pop(name)
+        below[:] = sorted(each for each in below if not each.startswith("."))
+        if depth is not None and len(Path(name).relative_to(root).parts) >= depth:
+            below.clear()
+        for each in list(below):
+            path = os.path.join(name, each)
+            real = os.path.realpath(path)
+            if real in around or not enter(Path(path)):
+                below.remove(each)
+            else:
+                enclosing[path] = around | {real}

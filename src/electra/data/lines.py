@@ -14,23 +14,23 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from electra.foundation.errors import ConfigError, DataError, ElectraError
+from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import library
 from electra.foundation.terminal_text import one_line
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
+# A file may expand to EXPANSION_BYTES plus `ratio` times its size; tables compress to a tenth.
+EXPANSION_BYTES, EXPANSION_RATIO = 64 << 20, 50
 HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
 # Compressed bytes decompressed at a time: four bytes of zstd can stand for 128 KiB, so 2 KiB become 64 MiB.
 DECOMPRESSED_AT_ONCE = 1 << 11
 ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
 _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
@@ -58,138 +58,90 @@ class Place(NamedTuple):
         return f"{self.source}: row {self.number}" if self.source else f"row {self.number}"
 
 
-class SizeBudget:
-    """The number of bytes or characters that a file may still expand to, against decompression bombs.
+def open_bytes(path: Path, ratio: int = EXPANSION_RATIO, name: str = "") -> io.BufferedReader:
+    """Opens a file as bytes, decompressed if its extension is one of COMPRESSIONS.
 
-    `name` names the file in messages.
+    Reading raises DataError, with `name` or the path, if the file does not exist, is damaged or truncated,
+    needs too much memory, or expands to more than EXPANSION_BYTES plus `ratio` times its size.
     """
-
-    def __init__(self, size: int, name: str, error: type[ElectraError] = DataError) -> None:
-        self.size = self.remaining = size
-        self.name, self.error = name, error
-
-    def spend(self, amount: int) -> None:
-        """Charges an amount. Raises `error` when the budget is exceeded."""
-        self.remaining -= amount
-        if self.remaining < 0:
-            raise expansion_error(f"expands to more than {self.size >> 20} MiB", self.name, self.error)
-
-
-def expansion_error(problem: str, name: str, error: type[ElectraError] = DataError) -> ElectraError:
-    """Returns the error for a file that expands further than any text would."""
-    return error(problem, where=name, fix="No text compresses that well: check the file's source")
-
-
-def open_bytes(
-    path: Path,
-    compression: str | None = None,
-    name: str = "",
-    *,
-    max_size: int | None = None,
-    error: type[ElectraError] = DataError,
-) -> io.BufferedReader:
-    """Opens a file as decompressed bytes.
-
-    Args:
-        path: the file.
-        compression: one of COMPRESSIONS, or "" (None: by the extension).
-        name: the name of the file in messages (by default its path).
-        max_size: the number of bytes that it may expand to (None: unlimited).
-        error: the class of every error, raised here or while reading.
-    """
-    if compression is None:
-        compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
-    budget = None if max_size is None else SizeBudget(max_size, name or str(path), error)
-    return io.BufferedReader(_Decompressed(path, compression, name or str(path), budget, error), 1 << 20)
+    return io.BufferedReader(_Decompressed(path, ratio, name or str(path)), 1 << 20)
 
 
 class _Decompressed(io.RawIOBase):
-    """The bytes of a plain file, or of a compressed one with any number of frames.
-
-    Unlike the libraries' readers, it detects truncated files and trailing garbage, and bounds the memory.
-    """
-
-    def __init__(
-        self, path: Path, compression: str, name: str, budget: SizeBudget | None, error: type[ElectraError]
-    ) -> None:
-        self._name, self._budget, self._error = name, budget, error
-        self._file: Any = None
-        self._frame: Any = None  # the frame being read; None between frames
-        self._ready, self._rest, self._is_first = memoryview(b""), b"", True
-        self._decompressor, self._errors = _decompressor(compression, name, error)
-        with self._explained():
-            self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
+    def __init__(self, path: Path, ratio: int, name: str) -> None:
+        self._name, self._ready = name, memoryview(b"")
+        self._blocks = _blocks(path, ratio, name)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with self._explained():
-            if self._decompressor is None:
-                count: int = self._file.readinto(buffer)
-            else:
-                while not self._ready and self._next_block():
-                    pass
-                count = min(len(buffer), len(self._ready))
-                buffer[:count] = self._ready[:count]
-                self._ready = self._ready[count:]
-        if self._budget is not None:
-            self._budget.spend(count)
+        while not self._ready:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._ready = memoryview(block)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
 
-    def _next_block(self) -> bool:
-        """Decompresses a block; returns False at the end of the file."""
-        block, self._rest = self._rest or self._file.read(DECOMPRESSED_AT_ONCE), b""
-        if not block and self._frame is not None:
-            raise EOFError("the file ends inside a frame")
-        if self._frame is None:
-            padded, block = block, block if self._is_first else block.lstrip(b"\0")  # as after xz frames
-            if not block:
-                return bool(padded)
-            self._frame, self._is_first = self._decompressor(), False  # type: ignore[misc]
-        try:
-            self._ready = memoryview(self._frame.decompress(block))
-        except self._errors as problem:
-            raise EOFError(str(problem)) from None
-        if self._frame.eof:
-            self._rest, self._frame = self._frame.unused_data, None
-        return True
-
     def close(self) -> None:
-        if not self.closed and self._file is not None:
-            self._file.close()
+        if not self.closed:
+            self._blocks.close()
         super().close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise self._error("no such file", where=self._name) from None
-        except DAMAGE as problem:
-            reason, fix = f"damaged or truncated ({problem})", "Download or compress it again"
-            if "memory" in str(problem).lower():
-                reason = f"decompressing it needs too much memory ({problem})"
-                fix = f"Compress it again with a window of at most {ZSTD_WINDOW >> 20} MiB"
-            raise self._error(reason, where=self._name, fix=fix) from None
-        except OSError as problem:
-            reason = f"cannot be read ({problem.strerror or problem})"
-            raise self._error(reason, where=self._name) from problem
+
+def _blocks(path: Path, ratio: int, name: str) -> Generator[bytes]:
+    """Yields the decompressed bytes of a file of any number of frames.
+
+    Unlike the libraries' readers, it detects truncated files and trailing garbage, and bounds the memory.
+    """
+    damage: tuple[type[Exception], ...] = (EOFError, zlib.error, lzma.LZMAError, OSError)  # bz2's is OSError
+    decompressor: Callable[[], Any] | None = None
+    if (suffix := path.suffix.lower()) == ".gz":
+        decompressor = partial(zlib.decompressobj, 31)
+    elif suffix == ".zst":
+        zstandard = library("zstandard", "data", "zstd files", DataError, where=name)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj
+        damage += (zstandard.ZstdError,)
+    elif suffix == ".xz":
+        decompressor = partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY)
+    elif suffix == ".bz2":
+        decompressor = bz2.BZ2Decompressor
+    frame: Any = None  # None between frames
+    try:
+        with open(path, "rb", 1 << 17) as file:
+            if decompressor is None:
+                yield from iter(partial(file.read, 1 << 20), b"")
+                return
+            left = EXPANSION_BYTES + ratio * path.stat().st_size
+            while block := file.read(DECOMPRESSED_AT_ONCE):
+                while block := block if frame is not None else block.lstrip(b"\0"):  # padding, as xz has
+                    frame = frame or decompressor()
+                    content = frame.decompress(block)
+                    left -= len(content)
+                    if left < 0:
+                        problem = f"expands to far more than its size ({path.stat().st_size:,} bytes)"
+                        raise expansion_error(problem, name)
+                    yield content
+                    block, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+            if frame is not None:
+                raise EOFError("the file ends inside a frame")
+    except FileNotFoundError:
+        raise DataError("no such file", where=name) from None
+    except damage as problem:
+        if isinstance(problem, OSError) and problem.errno:
+            raise DataError(f"cannot be read ({problem.strerror})", where=name) from problem
+        reason, fix = f"damaged or truncated ({problem})", "Download or compress it again"
+        if "memory" in str(problem).lower():
+            reason = f"decompressing it needs too much memory ({problem})"
+            fix = f"Compress it again with a window of at most {ZSTD_WINDOW >> 20} MiB"
+        raise DataError(reason, where=name, fix=fix) from None
 
 
-def _decompressor(
-    compression: str, name: str, error: type[ElectraError]
-) -> tuple[Callable[[], Any] | None, tuple[type[Exception], ...]]:
-    """Returns a function that makes a decompressor of one frame (None: not compressed), and its errors."""
-    if compression == ".gz":
-        return partial(zlib.decompressobj, 31), (zlib.error,)
-    if compression == ".zst":
-        zstandard = library("zstandard", "data", "zstd files", error, where=name)
-        zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
-        return zstd.decompressobj, (zstandard.ZstdError,)
-    if compression == ".xz":
-        return partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY), (lzma.LZMAError,)
-    return (bz2.BZ2Decompressor, (OSError,)) if compression else (None, ())
+def expansion_error(problem: str, name: str) -> DataError:
+    """Returns the error for a file that expands further than any text would."""
+    return DataError(problem, where=name, fix="No text compresses that well: check the file's source")
 
 
 def _undecoded(problem: UnicodeError) -> tuple[str, int]:
@@ -260,21 +212,21 @@ def guess_encoding(content: bytes, is_complete: bool = True) -> str:
     return codec
 
 
-def refuse_other_content(head: str, kind: str, name: str, error: type[ElectraError] = DataError) -> None:
-    """Raises `error` if a file begins like something that is often saved in place of a file of this kind."""
+def refuse_other_content(head: str, kind: str, name: str) -> None:
+    """Raises DataError if a file begins like something that is often saved in place of this kind."""
     beginning = head[:200].lstrip("\ufeff \t\r\n").lower()
     if beginning.startswith("version https://git-lfs"):
         fix = "Fetch the file itself with git lfs pull"
-        raise error("is a pointer of Git LFS, not the file", where=name, fix=fix)
+        raise DataError("is a pointer of Git LFS, not the file", where=name, fix=fix)
     if kind != "txt" and beginning.startswith(("<!doctype html", "<html")):
-        raise error("is a web page, not a table", where=name, fix="Download the file itself")
+        raise DataError("is a web page, not a table", where=name, fix="Download the file itself")
     if kind in ("csv", "tsv") and re.match(r"\[?\s*\{\s*\"", beginning):
-        raise error(f"is JSON, not {kind}", where=name, fix="End its name in .json or .jsonl")
+        raise DataError(f"is JSON, not {kind}", where=name, fix="End its name in .json or .jsonl")
 
 
 def note_guess(codec: str, head: str) -> str:
     """Returns a note on a guessed codec, with words by which the user can judge it."""
-    words = list(dict.fromkeys(re.findall(r"\w*[^\x00-\x7f]\w*", head)))[:3]
+    words = [word for word in dict.fromkeys(re.findall(r"\w+", head)) if not word.isascii()][:3]
     examples = f", such as {', '.join(map(one_line, words))}" if words else ""
     return f"not UTF-8: read as {codec}{examples}"
 

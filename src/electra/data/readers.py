@@ -11,14 +11,15 @@ file or line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any, NamedTuple
 
-from electra.data import columnar, python_docs
-from electra.data.hub_files import load_data_set
+from electra.data import python_docs
+from electra.data.hub_files import DATA_SET, load_data_set
 from electra.data.lines import (
     HEAD,
     SURROGATES,
@@ -31,23 +32,20 @@ from electra.data.lines import (
     open_text,
     refuse_other_content,
 )
-from electra.data.settings import Unit
-from electra.data.sources import (
-    TEXT_EXPANSION_RATIO,
-    WIKI,
-    Source,
-    convert_errors,
-    count_control_characters,
-)
-from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field, stream_table
+from electra.data.settings import CorpusConfig, Unit
+from electra.data.sources import Source, convert_errors
+from electra.data.tables import ReadOptions, get_field, stream_table
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.terminal_text import plural
 
+TEXT_EXPANSION_RATIO = 1000  # see `lines.open_bytes`
 MAX_DOCUMENT = 1 << 20  # characters
 LARGE_FILE = 500_000  # a file with this many characters probably holds several documents
 MAX_NAMES = 3  # files or rows named in a note
 MIN_BROKEN = 1000  # broken rows after which reading stops if most rows are broken
+_WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # before a document from WikiExtractor
 _WIKI_END = "</doc>"
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
 
@@ -65,20 +63,17 @@ class Faults:
 
     rows: int = 0  # rows of tables read
     broken: int = 0  # rows that are unreadable or have no text
-    first_broken: list[CorpusError] = field(default_factory=list)  # errors of the first broken rows
+    first_broken: list[CorpusError] = field(default_factory=list)
     nulls: int = 0  # rows whose text is null: empty documents
     first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
-    guessed: dict[str, str] = field(default_factory=dict)  # file -> a note on its guessed encoding
-    wiki_files: list[str] = field(default_factory=list)  # files that WikiExtractor wrote
-    # large documents: name, a better unit, how many parts that gives
-    large_files: list[tuple[str, str, int]] = field(default_factory=list)
+    files: dict[str, list[str]] = field(default_factory=dict)  # note -> the files that it is about
 
     def leave_out(self, error: CorpusError) -> None:
         """Counts a broken row. Raises CorpusError once MIN_BROKEN rows, and most of all rows, are broken."""
         self.rows += 1
         self.broken += 1
-        if len(self.first_broken) < MAX_NAMES:
+        if self.broken <= MAX_NAMES:
             self.first_broken.append(error)
         if self.broken >= MIN_BROKEN and 2 * self.broken > self.rows:
             self.check(0)
@@ -95,119 +90,80 @@ class Faults:
         """Returns notes for the user, one line each."""
         notes = []
         if self.broken:
-            share = f"{self.broken:,} of {self.rows:,} rows"
             examples = "; ".join(f"{error.where}: {error.what}" for error in self.first_broken)
+            share = f"{self.broken:,} of {self.rows:,} rows"
             notes.append(f"{share} cannot be read and were left out: {examples}")
         if self.nulls:
-            places = _first_names(self.first_nulls, self.nulls)
+            places = _first(self.first_nulls, self.nulls)
             notes.append(f"{self.nulls:,} of {self.rows:,} rows have no text: {places}")
         if self.undecoded:
-            num_bytes, count = sum(self.undecoded.values()), len(self.undecoded)
-            files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
-            found = f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded"
+            size, count = plural(sum(self.undecoded.values()), "byte"), plural(len(self.undecoded), "file")
+            files = _first([f"{name} ({number:,})" for name, number in self.undecoded.items()])
             advice = "If they have another encoding, set it with --data.encoding"
-            notes.append(f"{found} and were replaced: {files}. {advice}")
-        if self.guessed:
-            name, note = next(iter(self.guessed.items()))
-            others = f" (and {plural(len(self.guessed) - 1, 'more file')})" if len(self.guessed) > 1 else ""
-            notes.append(f"{name}{others}: {note}; --data.encoding sets another encoding")
-        if self.wiki_files:
-            files = _first_names(self.wiki_files)
-            notes.append(f"files from WikiExtractor, read without their tags: {files}")
-        if self.large_files:
-            name, unit, count = self.large_files[0]
-            others = f" (and {len(self.large_files) - 1:,} more files)" if len(self.large_files) > 1 else ""
-            parts = f"{count:,} {'parts between blank lines' if unit == 'blank-line' else 'lines'}"
-            advice = f"if its {parts} are documents, pass --data.unit {unit}"
-            notes.append(f"{name}{others} is read as one document; {advice}")
-        return notes
+            notes.append(f"{size} in {count} could not be decoded and were replaced: {files}. {advice}")
+        return notes + [f"{_first(files)}: {note}" for note, files in self.files.items()]
 
 
-def _first_names(names: list[str], count: int | None = None) -> str:
+def _first(names: list[str], count: int | None = None) -> str:
     """Joins the first few names, and appends the number of the others, out of `count` (None: all names)."""
-    num_more = (len(names) if count is None else count) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {num_more:,} more" if num_more > 0 else "")
+    others = (len(names) if count is None else count) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {others:,} more" if others > 0 else "")
 
 
-def read_source(
-    source: Source, unit: Unit, field: str, encoding: str | None = None, faults: Faults | None = None
-) -> Iterator[Text]:
-    """Yields the documents of one source.
-
-    Args:
-        source: the source.
-        unit: what counts as one document of a text file; tables have one in each row.
-        field: the column or field of the text in a table.
-        encoding: the encoding of text, csv and JSON (None: UTF-8, or by the byte order mark).
-        faults: receives the counts of problems.
+def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[Text]:
+    """Yields the documents of one source, and records problems in `faults`.
 
     Raises:
         CorpusError: the source cannot be read, or most of its rows are broken.
     """
     faults = faults or Faults()
-    if source.kind == "python-docs":
+    if source.name == python_docs.NAME:
         yield from map(Text, python_docs.documents())
-        return
-    if source.kind == "hub":
-        yield from _hub(source.name, field, faults)
-        return
-    if source.texts is not None:
+    elif source.name.startswith(DATA_SET):
+        yield from _hub(source.name, config.text_field, faults)
+    elif source.texts is not None:
         for number, text in enumerate(source.texts.items, 1):
-            yield from _row({field: text}, field, Place("", number, False), faults)
-        return
-    max_size = (
-        EXPANSION_BYTES + TEXT_EXPANSION_RATIO * source.path.stat().st_size if source.path.exists() else None
-    )
-    with convert_errors(source.name, OSError), source.file() as path:
-        if source.format in columnar.READERS:
-            yield from _table(source, str(path), field, encoding, faults)
-            return
-        with open_bytes(
-            path, source.compression, source.name, max_size=max_size, error=CorpusError
-        ) as stream:
-            head = stream.peek(HEAD)[:HEAD]
-            is_guessed = encoding is None and source.format not in ("json", "jsonl")  # JSON is UTF-8
-            guess = guess_encoding(head, is_complete=len(head) < HEAD) if is_guessed else ""
-            codec = guess or encoding_of(head, encoding)
-            beginning = decode_head(head, codec)
-            if codec == "cp1252" == guess:
-                faults.guessed[source.name] = note_guess(codec, beginning)
-            _refuse_binary(beginning, codec, source.name)
-            if source.format == "txt":  # tables are checked as they are opened
-                refuse_other_content(beginning, "txt", source.name, CorpusError)
-            if not head and source.named:
-                raise CorpusError("empty file", where=source.name)
-            if source.format == "txt":
-                with open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
-                    documents = _plain(text, unit, wiki=bool(WIKI.match(beginning)))
-                    yield from _with_faults(source, documents, unit, faults, head)
-                return
-        if head:
-            yield from _with_faults(
-                source, _table(source, str(path), field, codec, faults), "line", faults, head
-            )
+            yield from _row({config.text_field: text}, config.text_field, Place("", number, False), faults)
+    elif source.path is not None:
+        read = _text_file if source.format == "txt" else _table
+        replaced = 0
+        try:
+            with convert_errors(source.name, OSError):
+                for document in read(source, source.path, config, faults):
+                    replaced += document.replaced
+                    yield document
+        except DataError as error:
+            raise _as_corpus_error(error) from None
+        if replaced:
+            faults.undecoded[source.name] = replaced
 
 
-def _with_faults(
-    source: Source, documents: Iterator[Text], unit: Unit, faults: Faults, head: bytes
-) -> Iterator[Text]:
-    """Yields the documents of a file, and records problems of the whole file in `faults`."""
-    replaced = characters = lines = blocks = 0
-    is_wiki = source.format == "txt" and bool(WIKI.match(decode_head(head, encoding_of(head))))
-    for document in documents:
-        replaced += document.replaced
-        if unit == "file" and not is_wiki:
-            characters += len(document.text)
-            lines += document.text.count("\n")
-            blocks += document.text.count("\n\n")
-        yield document
-    if replaced:
-        faults.undecoded[source.name] = replaced
-    if is_wiki:
-        faults.wiki_files.append(source.name)
-    if characters >= LARGE_FILE and max(blocks, lines // 10) >= 100:
-        suggestion = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
-        faults.large_files.append((source.name, *suggestion))
+def _as_corpus_error(error: DataError) -> CorpusError:
+    return CorpusError(error.what, where=error.where, fix=error.fix.replace("`encoding`", "`data.encoding`"))
+
+
+def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[Text]:
+    with open_bytes(path, TEXT_EXPANSION_RATIO, source.name) as stream:
+        head = stream.peek(HEAD)[:HEAD]
+        if config.encoding is None:
+            codec = guess_encoding(head, is_complete=len(head) < HEAD)
+        else:
+            codec = encoding_of(head, config.encoding)
+        beginning = decode_head(head, codec)
+        if codec == "cp1252" and config.encoding is None:
+            note = f"{note_guess(codec, beginning)}; --data.encoding sets another encoding"
+            faults.files.setdefault(note, []).append(source.name)
+        _refuse_binary(beginning, codec, source.name)
+        refuse_other_content(beginning, "txt", source.name)
+        is_wiki = bool(_WIKI.match(beginning))
+        characters = lines = 0
+        with open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
+            for document in _split_file(text, config.unit, is_wiki):
+                characters, lines = characters + len(document.text), lines + document.text.count("\n")
+                yield document
+    if config.unit == "file" and not is_wiki and characters >= LARGE_FILE and lines >= 100:
+        note = "read as one document; if its parts are documents, pass --data.unit blank-line or line"
+        faults.files.setdefault(note, []).append(source.name)
 
 
 def clean_text(text: str) -> Text:
@@ -226,14 +182,16 @@ def clean_text(text: str) -> Text:
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
-    if count := count_control_characters(head):
+    """Raises CorpusError if a tenth of the head, and more than a few, are not characters of a text."""
+    count = len(_CONTROL.findall(head))
+    if count > 8 and count * 10 > len(head):
         kind = "UTF-8" if encoding == "utf-8-sig" else encoding
         problem = f"not {kind} text ({count} of its first {len(head)} characters are not text)"
         fix = "Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8"
         raise CorpusError(problem, where=name, fix=fix)
 
 
-def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
+def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
     """Yields the documents of a text file, which is read by line, or in blocks if it is one document.
 
     With `wiki`, the file is from WikiExtractor, whose tags separate documents and are left out.
@@ -243,7 +201,7 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
     by_line = unit != "file" or wiki
     while piece := text.readline(1 << 16) if by_line else text.read(1 << 16):
         starts_line = not collected or collected[-1].endswith("\n")
-        if wiki and starts_line and (piece.rstrip() == _WIKI_END or WIKI.fullmatch(piece)):
+        if wiki and starts_line and (piece.rstrip() == _WIKI_END or _WIKI.fullmatch(piece)):
             if any(map(str.strip, collected)):
                 yield clean_text("".join(collected))
             collected, size = [], 0
@@ -277,32 +235,30 @@ def _split(text: str) -> Iterator[str]:
     yield text
 
 
-def _table(source: Source, path: str, field: str, encoding: str | None, faults: Faults) -> Iterator[Text]:
+def _table(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[Text]:
     """Yields the texts of a table's rows."""
+    options = ReadOptions(
+        source.format,
+        config.encoding,
+        lenient=True,
+        ratio=TEXT_EXPANSION_RATIO,
+        only=config.text_field,
+        name=source.name,
+        on_broken=lambda error: faults.leave_out(_as_corpus_error(error)),
+    )
+    table = stream_table(path, options)
+    for note in table.notes:
+        faults.files.setdefault(note.replace("`encoding`", "--data.encoding"), []).append(source.name)
+    column = table.find_column(config.text_field) if table.columns else config.text_field
+    if column is None:
+        raise _no_column(config.text_field, table.columns, source.name)
+    for where, row in table.rows:
+        yield from _row(row, column, where, faults)
 
-    def as_corpus_error(error: DataError) -> CorpusError:
-        fix = error.fix.replace("`encoding`", "`data.encoding`")
-        return CorpusError(error.what, where=error.where, fix=fix)
 
-    try:
-        options = ReadOptions(
-            source.format,
-            encoding,
-            lenient=True,
-            ratio=TEXT_EXPANSION_RATIO,
-            only=field,
-            name=source.name,
-            on_broken=lambda error: faults.leave_out(as_corpus_error(error)),
-        )
-        table = stream_table(Path(path), options)
-        column = table.find_column(field) if table.columns else field
-        if column is None:
-            problem = f"no column {field!r} (it has: {', '.join(table.columns)})"
-            raise CorpusError(problem, where=source.name, fix="Set the column with `data.text_field`")
-        for where, row in table.rows:
-            yield from _row(row, column, where, faults)
-    except DataError as error:
-        raise as_corpus_error(error) from None
+def _no_column(field: str, columns: Sequence[str], name: str) -> CorpusError:
+    problem = f"no column {field!r} (it has: {', '.join(columns)})"
+    return CorpusError(problem, where=name, fix="Set the column with `data.text_field`")
 
 
 def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> Iterator[Text]:
@@ -316,14 +272,14 @@ def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> I
     elif value is None and field in row:
         faults.rows += 1
         faults.nulls += 1
-        if len(faults.first_nulls) < MAX_NAMES:
+        if faults.nulls <= MAX_NAMES:
             faults.first_nulls.append(str(where))
         yield Text("")
-    elif value is None:
-        problem = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
-        faults.leave_out(CorpusError(problem, where=where, fix="Set the field with `data.text_field`"))
     else:
-        problem = f"field {field!r} is {shortened(value)}, not text"
+        columns = ", ".join(map(str, islice(row, 20))) or "nothing"
+        problem = f"no text in field {field!r} (this row has: {columns})"
+        if value is not None:
+            problem = f"field {field!r} is {shortened(value)}, not text"
         faults.leave_out(CorpusError(problem, where=where, fix="Set the field with `data.text_field`"))
 
 
@@ -332,7 +288,6 @@ def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
     records = load_data_set(name, CorpusError, "train")
     column = field if field in records.column_names else field.partition(".")[0]
     if column not in records.column_names:
-        problem = f"no column {field!r} (it has: {', '.join(records.column_names)})"
-        raise CorpusError(problem, where=name, fix="Set the column with `data.text_field`")
+        raise _no_column(field, records.column_names, name)
     for number, record in enumerate(records.select_columns([column]), 1):
         yield from _row(record, field, Place(name, number, False), faults)

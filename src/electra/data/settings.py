@@ -7,14 +7,10 @@ They are sections of a recipe and options of `electra prepare`. This module impo
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Say, quiet
-
-if TYPE_CHECKING:
-    from electra.data.sources import SourceOptions
 
 Unit = Literal["file", "blank-line", "line"]
 
@@ -34,7 +30,7 @@ class CorpusConfig:
     written with dots, as in doc.body.
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
-    """Format of the sources. auto: by the file extension; stdin is txt."""
+    """Format of all files. auto: by the file extension; stdin is txt."""
     encoding: str | None = None
     """Encoding of text, csv and JSON, such as cp1250 (default: UTF-8, or UTF-16, UTF-32 or cp1252 if
     detected; JSON is not guessed to be cp1252)."""
@@ -64,12 +60,6 @@ class CorpusConfig:
         if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]
         return settings
-
-    def source_options(self, say: Say = quiet) -> SourceOptions:
-        """Returns the settings that decide which files are read, and how; `say` prints notes."""
-        from electra.data.sources import SourceOptions
-
-        return SourceOptions(self.format, self.text_field, self.encoding, say)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -240,7 +240,7 @@ def _existing_store(
         for each in (recorded, settings):
             each["tokenizer"] = "an existing one" if "digest" in each["tokenizer"] else "one to train"
     changes = [recipes.describe_change(*change) for change in recipes.differences(recorded, settings)]
-    if not is_same_text(existing.description["sources"], sources, config.source_options()):
+    if not is_same_text(existing.description["sources"], sources, config.format):
         changes.append("the text itself")
     if changes:
         problem = f"was built differently: {'; '.join(changes)}"

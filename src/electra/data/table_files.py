@@ -24,9 +24,12 @@ FORMATS = {
     ".feather": "arrow",
     ".tab": "tsv",
 }
-ZIP = ".zip"
-TABLES = (*FORMATS, ZIP)
-SPREADSHEETS, SAVE_AS_CSV = ".xls .xlsx .ods", "Save it as csv"
+TABLES = tuple(FORMATS)
+ADVICE = {  # on files that are not read, by their extensions
+    ".xls .xlsx .ods": "Save it as csv",
+    ".zip .tar .tgz .7z .rar": "Unpack it, and pass the file or folder",
+    ".htm .html .xml .pdf .doc .docx .odt .epub .warc": "Extract its text into .txt or .jsonl files first",
+}
 _PART = re.compile(r"(.*)-(\d{5}|\*)-of-(\d{5})(\..*)?")
 
 
@@ -120,8 +123,6 @@ def split_name(path: Path) -> tuple[str, str]:
     name = path.name.lower()
     for extension in COMPRESSIONS:
         name = name.removesuffix(extension)
-    if name.endswith(ZIP) and Path(name).with_suffix("").suffix in FORMATS:
-        name = name.removesuffix(ZIP)
     if part := _PART.fullmatch(name):
         name = part[1] + (part[4] or "")
     return Path(name).stem, Path(name).suffix
@@ -142,7 +143,7 @@ def known_extension(source: Data, formats: Sequence[str]) -> str:
 
 def unknown_extension(path: Path, formats: Sequence[str]) -> DataError:
     """Returns the error for a file whose extension is none of `formats`."""
-    fix = f"Use {', '.join(formats)}, each also {', '.join(COMPRESSIONS)}"
-    if path.suffix.lower() in SPREADSHEETS.split():
-        fix = SAVE_AS_CSV
+    suffix = split_name(path)[1]
+    fix = next((advice for known, advice in ADVICE.items() if suffix and suffix in known.split()), "")
+    fix = fix or f"Use {', '.join(formats)}, each also {', '.join(COMPRESSIONS)}"
     return DataError("unrecognised file extension", where=path, fix=fix)

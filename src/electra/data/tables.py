@@ -2,35 +2,29 @@
 
 csv, tsv        delimited.py; a header line names the columns
 jsonl, ndjson   one object per line
-json            a list of objects, or an object with one such list; or one object per line
+json            a list of objects, or one object per line
 parquet, arrow, feather, and folders that `datasets` saved: columnar.py
-zip             containing one such file
 
-Files may be compressed or split into parts (train-*-of-00008.parquet). Rows are streamed. Data in memory
-(`Given`) is read in the same way: rows from Python, or the bytes of standard input. A file that expands to
-far more than its size on disk is refused before it fills the memory.
+Text formats may be compressed, and any file may be split into parts (train-*-of-00008.parquet). Rows are
+streamed. Data in memory (`Given`) is read in the same way: rows from Python, or the bytes of standard input.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from electra.data import columnar, delimited, json_rows, lines
-from electra.data.lines import COMPRESSIONS, DAMAGE, HEAD, SURROGATES, Place, SizeBudget, decode_head
+from electra.data import columnar, delimited, lines
+from electra.data.lines import EXPANSION_RATIO, HEAD, SURROGATES, Place, decode_head
 from electra.data.table_files import (
     FORMATS,
     TABLES,
-    ZIP,
     Data,
     Given,
     extension_of,
@@ -46,12 +40,7 @@ from electra.foundation.terminal_text import plural
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
 MAX_LINE = 1 << 27  # characters of a line
-# A file may expand to EXPANSION_BYTES plus EXPANSION_RATIO times its size; text compresses to a tenth.
-EXPANSION_BYTES, EXPANSION_RATIO = 64 << 20, 50
-HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # members of a zip file that are not read
 _EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
-
-_ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError)
 
 Row = dict[str, Any]
 Rows = Iterator[tuple[Place, Row]]
@@ -116,7 +105,7 @@ class ReadOptions:
     lenient: bool = False
     """Return undecodable bytes as surrogates, for the caller to count, instead of raising."""
     ratio: int = EXPANSION_RATIO
-    """How many times its size a file may expand to, in addition to EXPANSION_BYTES bytes."""
+    """How many times its size a compressed file may expand to; see `lines.open_bytes`."""
     only: str = ""
     """The only column or field that is needed; JSON rows may then be plain strings."""
     on_broken: Callable[[DataError], None] | None = None
@@ -180,42 +169,37 @@ def stream_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     tables = [_open(file, options) for file in files]
     notes = [note for table in tables for note in table.notes]
     pattern = parts_pattern(source)
-    if pattern != source and len(list(source.parent.glob(pattern.name))) > 1:
+    if not options.lenient and pattern != source and len(list(source.parent.glob(pattern.name))) > 1:
         notes.append(f"this is one part of several; {pattern.name} matches all of them")
-    if len(tables) == 1:
-        tables[0].notes = tuple(notes)
-        return tables[0]
-    return replace(
-        tables[0],
-        source=source,
-        columns=tuple(dict.fromkeys(name for table in tables for name in table.columns)),
-        rows=chain.from_iterable(table.rows for table in tables),
-        notes=tuple(dict.fromkeys(notes)),
-    )
+    columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
+    if len(tables) > 1:
+        tables[0].rows = chain.from_iterable([table.rows for table in tables])
+    tables[0].source, tables[0].columns, tables[0].notes = source, columns, tuple(dict.fromkeys(notes))
+    return tables[0]
 
 
 def _open(source: Data, options: ReadOptions) -> Table:
-    name = options.name or str(source)
+    options = replace(options, name=options.name or str(source))
     if isinstance(source, Given):
         if source.rows is not None:
-            plain = map(_plain, source.rows)
-            return Table(source, (), ((Place(name, n, False), row) for n, row in enumerate(plain, 1)))
+            plain = map(columnar.plain, source.rows)
+            return Table(source, (), ((Place(str(source), n, False), row) for n, row in enumerate(plain, 1)))
         kind = FORMATS[source.extension]
     elif not source.exists():
-        raise DataError("no such file", where=name)
-    elif source.suffix.lower() == ZIP:
-        return _zipped(source, replace(options, name=name))
+        raise DataError("no such file", where=options.name)
     else:
         kind = options.format or FORMATS.get(split_name(source)[1], "")
+    if kind in ("parquet", "arrow") and isinstance(source, Path):
+        columns, rows = columnar.open_columnar(source, kind, options.name, options.only)
+        return Table(source, columns, ((Place(options.name, n, False), row) for n, row in enumerate(rows, 1)))
     if not kind:
-        raise unknown_extension(Path(name), TABLES)
-    if kind in columnar.READERS and isinstance(source, Path):
-        return _columnar(source, kind, replace(options, name=name))
-    decoded = _decoded(source, kind, options.encoding, options)
+        raise unknown_extension(Path(options.name), TABLES)
     if kind in ("csv", "tsv"):
-        return _delimited(source, kind, replace(options, name=name))
-    read = json_rows.json_line_values if kind == "jsonl" else json_rows.json_values
-    return Table(source, (), _objects(read(name, decoded, options.leave_out), options))
+        return _delimited(source, kind, options)
+    read = _json_lines if kind == "jsonl" else _json
+    return Table(
+        source, (), _objects(read(_decoded(source, kind, options.encoding, options), options), options)
+    )
 
 
 def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
@@ -223,35 +207,64 @@ def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
     for place, value in values:
         row = {options.only: value} if options.only and isinstance(value, str) else value
         if isinstance(row, dict):
-            yield place, row if options.lenient else json_rows.without_surrogates(row)
+            yield place, row if options.lenient else _without_surrogates(row)
         else:
             options.leave_out(DataError("not a JSON object", where=place, fix="Write objects"))
 
 
-def _plain(row: Any) -> Any:
-    """Returns a row from Python as JSON would hold it: without types of numpy and pandas."""
-    if isinstance(row, str):
-        return str(row)
-    if row is None or isinstance(row, bool | int | float):
-        return row
-    if isinstance(row, Mapping):
-        return {str(name): _plain(value) for name, value in row.items()}
-    if isinstance(row, list | tuple):
-        return list(map(_plain, row))
-    return _plain(row.tolist()) if hasattr(row, "tolist") else str(row)
+def _json_lines(lines: Iterable[str], options: ReadOptions) -> Iterator[tuple[Place, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = Place(options.name, number)
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            fix = "Write one object per line"
+            options.leave_out(DataError(f"not valid JSON ({error})", where=place, fix=fix))
+            continue
+        yield place, value
 
 
-def max_expanded_size(path: Path, ratio: int = EXPANSION_RATIO) -> int:
-    """Returns how many bytes a file may expand to."""
-    return EXPANSION_BYTES + ratio * path.stat().st_size
+def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, Any]]:
+    """Yields the values of a .json file: a list, read whole, or one value per line, streamed."""
+    head: list[str] = []
+    for line in lines:
+        head.append(line)
+        if line.strip():
+            break
+    try:
+        is_object = isinstance(json.loads("".join(head).removeprefix("\ufeff") or "[]"), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if is_object:
+        yield from _json_lines(chain(head, lines), options)
+        return
+    try:
+        values = json.loads("".join(chain(head, lines)).removeprefix("\ufeff") or "[]")
+    except (ValueError, RecursionError) as error:
+        place = Place(options.name, getattr(error, "lineno", 0))
+        raise DataError(f"not valid JSON ({error})", where=place, fix="Write a list of objects") from None
+    if not isinstance(values, list):
+        fix = "Write a list of objects, such as pandas with orient='records'"
+        raise DataError("not a list of rows", where=options.name, fix=fix)
+    yield from ((Place(options.name, number, False), value) for number, value in enumerate(values, 1))
 
 
-def open_bytes(source: Data, ratio: int = EXPANSION_RATIO) -> IO[bytes]:
+def _without_surrogates(value: Any) -> Any:
+    """Returns a JSON value with `?` for lone surrogates in strings, since UTF-8 files cannot hold them."""
+    if isinstance(value, dict):
+        return {_without_surrogates(name): _without_surrogates(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(inner) for inner in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def open_bytes(source: Data, ratio: int = EXPANSION_RATIO, name: str = "") -> IO[bytes]:
     """Opens data as a decompressed stream. Reading raises DataError if it is damaged or expands too far."""
     if isinstance(source, Given):
         return io.BufferedReader(io.BytesIO(source.content))  # type: ignore[arg-type]
-    is_compressed = source.suffix.lower() in COMPRESSIONS and source.is_file()
-    return lines.open_bytes(source, max_size=max_expanded_size(source, ratio) if is_compressed else None)
+    return lines.open_bytes(source, ratio, name)
 
 
 def read_bytes(source: Data) -> bytes:
@@ -272,7 +285,7 @@ def read_lines(source: Data, encoding: str | None = None) -> Iterator[tuple[Plac
 def _decoded(source: Data, kind: str, encoding: str | None, options: ReadOptions) -> Iterator[str]:
     """Yields the lines of a file with their ends. Raises DataError for undecodable bytes unless lenient."""
     name = options.name or str(source)
-    with open_bytes(source, options.ratio) as stream:
+    with open_bytes(source, options.ratio, name) as stream:
         head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
         codec = lines.encoding_of(head, encoding)
         beginning = decode_head(head, codec)
@@ -289,8 +302,10 @@ def _decoded(source: Data, kind: str, encoding: str | None, options: ReadOptions
 def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
     """Opens a csv or tsv, after detecting its encoding and dialect, and whether it has a header line."""
     encoding, where = options.encoding, options.name
-    if encoding is None and not options.lenient:
-        encoding = lines.guess_encoding(read_bytes(source))
+    if encoding is None:
+        with open_bytes(source, options.ratio, where) as stream:  # of a corpus, only the beginning is read
+            content = stream.peek(HEAD)[:HEAD] if options.lenient else stream.read()  # type: ignore[attr-defined]
+        encoding = lines.guess_encoding(content, is_complete=not options.lenient or len(content) < HEAD)
     decoded_lines = _decoded(source, kind, encoding, options)
     head, size = [], 0
     for line in decoded_lines:
@@ -345,52 +360,6 @@ def _rows_of_cells(
             problem = f"{plural(len(cells), 'column')} instead of {expected} ({names})"
             fix = "Fix the line; if the file has no header, pass `columns`"
             options.leave_out(DataError(problem, where=place, fix=fix))
-
-
-def _columnar(path: Path, kind: str, options: ReadOptions) -> Table:
-    with ExitStack() as stack:
-        file = path
-        if path.suffix.lower() in COMPRESSIONS:  # these formats need random access
-            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-"))) / "plain"
-            with open_bytes(path, options.ratio) as stream, open(file, "wb") as target:
-                shutil.copyfileobj(stream, target, 1 << 20)
-        names, read = columnar.READERS[kind](file, options.name)
-        table = Table(path, names, iter(()))
-        column = table.find_column(options.only) if options.only else None
-        only = [column if column in names else column.partition(".")[0]] if column else None
-        rows = read(SizeBudget(max_expanded_size(path, options.ratio), options.name), only)
-        numbered = ((Place(options.name, number, False), row) for number, row in enumerate(rows, 1))
-        return replace(table, rows=_closing(stack.pop_all(), numbered))
-
-
-def _zipped(path: Path, options: ReadOptions) -> Table:
-    """Opens the only table in a zip file."""
-    with ExitStack() as stack:
-        try:
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-            names = [name for name in names if not HIDDEN.search(name)]
-            table_names = [name for name in names if split_name(Path(name))[1] in FORMATS]
-            if len(table_names) != 1:
-                problem = f"contains {len(table_names)} tables instead of one ({', '.join(names[:5])})"
-                raise DataError(problem, where=options.name, fix="Unpack it and pass one file")
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
-            target = folder / Path(table_names[0]).name
-            budget = SizeBudget(max_expanded_size(path, options.ratio), options.name)
-            with archive.open(table_names[0]) as stream, open(target, "wb") as file:
-                while piece := stream.read(1 << 20):
-                    budget.spend(len(piece))
-                    file.write(piece)
-        except (*_ZIP_ERRORS, *DAMAGE) as error:
-            fix = "Download or compress it again"
-            raise DataError(f"damaged, or not a zip file ({error})", where=options.name, fix=fix) from None
-        table = _open(target, replace(options, format="", name=f"{options.name}/{table_names[0]}"))
-        return replace(table, source=path, rows=_closing(stack.pop_all(), table.rows))
-
-
-def _closing(stack: ExitStack, rows: Iterable[tuple[Place, Row]]) -> Rows:
-    with stack:
-        yield from rows
 
 
 def _without_nuls(rows: Rows) -> Rows:

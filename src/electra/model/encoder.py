@@ -7,7 +7,6 @@ V vocabulary.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -38,7 +37,6 @@ class Variation:
 
 
 PLAIN = Variation()
-LAYER = re.compile(r"\blayers?\.(\d+)\.")  # in the name of a layer's parameter
 
 
 class Encoder(nn.Module, ABC):

@@ -20,7 +20,7 @@ from typing import Any
 
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import ZIP, Data, known_extension
+from electra.data.table_files import Data, known_extension
 from electra.data.tables import ReadOptions, Row, open_table, read_lines, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.word_columns import Block, ColumnFile, read_blocks
@@ -31,7 +31,7 @@ from electra.foundation.terminal_text import plural
 
 CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
-TABLE_FORMATS = (*(ending for ending in TABLES if ending not in COLUMN_FORMATS), ZIP)
+TABLE_FORMATS = tuple(ending for ending in TABLES if ending not in COLUMN_FORMATS)
 FORMATS = (*TABLE_FORMATS, *COLUMN_FORMATS)
 TEXT_COLUMNS = ("text", "sentence")  # names of columns whose texts are split into words
 SENTENCE_COLUMNS = ("sentence_id", "sent_id", "Sentence #")  # names of columns that number sentences

@@ -16,6 +16,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from electra.artifacts.ledger import newest_row
 from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
@@ -60,7 +61,7 @@ class StudyRun(Piece):
     @property
     def step(self) -> int:
         """Updates made so far."""
-        row = RunFolder(self.folder).ledger().last("train") or {}
+        row = newest_row(RunFolder(self.folder).metrics, "train") or {}
         return self.steps if self.is_finished() else int(row.get("step", 0))
 
 
