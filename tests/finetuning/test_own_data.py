@@ -74,7 +74,7 @@ def test_cells_with_several_labels_are_read_or_refused(tmp_path: Path) -> None:
     path.write_text('text,label\nx,"a, b"\ny,\nz,b|c\n')
     own = choose_task(toy_task.settings(tmp_path, path, "classification", multi_label=True))
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), (), ("b", "c")]
-    path.write_text("text,label\nx,\"['a', 'b']\"\ny,[]\n")  # as pandas writes lists
+    path.write_text('text,label\nx,"[""a"", ""b""]"\ny,[]\n')
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), ()]
     one_sided = replace(own, balanced=True).fit(
         [Example("0", "f:1", ("x",), ("a", "b")), Example("1", "f:2", ("y",), ("a",))]

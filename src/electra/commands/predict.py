@@ -168,11 +168,10 @@ def _given(  # noqa: PLR0917
         return Given(name, content, ".json" if is_squad else ".jsonl")
     if task.head == "tagger" and ending != ".jsonl":
         return Given(name, content, ".txt")
-    choices = (*task.texts, *task.usual_texts)
-    single_column = next((names[0] for names in choices if len(names) == 1), None)
+    single_column = next((names[0] for names in task.texts if len(names) == 1), None)
     is_line = name == "the text" and b"\n" not in content
     cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
-    is_header = bool(text_column) or any({each.casefold() for each in names} <= cells for names in choices)
+    is_header = bool(text_column) or any({each.casefold() for each in names} <= cells for names in task.texts)
     if ending == ".jsonl" or columns or (is_header and not is_line) or single_column is None:
         return Given(name, content, ending)
     lines = read_lines(Given(name, content, ".txt"), encoding)

@@ -130,7 +130,7 @@ class Predictor:
             raise ConfigError(problem, key="text_column")
         unlabelled = replace(task, header=tuple(columns) or task.header, label=(), encoding=encoding)
         if text_column:
-            unlabelled = replace(unlabelled, texts=(tuple(text_column),), usual_texts=())
+            unlabelled = replace(unlabelled, texts=(tuple(text_column),))
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         if num_texts := self.num_texts:
@@ -364,7 +364,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
             raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
         task = task.configured(TaskOptions.of(settings))
         if columns := tuple(settings.get("read_columns", ())):
-            task = replace(task, texts=(columns,), usual_texts=task.texts)
+            task = task.preferring(columns)
         return task.rebuilt(loaded.labels, config), length
     default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":

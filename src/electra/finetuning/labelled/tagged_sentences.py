@@ -33,6 +33,7 @@ CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
 TABLE_FORMATS = tuple(ending for ending in TABLES if ending not in COLUMN_FORMATS)
 FORMATS = (*TABLE_FORMATS, *COLUMN_FORMATS)
+WORD_COLUMNS = ("word", "token", "tokens", "words")  # names of columns of words, in strings between spaces
 TEXT_COLUMNS = ("text", "sentence")  # names of columns whose texts are split into words
 SENTENCE_COLUMNS = ("sentence_id", "sent_id", "Sentence #")  # names of columns that number sentences
 MISSING = frozenset({"", "_", "-100"})  # cells without a tag
@@ -47,7 +48,6 @@ class TagReaderOptions:
     tag: tuple[str, ...]  # possible names of the tags' column, in order of preference
     header: tuple[str, ...] = ()  # column names for files without them
     split: Splitting = "punctuation"  # how texts are split into words
-    split_in: tuple[str, ...] = ("word", "token", "tokens", "words")  # columns split at spaces
     skip_unlabelled: bool = False  # leave out sentences with missing tags
 
 
@@ -252,7 +252,7 @@ def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tupl
     are_words = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
     if are_words and number is not None:
         return list(_grouped(rows, table.columns, word, tag, number)), notes
-    has_words = word.casefold() in options.split_in
+    has_words = word.casefold() in WORD_COLUMNS
     if labelled and are_words and has_words and len(rows) > 1:
         problem = "each row has one word, and no column numbers the sentences"
         fix = "Add a column `sentence_id`, or write a list of words in each row"

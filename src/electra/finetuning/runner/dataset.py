@@ -66,9 +66,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if train.text_columns:  # other files may have other usual columns, too
         task = task.preferring(train.text_columns, train.label_column)
     unfitted_task, task = task, task.fit(train.examples)
-    other_task = unfitted_task.for_evaluation_files(task)
     others = {split: source for split, source in sources.items() if split != "train"}
-    contents = {split: other_task.read(source, labelled=split == "dev") for split, source in others.items()}
+    contents = {split: unfitted_task.read(each, labelled=split == "dev") for split, each in others.items()}
     contents = {"train": train, **contents}
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []

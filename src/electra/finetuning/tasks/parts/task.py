@@ -70,7 +70,6 @@ class Task(ABC):
     metrics: tuple[str, ...]  # the primary one first
     texts: tuple[Columns, ...]  # possible columns of the text or texts; the first match is used
     label: Columns  # possible columns of the answer; the first match is used
-    usual_texts: tuple[Columns, ...] = ()  # the task's original `texts`, if the user named columns
     header: Columns = ()  # column names of files without a header line
     encoding: str | None = None  # the encoding of csv and tsv files; None: detected
     skip_unlabelled: bool = False  # leave out rows without an answer
@@ -119,7 +118,6 @@ class Task(ABC):
             self,
             balanced=balanced,
             texts=(text_columns,) if text_columns else self.texts,
-            usual_texts=self.texts if text_columns else (),
             encoding=options.encoding,
             skip_unlabelled=options.skip_unlabelled,
             label=label_columns or self.label,
@@ -128,11 +126,12 @@ class Task(ABC):
         )
 
     def preferring(self, texts: Columns, label: str = "") -> Self:
-        """Returns the task that reads these columns if a file has them, and otherwise the first it knows."""
+        """Returns the task that reads these columns if a file has them, and else as many others it knows."""
         labels = tuple(name for name in self.label if name.casefold() == label.casefold())
+        others = (names for names in self.texts if len(names) == len(texts))
         return replace(
             self,
-            texts=tuple(dict.fromkeys((texts, *self.texts))),
+            texts=tuple(dict.fromkeys((texts, *others))),
             label=tuple(dict.fromkeys((*labels, *self.label))),
         )
 
@@ -163,10 +162,6 @@ class Task(ABC):
         Raises:
             DataError: the file is invalid; the message names the line.
         """
-
-    def for_evaluation_files(self, fitted: Task) -> Task:
-        """Returns the task that reads dev and test files; `fitted` is the task fitted to training data."""
-        return self
 
     @abstractmethod
     def fit(self, examples: Sequence[Example]) -> Task:
@@ -227,7 +222,7 @@ class Task(ABC):
 
     def columns_read(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Returns the names of the columns in a row that contain its texts and its answer."""
-        texts = next((names for names in (*self.texts, *self.usual_texts) if set(names) <= set(row)), ())
+        texts = next((names for names in self.texts if set(names) <= set(row)), ())
         return (*texts, *next(((name,) for name in self.label if name in row), ()))
 
     def can_score(self, example: Example) -> bool:

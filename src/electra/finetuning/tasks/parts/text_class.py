@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,7 +15,7 @@ from typing_extensions import override
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import AMBIGUOUS_MARKS, label_key, spellings
+from electra.finetuning.tasks.parts.answers import label_key, spellings
 from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
 from electra.finetuning.tasks.parts.task import Outputs, Task, file_of, index_labels, softmax, tally_labels
 from electra.finetuning.tasks.parts.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
@@ -31,8 +30,6 @@ from electra.finetuning.tasks.parts.text_task import (
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import DataError, nearest
-
-MAX_NUMBERED_CLASSES = 20  # more different numbers are probably quantities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +64,7 @@ class TextClassification(LabelledText):
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         spelling_of, notes = spellings(golds)
-        mark_counts = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
-        if mark_counts:
-            counts_shown = ", ".join(f"{name!r} ({count})" for name, count in mark_counts.items())
-            notes += (f"read as labels, not as missing answers: {counts_shown}",)
-        numbers = {label_key(gold) for gold in golds}
-        are_numbers = all(isinstance(number, Decimal) for number in numbers)
-        if are_numbers and not self.labels and len(numbers) > MAX_NUMBERED_CLASSES:
-            found = f"{len(numbers)} different numbers are read as classes"
-            notes += (f"{found}; the task regression would predict a number",)
+        are_numbers = all(isinstance(label_key(gold), Decimal) for gold in golds)
         if self._accepts_numbers() and are_numbers:
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)

@@ -19,7 +19,6 @@ from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.tasks.parts.answers import (
     as_vectors,
     clean_answer,
-    combined_labels,
     is_missing,
     parse_labels,
     spellings,
@@ -40,9 +39,9 @@ class MultiLabelClassification(LabelledText):
 
     each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
 
-    def absent(self, answer: Any, marks: frozenset[str]) -> bool:
+    def absent(self, answer: Any) -> bool:
         """Whether an answer is missing; an empty cell means "no label"."""
-        return answer != "" and super().absent(answer, marks)
+        return answer != "" and super().absent(answer)
 
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
         """Returns the labels of a cell as written; `normalise_golds` distinguishes vectors from names."""
@@ -56,9 +55,6 @@ class MultiLabelClassification(LabelledText):
             rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
             return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
         spelling_of, notes = spellings([name for gold in golds for name in gold])
-        if combined_names := combined_labels(spelling_of.values()):
-            shown = ", ".join(map(repr, combined_names[:5]))
-            notes += (f"read as one label each, not as several: {shown} (write a|b for several)",)
         return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
 
     @override

@@ -6,7 +6,6 @@ saved model reverses the scaling, so that it predicts in the data's unit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -23,9 +22,6 @@ from electra.finetuning.tasks.parts.task import Cell, Outputs, file_of
 from electra.finetuning.tasks.parts.text_task import Prediction, TextTask, is_placeholder, single_answer
 from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
-
-_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3},[0-9]{3}")  # ambiguous: it may be a decimal comma
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +47,6 @@ class TextRegression(TextTask):
         answer = single_answer(value, where)
         is_missing = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
         return None if is_missing else answer
-
-    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Replaces decimal commas with points; changes nothing if the commas may be thousands separators."""
-        with_comma = [gold for gold in golds if "," in gold]
-        may_be_decimal = all(_COMMA.fullmatch(gold) for gold in with_comma) and not any(
-            "." in gold for gold in golds
-        )
-        if not with_comma or not may_be_decimal or all(_THOUSANDS.fullmatch(gold) for gold in with_comma):
-            return golds, ()
-        return [gold.replace(",", ".") for gold in golds], ("numbers have decimal commas",)
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextRegression:

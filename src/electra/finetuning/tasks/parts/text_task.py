@@ -22,14 +22,7 @@ from electra.data.table_files import Data
 from electra.data.tables import ID_COLUMNS, ReadOptions, Row, Table, cell_text, get_field, open_table, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import (
-    AMBIGUOUS_MARKS,
-    clean_answer,
-    is_missing,
-    label_indices,
-    label_key,
-    missing_marks,
-)
+from electra.finetuning.tasks.parts.answers import clean_answer, is_missing, label_indices, label_key
 from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
@@ -90,13 +83,9 @@ class TextTask(Task):
         """Returns the predicted answer in the format of GLUE's server."""
         return self.answer(prediction)
 
-    def marks(self, answers: Sequence[Any]) -> frozenset[str]:
-        """Returns the marks of `AMBIGUOUS_MARKS` that mean a missing answer among these cells."""
-        return frozenset(AMBIGUOUS_MARKS)
-
-    def absent(self, answer: Any, marks: frozenset[str]) -> bool:
+    def absent(self, answer: Any) -> bool:
         """Whether a cell means that there is no answer."""
-        return is_missing(answer, marks)
+        return is_missing(answer)
 
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
@@ -107,33 +96,28 @@ class TextTask(Task):
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
-        alternatives = self.texts if labelled else tuple(dict.fromkeys((*self.texts, *self.usual_texts)))
         optional_columns = () if labelled else self.label
         table = open_table(
             path,
-            ReadOptions("", self.encoding, self.header, alternatives, optional_columns, self.drop_malformed),
+            ReadOptions("", self.encoding, self.header, self.texts, optional_columns, self.drop_malformed),
         )
-        names, text_columns = self._text_columns(table, alternatives)
+        names, text_columns = self._text_columns(table)
         label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         )
         rows = list(table.rows)
         notes = [*table.notes, *self.unread(table, rows, text_columns, label_column)]
-        cells = [clean_answer(get_answer(row)) for _, row in rows]
-        marks = self.marks(cells)
         examples: list[Example] = []
         unanswered: list[tuple[Place, Any]] = []
-        for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-            gold = None if self.absent(cell, marks) else self.gold(cell, str(where))
+        for index, (where, row) in enumerate(rows):
+            cell = clean_answer(get_answer(row))
+            gold = None if self.absent(cell) else self.gold(cell, str(where))
             if gold is None and labelled:
                 unanswered.append((where, cell))
                 continue
             texts = tuple(cell_text(row, column, where) for column in text_columns)
             examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
-        if names in self.usual_texts and names not in self.texts:
-            missing, found = " or ".join(self.texts[0]), " and ".join(text_columns)
-            notes.append(f"no column {missing}: {found} is read instead")
         if unanswered:
             counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
             listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
@@ -157,16 +141,15 @@ class TextTask(Task):
             examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
         return Split(tuple(examples), table.dropped, tuple(notes), names, label_column)
 
-    def _text_columns(self, table: Table, alternatives: Sequence[Columns]) -> tuple[Columns, list[str]]:
+    def _text_columns(self, table: Table) -> tuple[Columns, list[str]]:
         """Returns the first names that the table has, and what it calls these columns itself."""
-        for names in alternatives:
+        for names in self.texts:
             columns = [column for name in names if (column := table.find_column(name)) is not None]
             if len(columns) == len(names):
                 return names, columns
         sizes = {len(names) for names in self.texts}
         choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
-        listed = [" + ".join(names) for names in alternatives if len(names) in sizes]
-        raise table.missing_column(listed, "`text_column`", choose)
+        raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`", choose)
 
     def unread(
         self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], label: str
@@ -230,7 +213,6 @@ class LabelledText(TextTask):
     """A text task whose answers are labels."""
 
     labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
-    training_labels: tuple[str, ...] = ()  # the training data's labels, while the dev and test files are read
 
     @property
     @override
@@ -238,12 +220,8 @@ class LabelledText(TextTask):
         return self.labels
 
     @override
-    def marks(self, answers: Sequence[Any]) -> frozenset[str]:
-        return missing_marks(answers, self.labels or self.training_labels)
-
-    @override
-    def for_evaluation_files(self, fitted: Task) -> Self:
-        return replace(self, training_labels=fitted.label_names)
+    def absent(self, answer: Any) -> bool:
+        return is_missing(answer, self.labels)
 
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""

@@ -24,6 +24,7 @@ from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
     FORMATS,
+    WORD_COLUMNS,
     TagReaderOptions,
     read_sentences,
 )
@@ -56,7 +57,6 @@ from electra.inference.detection import overlapping_windows
 
 CORRECT, INCORRECT = "c", "i"  # labels of words in error detection
 DEFAULT_KEY, SPLITTING_KEY = "default_label", "word_splitting"  # keys in a saved model's config.json
-WORD_COLUMNS = (("word",), ("token",), ("tokens",), ("words",))
 Scheme = Literal["words", "entities", "errors", "auto"]
 METRICS_OF_SCHEME: dict[Scheme, tuple[str, ...]] = {
     "words": ("accuracy", "f1_macro"),
@@ -82,7 +82,7 @@ class WordTagging(Task):
     splitting: Splitting = "punctuation"  # how texts are split into words
     threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
     every_score: bool = False  # whether `table` has the probability of each label
-    texts: tuple[tuple[str, ...], ...] = WORD_COLUMNS
+    texts: tuple[tuple[str, ...], ...] = tuple((name,) for name in WORD_COLUMNS)
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
 
@@ -105,7 +105,6 @@ class WordTagging(Task):
             tag=self.label,
             header=self.header,
             split=self.splitting,
-            split_in=tuple(names[0] for names in (*WORD_COLUMNS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
         )
         return read_sentences(path, options, labelled)
