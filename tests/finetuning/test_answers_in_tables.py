@@ -12,7 +12,6 @@ import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
-from electra.commands.framework.main import main
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.records import format_records
@@ -158,20 +157,6 @@ def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
         dataset(tmp_path, rows, rows[:4], task="regression")  # of one text or two
     assert "text, reply" in str(caught.value) and "text_column" in caught.value.fix
     assert dataset(tmp_path, rows, rows[:4], task="regression", text_column=("text", "reply"))
-
-
-@pytest.mark.parametrize(
-    ("argv", "error"),
-    [
-        ("finetune m --task classification --data d --out o --label-column a", ""),  # it may be repeated
-        ("predict m f --out a.tsv", "--out:"),
-        ("pretrain --store s --out o --training.steps 3", "--training.steps:"),
-        ("embed m f --out a.npy", "--out:"),
-    ],
-)
-def test_an_option_given_twice_is_refused(argv: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = argv.split()
-    assert main([*words, "=".join(words[-2:])]) == 2 and error in capsys.readouterr().err
 
 
 def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import read_lines
-from electra.foundation.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,3 @@ class Split:
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user
     text_columns: tuple[str, ...] = ()  # names of the columns of a table that the texts were read from
     label_column: str = ""  # the column of the answers
-
-
-def read_texts(source: Data) -> Examples:
-    """Returns an example for each line of a .txt file that is not blank.
-
-    Raises:
-        DataError: the file cannot be read, or it has no texts.
-    """
-    lines = [(place, line.strip()) for place, line in read_lines(source)]
-    examples = tuple(
-        Example(str(place.number), place, (line,), row={"text": line}) for place, line in lines if line
-    )
-    if not examples:
-        raise DataError("no texts", where=source, fix="Put one text on each line")
-    return examples
