@@ -15,12 +15,12 @@ from electra.commands.report import report as report
 from electra.commands.results.finetuned import FineTuned as FineTuned
 from electra.commands.results.folders import Analysis as Analysis
 from electra.commands.results.folders import Evaluation as Evaluation
+from electra.commands.results.folders import Run as Run
 from electra.commands.results.folders import Store as Store
+from electra.commands.results.folders import Study as Study
 from electra.commands.results.folders import open as open
 from electra.commands.results.model import Model as Model
 from electra.commands.results.model import load as load
-from electra.commands.results.run import Run as Run
-from electra.commands.results.run import Study as Study
 from electra.commands.serve import serve as serve
 from electra.commands.show import show as show
 from electra.commands.verify import verify as verify

@@ -10,7 +10,7 @@ from typing import Any
 import fake_study
 import pytest
 
-from electra.commands.results.run import Study
+from electra.commands.results.folders import Study
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation.plan import Job, all_jobs

@@ -34,14 +34,13 @@ COMMANDS = {
         ["pretrain", "--init", RUN, "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
         ["report", RUN], ["show", RUN], ["detect", RUN, "a film"], ["embed", RUN, "a film"],
         ["export", RUN, "exported"], ["export", RUN, "graph", "--format", "onnx"],
-        ["export", RUN, "--push", "a/b", "--dry-run"],
         ["finetune", RUN, "--task", "classification", "--data", "old-reviews", "--out", "t"],
         ["analyze", RUN, "--probe", "calibration", "--out", "analysis"],
     ],
     TUNED: [
         ["predict", TUNED, "old-reviews/dev.csv"], ["predict", f"{TUNED}/model", "old-reviews/dev.csv"],
         ["export", TUNED, "graph", "--format", "onnx"], ["report", TUNED], ["verify", TUNED],
-        ["embed", f"{TUNED}/model", "a film"], ["export", TUNED, "--push", "a/b", "--dry-run"],
+        ["embed", f"{TUNED}/model", "a film"],
         ["finetune", RUN, "--task", "classification", "--data", "old-reviews", "--out", TUNED, "--seeds", "2",
          "--batch-size", "16", "--epochs", "2", "--max-length", "24"],
     ],
@@ -87,14 +86,6 @@ def with_strings(value: Any, evil: str) -> Any:
     return evil if isinstance(value, str) else value
 
 
-def places_of(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if isinstance(value, str):
-        yield at
-    elif isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places_of(inner, (*at, key))
-
-
 def put(value: Any, at: tuple[Any, ...], evil: str) -> Any:
     inner = value
     for key in at[:-1]:
@@ -103,8 +94,8 @@ def put(value: Any, at: tuple[Any, ...], evil: str) -> Any:
     return value
 
 
-def run_all(folder: str, evil: Path, most: int | None = None) -> None:
-    for words in COMMANDS[folder][:most]:
+def run_all(folder: str, evil: Path) -> None:
+    for words in COMMANDS[folder]:
         with suppress(Exception):  # records of nonsense may fail in any way: what counts is what ran
             main(words)
         assert not evil.with_name("RAN").exists(), words
@@ -136,21 +127,6 @@ def test_a_complete_folder_that_names_code_runs_nothing(place: Path, folder: str
             state, lambda record: put(record, ("recipe", *at), str(evil)) if "recipe" in record else record
         )
     run_all(folder, evil)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", COMMANDS)
-def test_no_single_string_of_a_record_runs_code(place: Path, folder: str) -> None:
-    evil = place / folder / "evil.py"
-    evil.write_text(EVIL)
-    names = ("run.toml", "state.json", "finetune.json", "task.json")
-    for path in [path for path in records(place / folder) if path.name in names]:
-        whole = path.read_text()
-        content = tomllib.loads(whole) if path.suffix == ".toml" else json.loads(whole)
-        for at in places_of(content):
-            rewrite(path, lambda record, at=at: put(record, at, str(evil)))
-            run_all(folder, evil, most=3)
-            path.write_text(whole)
 
 
 ARMS = '[arms.a]\nobjective.name = "evil.py"\n[arms.b]\nobjective.name = "rtd"\n'

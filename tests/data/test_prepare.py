@@ -130,7 +130,7 @@ def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
     store.tokenizer.save(tmp_path / "run" / "tokenizer")
     section = TokenizerSection(source=str(tmp_path / "run"))
     other = build(text, tmp_path / "two", section, CorpusConfig(), workers=1, display=display)
-    assert other.tokens.tokenizer_digest == store.tokens.tokenizer_digest, "the tokenizer of a run folder"
+    assert other.tokenizer_digest == store.tokenizer_digest, "the tokenizer of a run folder"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-import shutil
 import tarfile
 from pathlib import Path
 from urllib.parse import unquote
@@ -56,14 +54,6 @@ def test_every_link_leads_somewhere() -> None:
     assert [line for page in pages() for line in broken(page)] == []
 
 
-def test_a_broken_link_is_found(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# A `b`: c\n[x](#a-b-c) [y](gone.md) [z](#nowhere) `[code](gone.md)` [w](https://example.org)\n"
-    )
-    assert broken(page, tmp_path) == ["page.md: gone.md", "page.md: #nowhere"]
-
-
 def test_every_file_of_ours_that_a_page_names_is_there() -> None:
     named = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|toml|md))`")
     missing = []
@@ -98,18 +88,3 @@ def test_records_lie_in_one_file_of_their_folder() -> None:
                 members = tar.getmembers()
             assert members and all(each.isreg() and each.name.startswith("records/") for each in members)
     assert archives
-
-
-def test_packed_records_come_out_as_they_went_in(tmp_path: Path) -> None:
-    script = runpy.run_path(str(RESULTS / "records.py"))
-    (tmp_path / "records" / "study").mkdir(parents=True)
-    files = {"table.json": b"{}", "study/score.json": bytes(range(256))}
-    for name, content in files.items():
-        (tmp_path / "records" / name).write_bytes(content)
-    script["pack"](tmp_path)
-    first = (tmp_path / "records.tar.xz").read_bytes()
-    shutil.rmtree(tmp_path / "records")
-    script["unpack"](tmp_path)
-    assert {name: (tmp_path / "records" / name).read_bytes() for name in files} == files
-    script["pack"](tmp_path)
-    assert (tmp_path / "records.tar.xz").read_bytes() == first

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import driven
 import pytest
 from driven import toy_store  # noqa: F401
 
@@ -161,30 +160,3 @@ def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
                 assert {keyword.arg for keyword in node.keywords} <= set(known), (
                     f"{page}: {ast.unparse(node)}"
                 )
-
-
-@pytest.mark.slow
-def test_the_transformers_block_runs(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With `budget-tiny`; and the row of the table below it about the paper's encoder."""
-    from transformers import ElectraForPreTraining
-
-    [block] = [
-        block for page, block in blocks() if page == "use-elsewhere.md" and "from transformers" in block
-    ]
-    store = request.getfixturevalue("toy_store")
-    monkeypatch.chdir(tmp_path)
-    for recipe, out in (("budget-tiny", "runs/mine"), ("tiny", "runs/paper")):
-        changes = {"recipe": recipe, "training.steps": "2", "training.device": "cpu"}
-        assert main(driven.command(store, Path(out), **changes)) == 0
-    names: dict[str, Any] = {}
-    exec(compile(block, "use-elsewhere.md", "exec"), names)
-    tokens = names["tokenizer"]("the cat sees the sea", return_tensors="pt")
-    assert names["encoder"](**tokens).last_hidden_state.shape[:2] == tokens.input_ids.shape
-    assert names["discriminator"](**tokens).logits.shape == (*tokens.input_ids.shape, 2)
-    assert type(names["encoder"]).__name__ == "ModernBertModel"
-    loaded, info = ElectraForPreTraining.from_pretrained("runs/paper/discriminator", output_loading_info=True)
-    assert (
-        not info["missing_keys"] and loaded(**names["tokenizer"]("a", return_tensors="pt")).logits.dim() == 2
-    )

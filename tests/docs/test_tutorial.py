@@ -6,26 +6,18 @@ import csv
 import io
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import driven
 import pytest
-import torch
 from driven import toy_store  # noqa: F401
-from safetensors.torch import load_file
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
-from electra.exchange.card import Card
-from electra.exchange.huggingface import export_network
-from electra.model.pair import build_pair
-from electra.model.sizes import EncoderConfig
-from electra.testing import small, toy_task
+from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
 
@@ -71,11 +63,7 @@ def follow(
             continue  # tests/serving follow that one
         if typed:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode())))
-        replaced, quick = [instead.get(word, word) for word in words], QUICK.get(words[0], [])
-        for option in {*quick[::2]} & {*replaced}:  # an option is given once
-            place = replaced.index(option)
-            del replaced[place : place + 2]
-        code = main([*replaced, *quick])
+        code = main([*(instead.get(word, word) for word in words), *QUICK.get(words[0], [])])
         out, err = capsys.readouterr()
         assert code == 0, f"{page}: electra {shlex.join(words)}\n{err}"
         said.append(out)
@@ -134,25 +122,6 @@ def test_from_your_own_text(
     assert type(names["encoder"]).__name__ == "ModernBertModel"
 
 
-def write_deberta(folder: Path) -> Path:
-    """Writes both networks as Microsoft publishes them: pickles in one folder."""
-    words = toy_task.tokenizer(folder.with_name("deberta-words"))
-    config = EncoderConfig("deberta", words.vocab_size, 32, 32, 2, 2, 64, norm_eps=1e-7, num_token_types=0)
-    pair = build_pair(config, config, sharing="disentangled", seed=3, initialisation="fan_in")
-    for kind, network, name in (
-        ("discriminator", pair.main, "pytorch_model.bin"),
-        ("generator", pair.auxiliary, "pytorch_model.generator.bin"),
-    ):
-        given = folder.with_name(f"deberta-{kind}")
-        export_network(given, network, words, Card(name="toy", kind=kind))
-        if kind == "discriminator":
-            shutil.copytree(
-                given, folder, ignore=shutil.ignore_patterns("model.safetensors", "manifest.json")
-            )
-        torch.save(load_file(given / "model.safetensors"), folder / name)
-    return folder
-
-
 def test_from_a_published_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,63 +143,6 @@ def test_from_a_published_encoder(
     assert "TF-IDF" in said[0] and "mixed: general" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
-
-
-def test_continue_deberta(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_texts(tmp_path / "texts")
-    rows = [
-        f"a film {i} that is {'good' if i % 2 else 'bad'},{'yes' if i % 2 else 'no'}" for i in range(ROWS)
-    ]
-    Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    given = str(write_deberta(tmp_path / "deberta"))
-    instead = {"microsoft/deberta-v3-small": given, "2h": "4steps", "3": "1"}
-    script = Path(__file__).parents[2] / "examples" / "from_pickle.py"
-    subprocess.run([sys.executable, str(script), given, "--out", "pair"], check=True)
-    follow("continue-deberta.md", instead, monkeypatch, capsys)
-    assert Path("runs/after/report.html").is_file()
-    names: dict[str, Any] = {}
-    exec(compile(blocks("continue-deberta.md")[0], "continue-deberta.md", "exec"), names)
-    assert type(names["encoder"]).__name__ == "DebertaV2Model"
-    assert names["states"].shape[-1] == names["encoder"].config.hidden_size
-
-
-SMALLER = """
-[base.training]
-length = 16
-batch_size = 4
-precision = "fp32"
-[base.evaluation]
-rows = 8
-"""
-
-
-def write_panel(folder: Path) -> None:
-    """Part of speech and chunks, as few as do."""
-    for name in ("ud-english-ewt", "chunking/conll2000"):
-        (folder / name).mkdir(parents=True)
-    for split in ("train", "dev"):
-        small.write_treebank(folder / "ud-english-ewt" / f"{split}.conllu", repeats=4)
-    chunks = "".join(f"the DT B-NP\n{subject} NN I-NP\nsees VBD B-VP\n\n" for subject in ("cat", "dog") * 9)
-    for split in ("train", "test"):
-        (folder / "chunking" / "conll2000" / f"{split}.txt").write_text(chunks)
-
-
-def test_compare_two_objectives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_texts(tmp_path / "texts")
-    write_panel(tmp_path / "DATA")
-    [study] = blocks("compare-two-objectives.md", "toml")
-    Path("objectives.toml").write_text(study + SMALLER)
-    instead = {"8192": "90", "2Mtokens": "10steps", "3": "2"}
-    follow("compare-two-objectives.md", instead, monkeypatch, capsys)
-    results = json.loads(Path("runs/rtd-or-mlm/results.json").read_text())
-    assert results["complete"] and set(results["budgets"][0]["arms"]) == {"mlm", "rtd"}
-    assert results["primary"] == "panel", "as the page promises"
 
 
 STUTTER = "\n".join(block for block in blocks("write-an-objective.md") if "electra.testing" not in block)

@@ -151,38 +151,6 @@ def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFi
     assert "stars.task_sha256 has other contents" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_an_objective_is_given_by_its_path(
-    toy_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the shell in two processes, by a path that holds where the command was given, and from Python."""
-    (tmp_path / "mine.py").write_text((EXAMPLES / "shuffled_tokens.py").read_text())
-    monkeypatch.chdir(tmp_path)
-    words = driven.command(toy_store, tmp_path / "shell", **{"training.steps": "2", "training.device": "cpu"})
-    driven.run_processes([*words, "--objective.name", "mine.py"], 2, tmp_path)
-    record = read_toml(tmp_path / "shell" / "run.toml")
-    assert record["objective"]["name"] == "mine" and record["environment"]["processes"] == 2
-    overrides = {
-        f"{part}.{key}": value for part in ("model", "training") for key, value in record[part].items()
-    }
-    overrides["objective.name"] = "mine.py"
-    run = electra.pretrain(toy_store, out=tmp_path / "python", overrides=overrides)
-    assert run.status == "finished" and run.recipe["objective"]["name"] == "mine"
-
-
-@pytest.mark.slow
-def test_an_arm_of_the_study_trains_in_its_worker(
-    toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = tmp_path / "small.toml"
-    recipe.write_text("[training]\nlength = 16\nbatch_size = 8\n[evaluation]\nrows = 8\n")
-    words = ["ablate", str(EXAMPLES / "word_order.toml"), "--store", str(toy_store), "--recipe", str(recipe)]
-    words += ["--only", "nearby", "--seeds", "1", "--budget", "12steps", "--threads", "1"]
-    assert main([*words, "--out", str(tmp_path / "study")]) == 0, capsys.readouterr()
-    run = read_toml(tmp_path / "study" / "arms" / "nearby" / "seed-1" / "run.toml")
-    assert run["objective"]["name"] == "shuffled_tokens" and "objective_sha256" in run["identity"]
-
-
 def test_the_overlap_head_learns_pairs_texts_and_numbers(tmp_path: Path) -> None:
     """Its linear model alone tells equal pairs, of words that no training pair has; folders need the file."""
     head, model = str(EXAMPLES / "overlap_head.py"), toy_task.save_encoder(tmp_path / "model")

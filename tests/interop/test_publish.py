@@ -106,17 +106,6 @@ def test_an_upload_error_is_one_line(hub: Hub, run: Path, repo: str, token: str,
     assert hub.branches == {"main": {}}
 
 
-@pytest.mark.slow
-def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> None:
-    nowhere = Hub()
-    nowhere.address = "http://127.0.0.1:9"
-    dry = [str(run), "--push", "me/toy", "--dry-run"]
-    code, message, error = publish(nowhere, *dry, token="", home=tmp_path)
-    assert code == 0 and "step-00000500: generator/model.safetensors" in message + error
-    code, _, error = publish(nowhere, *dry[:3], home=tmp_path)
-    assert code == 2 and error.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("file", "said"),
     [

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra.foundation.errors import ConfigError
 from electra.model import passes
 from electra.serving.batching import Batcher
 from electra.serving.limits import Limits, RequestError
@@ -106,19 +105,6 @@ def test_requests_of_disconnected_clients_are_not_computed() -> None:
     assert status == 504 and answer == [8] and worker.batches == [[1], [4]]
 
 
-def test_abandoned_requests_are_not_retried_after_a_failure() -> None:
-    async def test(batcher: Batcher, worker: Worker) -> Any:
-        tasks = [asyncio.ensure_future(batcher("a", worker, [n])) for n in (1, -1)]
-        await asyncio.sleep(0.02)
-        tasks[0].cancel()
-        await asyncio.sleep(0.02)
-        worker.gate.set()
-        return (await asyncio.gather(*tasks, return_exceptions=True))[1]
-
-    found, worker = run(test)
-    assert isinstance(found, ValueError) and [1] not in worker.batches
-
-
 class Reader:
     """Work of many passes, as all reading with a network is."""
 
@@ -151,9 +137,3 @@ def test_work_that_nobody_waits_for_ends_before_the_next_pass() -> None:
     (status, late, first, ended), _ = run(test, timeout=0.3)
     assert status == 504 and 0 < late.passes < 100 and first.passes < 100
     assert all(isinstance(one, asyncio.CancelledError) for one in ended)
-
-
-@pytest.mark.parametrize("limit", ["max_texts", "max_body", "timeout", "queue"])
-def test_limits_are_positive(limit: str) -> None:
-    with pytest.raises(ConfigError):
-        Limits(**{limit: 0})

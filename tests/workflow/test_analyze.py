@@ -18,7 +18,6 @@ from electra.exchange.huggingface import export_network
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.laboratory.analysis.contract import named_models
-from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.pages import probes
@@ -70,12 +69,6 @@ def record(out: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def table(out: Path, name: str) -> list[Any]:
-    """Returns the rows of a record's first table."""
-    rows: list[Any] = probes.read_record(out / f"{name}.probe.json")["tables"][0]["rows"]
-    return rows
-
-
 @pytest.mark.slow
 def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -95,20 +88,6 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
     assert html.count("<figure>") > 5
     probes.write_page(tmp_path)
     assert (tmp_path / "analysis.html").read_text() == html  # the same files, the same page
-
-
-@pytest.mark.slow
-def test_probes_without_data_are_left_out_and_named(
-    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    learners = "data/ged/fce-toy/dev.tsv"
-    assert analyze(f"pair --data {learners} --out {{out}} --probe-option resamples=5", tmp_path) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^errors: average precision \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\];", said, re.M)
-    assert re.search("^bias: left out", said, re.M) and "errors.probe.json" in said
-    (tmp_path / "text.md").write_text("nothing")
-    assert analyze("pair --data {out}/text.md --out {out}/none", tmp_path) == 2
-    assert {path.name for path in (tmp_path / "none").glob("[!.]*")} <= {"log.txt"}
 
 
 def test_a_model_without_the_network_is_left_out_of_a_comparison(
@@ -132,18 +111,6 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(
     capsys.readouterr()
     assert analyze(f"{tmp_path}/tuned --probe errors {options}", tmp_path) == 2
     assert "model/" in capsys.readouterr().err
-
-
-def test_a_masked_language_model_is_compared_by_its_surprisal(folders: Path, tmp_path: Path) -> None:
-    options = "--probe errors --data data --probe-option resamples=5 --out {out}"
-    assert analyze(f"pair twin/generator {options}", tmp_path) == 0
-    rows = table(tmp_path, "errors")
-    assert [row[0] for row in rows[:3]] == [
-        "discriminator of pair",
-        "surprisal, generator of pair",
-        "surprisal, generator of generator",
-    ]
-    assert rows[1][4] != rows[2][4], "two networks, two answers"
 
 
 @pytest.mark.slow
@@ -278,14 +245,3 @@ def test_an_error_is_one_line(
     assert analyze(typed if "--data" in typed else f"{typed} --data data", tmp_path) == 2
     said = capsys.readouterr().err
     assert named in said and said.count("\n") == 1 and not list((tmp_path / "out").glob("*.json"))
-
-
-def test_error_types_of_the_file_are_used(tmp_path: Path) -> None:
-    lines = []
-    for number in range(120):
-        lines += ["the\tc", "cat\tc", f"wrong\t{'R:SPELL' if number % 2 else 'M:DET'}", ""]
-    (tmp_path / "dev.tsv").write_text("\n".join(lines))
-    models = [small.model(tmp_path, "m", extra="wrong")]
-    probe = errors.Probe(errors.Config(resamples=5, surprisal=False))
-    report = small.render(probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None))
-    assert {row[0] for row in report.tables[1].rows} == {"R:SPELL", "M:DET"}

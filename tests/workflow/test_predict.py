@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import electra
-from electra.artifacts import FinetuningFolder
 from electra.commands.framework.main import main
 from electra.data.tables import open_table
 from electra.finetuning.runner.finetune import finetune
@@ -149,19 +148,6 @@ def test_input_that_is_not_text_is_named_by_its_number(given: list[object], mess
         electra.FineTuned(tuned).predict(given)  # type: ignore[arg-type]
 
 
-def test_a_text_and_a_label_may_hold_any_end_of_a_line(tmp_path: Path) -> None:
-    model = toy_task.save_encoder(tmp_path / "model", "modern")
-    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
-    for file in data.iterdir():
-        content = file.read_bytes().replace(b" ", "\u2028".encode())
-        file.write_bytes(content.replace(b"\t1", "\tgo\x85od".encode()))
-    finetune(str(model), toy_task.settings(tmp_path / "out", data, "classification", epochs=1))
-    dev = FinetuningFolder(tmp_path / "out").read_dev()
-    assert len(dev) == 10 and {row["gold"] for row in dev} == {"0", "go\x85od"}
-    assert any("\u2028" in row["text"] for row in dev)
-    assert len(electra.FineTuned(tmp_path / "out").mistakes()) <= 10
-
-
 def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path: Path) -> None:
     train = "".join(f"{i},a {('grim', 'fine')[i % 2]} film,{i % 2},web,{i}\n" for i in range(20))
     dev = "5,a fine film,0,<b>book</b>,old\n6,my grim town,0,web,older\n"
@@ -222,15 +208,3 @@ def test_a_number_too_large_for_parquet_is_one_line(
     error = capsys.readouterr().err
     assert "jsonl" in error and error.count("\n") == 1
     assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.jsonl")]) == 0
-
-
-@pytest.mark.parametrize("given", [[["a"], []], [{"tokens": ["a"]}, {"tokens": []}]])
-def test_a_sentence_without_words_is_named(given: list[Any], tmp_path: Path) -> None:
-    """It was dropped, or a traceback."""
-    model = toy_task.save_encoder(tmp_path / "model", "modern")
-    data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
-    finetune(str(model), toy_task.settings(tmp_path / "out", data, "pos", epochs=1, limit_train=8))
-    tagger = electra.FineTuned(tmp_path / "out")
-    with pytest.raises(electra.ElectraError, match="row 2"):
-        tagger.predict(given)
-    assert [row["word"] for row in tagger.predict([["en:a"], ["en:b"]])] == ["en:a", "en:b"]

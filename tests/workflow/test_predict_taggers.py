@@ -142,15 +142,3 @@ def test_a_text_without_spaces_is_reported(
     from_stdin("\u6771\u4eac\u306b\u884c\u304d\u307e\u3057\u305f\u3002\n", monkeypatch)
     rows, notes = run([tuned, "-"], capsys)
     assert len(rows) == 2 and "1 of 1 texts" in notes
-
-
-def test_a_tagger_of_characters_reads_characters() -> None:
-    from electra.finetuning.labelled.words import infer_splitting, split_text
-
-    assert infer_splitting("\u6771\u4eac\u306b\u884c\u304f") == "characters"
-    assert split_text("\u6771\u4eac", "characters") == (("\u6771", "\u4eac"), ((0, 1), (1, 2)))
-    assert infer_splitting(["Ada", "ran", "home."]) == "spaces"
-    assert infer_splitting(["Ada", "ran", "home", "."]) == "punctuation"
-    hindi = "\u0939\u093f\u0928\u094d\u0926\u0940 \u092d\u093e\u0937\u093e\u0964"  # marks are parts of words
-    first, second = hindi.split()
-    assert split_text(hindi, "punctuation")[0] == (first, second[:-1], "\u0964")

@@ -15,7 +15,7 @@ from electra.commands.framework.command import Command, RepeatedNames, Source, S
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import OnEngine, Workers
 from electra.commands.parts.train import Text, open_store
-from electra.commands.results.run import Study
+from electra.commands.results.folders import Study
 from electra.foundation import durable, machine
 from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest

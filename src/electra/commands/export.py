@@ -17,7 +17,6 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
-    from electra.exchange.hub import PublicFile
     from electra.exchange.load import Loaded
 
 
@@ -86,9 +85,9 @@ class Export(
         written = checked_path(self.model, "model"), "", None
         result = written if self.out is None else self._write(checked_path(self.out, "out"))
         if self.push is not None:
-            from electra.exchange.hub import publish
+            from electra.exchange.hub import public_files, publish
 
-            files = self._public_files(result[0])
+            files = public_files(result[0], self.push, self.revision)
             with display_for(self.progress) as display:
                 display.say(publish(files, self.push, private=self.private))
                 display.say("note: add the licence and the language to the model card there")
@@ -105,12 +104,8 @@ class Export(
         if self.int8:
             what = "this option is for ONNX graphs"
             raise ConfigError(what, key="int8", fix="Add `format=onnx`, or use `dtype=int8`")
-        return out, "", model.write(out, self.network, self.dtype)
-
-    def _public_files(self, folder: Path) -> list[PublicFile]:
-        from electra.exchange.hub import public_files
-
-        return public_files(folder, self.push or "", self.revision)
+        model.export(out, network=self.network, dtype=self.dtype)
+        return out, "", model.chosen(self.network)
 
     @override
     def main(self) -> int:
@@ -119,21 +114,6 @@ class Export(
             sys.stderr.writelines(f"note: {note}\n" for note in network.notes)
         sys.stdout.write(f"{comparison}\n{out}\n" if comparison else f"{out}\n")
         return 0
-
-    @override
-    def preview(self) -> None:
-        """List what --push would upload of MODEL, without writing or uploading anything."""
-        with display_for(self.progress) as display:
-            files = self._public_files(checked_path(self.model, "model"))
-            for file in files:
-                display.say(f"{file.branch}: {file.name} ({_size(file)})")
-            display.say(f"{len(files)} files; nothing was uploaded")
-
-
-def _size(file: PublicFile) -> str:
-    content = file.content
-    count = content.stat().st_size if isinstance(content, Path) else len(content)
-    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
 export = function(Export)

@@ -9,7 +9,7 @@ from typing_extensions import override
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.run import Run
+from electra.commands.results.folders import Run
 from electra.foundation.options import Source, checked_path
 
 
@@ -39,7 +39,7 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.replay import run_store_path
+        from electra.commands.parts.stores import run_store_path
         from electra.commands.parts.train import Origin, Text, train_run
         from electra.training.extend import extended_recipe
 

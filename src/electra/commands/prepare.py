@@ -69,7 +69,7 @@ class Prepare(
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         existed = StoreFolder(out).exists()
         with display_for(self.progress) as display:
-            store = stores.build(
+            stores.build(
                 sources_of(corpus, "corpus", self.text_field, self.format, display.say),
                 out,
                 tokenizer,
@@ -77,6 +77,7 @@ class Prepare(
                 workers=self.workers,
                 display=display,
             )
+            store = Store(out)
             outcome = "already complete" if existed else "written"
             display.say(f"{outcome}: {out} (data {store.tokens.digest[:16]})")
             init_option = f"--init {source} " if stores.holds_weights(source) else ""

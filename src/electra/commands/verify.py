@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from electra.artifacts import Finding
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.run import Run
+from electra.commands.results.folders import Run
 from electra.foundation.options import checked_path
 
 

@@ -61,10 +61,7 @@ class Detection:
         return tuple(sorted(self.words, key=lambda word: -word.p_replaced)[:most])
 
     def for_terminal(self) -> Text:
-        """Returns a rich `Text` for a terminal.
-
-        Marked words are red, as "[word 0.93]"; others are yellow from half the threshold on.
-        """
+        """Returns a rich `Text`: marked words in red with their scores, suspicious ones in yellow."""
         from rich.text import Text
 
         line, position, text = Text(), 0, make_visible(self.text)
@@ -103,10 +100,7 @@ class TokenizedText:
     word_indices: list[int | None]  # index of the token's word; None for a token outside of words
 
     def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
-        """Yields the positions of each word's tokens from `start` to `stop` (None: the end).
-
-        A token outside of words is a word by itself.
-        """
+        """Yields the positions of each word's tokens; a token outside of words is a word by itself."""
         words = self.word_indices
         positions = range(start, len(words) if stop is None else stop)
         for _, members in groupby(positions, key=lambda i: i if words[i] is None else (words[i],)):

@@ -101,10 +101,7 @@ def example_rows(
 
 
 def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
-    """Returns a rich table of `rows`, which have five values each, in the order of COLUMNS.
-
-    Tokens whose P(replaced) is at least `threshold` are marked by a star as well as by colour.
-    """
+    """Returns a rich table of rows of COLUMNS; suspicious tokens have a star as well as a colour."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -28,16 +28,7 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
 
 
 def write_page(folder: Path, out: Path | None = None) -> Path:
-    """Writes the page of a folder from its records and returns the page's path.
-
-    Args:
-        folder: any folder that a command wrote.
-        out: for a run, the file to write.
-
-    Raises:
-        RunFolderError: the records are inconsistent, or electra did not write the folder.
-        ConfigError: `out` was passed for a folder that is not a run.
-    """
+    """Writes the page of a folder of any kind (of a run, to `out`). Raises RunFolderError for bad records."""
     folder = Path(folder)
     try:
         return _draw(folder, out)

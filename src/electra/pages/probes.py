@@ -24,10 +24,7 @@ Record = Mapping[str, Any]
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of all probe records in a folder and returns its path.
-
-    Raises ConfigError if there are none.
-    """
+    """Writes the page of all probe records in a folder. Raises ConfigError if there are none."""
     folder = AnalysisFolder(path)
     if not folder.probes():
         raise ConfigError(f"no probe results here ({folder.RECORD})", where=path, fix="Run electra analyze")
@@ -80,11 +77,7 @@ def arrange(record: Record) -> dict[str, Any]:
 def _cells(
     numbers: Sequence[Any], view: Record, down: Sequence[str]
 ) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Returns the numbers of a view by (places down, place across), and the places down and across.
-
-    They come from the frame whose axes are `down`, the axis across, and those that `view` keeps, at the
-    places that the view keeps, in the order in which it names them, or else of their appearance.
-    """
+    """Returns the numbers of a view by (places down, place across), and these places in the view's order."""
     keep = {axis: kept if isinstance(kept, list) else [kept] for axis, kept in view["keep"].items()}
     across = view.get("across") or view["x"]
     wanted = {*down, across, *keep}

@@ -82,10 +82,7 @@ def read_run(path: Path) -> RunRecord:
 
 
 def write_page(run: Path, out: Path | None = None) -> Path:
-    """Writes the page of a run (RUN/report.html, or `out`) and returns its path.
-
-    Raises RunFolderError if it is not a run.
-    """
+    """Writes the page of a run (RUN/report.html, or `out`) and returns its path."""
     return publish(page(read_run(run)), out or RunFolder(run).page)
 
 

@@ -23,10 +23,7 @@ Score = Mapping[str, Any]  # mean, sd, low, high, n, by_seed and perhaps against
 
 
 def write_page(out: Path) -> Path:
-    """Writes the page of the results in a study's folder and returns its path.
-
-    Raises ConfigError if there are no results of this version.
-    """
+    """Writes the page of a study. Raises ConfigError if there are no results of this version."""
     path, what = StudyFolder(out).results, "the results of a study"
     results = durable.read_record(path, FORMAT, ConfigError, what, fix="Run electra ablate")
     return publish(StudyPage(results).page(), StudyFolder(out).page)

@@ -30,10 +30,7 @@ Record = Mapping[str, Any]
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of an evaluation from its record and returns the page's path.
-
-    Raises ConfigError if there is no record of this version.
-    """
+    """Writes the page of an evaluation. Raises ConfigError if there is no record of this version."""
     folder, what, fix = EvaluationFolder(path), "an evaluation's record", "Run electra evaluate"
     record = durable.read_record(path / folder.RECORD, FORMAT, ConfigError, what, fix=fix)
     return publish(page(record), folder.page)
@@ -92,10 +89,7 @@ def verdict(record: Record) -> str:
 def _results(
     record: Record, rows: Sequence[Record], averages: Sequence[Record], models: Sequence[str], group: str
 ) -> Table:
-    """Returns a table with a row for each score: of our models, of baselines, and as published.
-
-    The best of a row is marked, baselines included; scores that look equal are ties.
-    """
+    """Returns a row for each score, of our models (the best is marked), of baselines, and as published."""
     shown = [(row["title"], row["split"], row) for row in rows]
     shown += [(_average_title(each), "", each) for each in averages if each["over"]]
     published = [

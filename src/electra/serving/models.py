@@ -21,11 +21,7 @@ Ability = Literal["detect", "embed", "predict", "fill"]
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model, the name that clients use for it, and those of its networks that exist.
-
-    `language_model` is a full-size masked language model; if present, it detects and fills instead of the
-    discriminator and the generator.
-    """
+    """A model, the name that clients use for it, and those of its networks that exist."""
 
     name: str
     encoder: Loaded
@@ -75,12 +71,7 @@ class ServedModel:
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:
-    """Loads models. Each is named after the last part of its path, or its source if that is ambiguous.
-
-    Raises:
-        ModelError: a model does not exist or cannot be loaded.
-        ConfigError: there is no such device.
-    """
+    """Loads models. Each is named after the last part of its path, or its source if that is ambiguous."""
     stems = [Path(source).expanduser().resolve().name for source in sources]
     names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
     return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]

@@ -1,7 +1,4 @@
-"""The operations of the API: requests with their schemas, validation and computation.
-
-The classes' docstrings are the summaries in the API's description.
-"""
+"""The operations of the API, with the docstrings that describe them there: schemas and computation."""
 
 from __future__ import annotations
 

@@ -42,10 +42,7 @@ def serve(
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> int:
-    """Serves models on a listening socket until `stop` is requested, and finishes open requests.
-
-    Returns the exit code.
-    """
+    """Serves models until `stop` is requested, finishes open requests, and returns the exit code."""
     address, port = listener.getsockname()[:2]
     is_local = ipaddress.ip_address(address).is_loopback
     shown = f"[{address}]" if ":" in address else str(address)

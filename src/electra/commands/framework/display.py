@@ -63,11 +63,7 @@ def display_for(progress: ProgressOption) -> Display:
 
 
 class Terminal(Display):
-    """Prints lines on standard output, and a live bar if that is a terminal.
-
-    If it is not, the status becomes a line every `pause` seconds, and when a stage begins ("encoding: 5.1
-    million characters"; the stage is the part before the colon).
-    """
+    """Prints lines on standard output, and a live bar if that is a terminal, else the status at times."""
 
     def __init__(self, pause: float = 5.0) -> None:
         super().__init__()

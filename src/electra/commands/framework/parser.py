@@ -44,10 +44,7 @@ class RaisingParser(argparse.ArgumentParser):
 
 
 def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
-    """Returns the command that the words describe, and whether --dry-run is among them.
-
-    Raises ConfigError for unknown, missing or invalid options.
-    """
+    """Returns the command that the words describe, and whether --dry-run is among them."""
     options, name = options_of(command, words), command_name(command)
     parser = RaisingParser(
         f"electra {name}", "", argument_default=argparse.SUPPRESS, add_help=False, allow_abbrev=False

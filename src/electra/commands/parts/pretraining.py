@@ -20,7 +20,7 @@ from electra.foundation.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
     from electra.commands.parts.train import Origin, Text
-    from electra.commands.results.run import Run
+    from electra.commands.results.folders import Run
     from electra.training.recipe import Recipe
 
 
@@ -83,10 +83,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
                 display.say(line)
 
     def _prepared(self, display: Display) -> tuple[Recipe, Text, Origin]:
-        """Returns the complete recipe, what to train on, and where the run comes from.
-
-        Raises ConfigError if there is nothing to train on, or a setting would have no effect.
-        """
+        """Returns the complete recipe, what to train on, and where the run comes from."""
         from electra.commands.parts.train import Origin
         from electra.commands.parts.warm_start import settle
 

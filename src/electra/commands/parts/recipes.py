@@ -33,11 +33,7 @@ class ObjectiveSection:
 
 
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
-    """Returns the sections of the recipe that the command-line arguments `words` choose.
-
-    For --help they have the recipe's values; otherwise, the types are enough. Raises ConfigError if there is
-    no such recipe or objective, or the recipe is invalid.
-    """
+    """Returns the sections of the recipe that a command line chooses; for --help, with its values."""
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
@@ -127,11 +123,7 @@ def names_of(overrides: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
-    """Returns a recipe with its budget and other settings overridden, the latter by dotted name.
-
-    Raises:
-        ConfigError: a setting is unknown or invalid.
-    """
+    """Returns a recipe with its budget and other settings, by dotted name, overridden."""
     from electra import objectives
     from electra.foundation.extensions import trust
 

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.included import included_model
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, StoreError
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
-    from electra.commands.results.folders import Store
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.data.store_builder import StageProgress
@@ -35,19 +34,11 @@ def build(
     *,
     workers: int | None,
     display: Display,
-) -> Store:
-    """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit.
-
-    Raises:
-        ConfigError: a setting is invalid.
-        CorpusError: text is missing or cannot be read.
-        StoreError: `out` is not a store, or was built from different text or settings.
-        RunFolderError: another process is building this store.
-        Interrupted: a stop was requested.
-    """
-    from electra.commands.results.folders import Store
+) -> TokenStore:
+    """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit."""
     from electra.data.audit import format_rows
     from electra.data.cut_vocabulary import VocabularyCut
+    from electra.data.store import TokenStore
     from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:
@@ -61,7 +52,7 @@ def build(
     progress = _character_progress(display)
     with interrupt_on_signal(out):
         build_store(corpus, source, out, config=data, workers=workers, progress=progress)
-    store = Store(out)
+    store = TokenStore.open(out)
     for name, value in format_rows(store.audit):
         display.say(f"{name:<16}{value}")
     entries, wanted = store.vocab_size, tokenizer.vocab_size
@@ -79,10 +70,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
 
 
 def corpus_size(corpus: tuple[Argument, ...], recipe: Recipe, display: Display) -> tuple[int, int]:
-    """Returns an estimate of the training tokens, and the vocabulary size of text.
-
-    Raises CorpusError if there is no text, or it cannot be read.
-    """
+    """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data.survey import survey
 
     found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data, _character_progress(display))
@@ -133,3 +121,25 @@ def existing_tokenizer(name: Source) -> Tokenizer:
         return find_tokenizer(path)
     store = StoreFolder(path)
     return Tokenizer.load(store.tokenizer if store.exists() else os.fspath(name))
+
+
+def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
+    """Returns the path of the store of a run: `store`, or the one in its folder, or the recorded one."""
+    own = folder.store.path if folder.store.exists() else None
+    if path := store or own or folder.record.get("environment", {}).get("store"):
+        return os.fspath(path)
+    problem = "the run does not record where its store is"
+    raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
+
+
+def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
+    """Opens the store of a run. Raises StoreError if it is not the one that the run was trained on."""
+    from electra.data.store import TokenStore
+
+    record, name = folder.record, run_store_path(folder, path)
+    source = record.get("tokenizer", {}).get("source")
+    tokenizer = existing_tokenizer(source) if source and name.endswith(DOCUMENTS_SUFFIX) else None
+    store = TokenStore.open(name, tokenizer)
+    if store.digest != record.get("identity", {}).get("data"):
+        raise StoreError("not the store that the run was trained on", where=name, fix="Pass another `store`")
+    return store

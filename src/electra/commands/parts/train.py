@@ -24,7 +24,7 @@ from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from electra.commands.results.run import Run
+    from electra.commands.results.folders import Run
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.model.pair import Generator
@@ -65,11 +65,8 @@ class Origin:
 
 
 def train_run(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> Run:
-    """Trains the complete `recipe` in the run folder `out`, or resumes, and returns the run.
-
-    Raises Interrupted if it is stopped, and RunFolderError if the folder holds something else.
-    """
-    from electra.commands.results.run import Run
+    """Trains the complete `recipe` in the run folder `out`, or resumes, and returns the run."""
+    from electra.commands.results.folders import Run
     from electra.exchange.trackers import require_tracker
     from electra.training.distributed import leave_world, translate_disconnects
     from electra.training.record import read_record
@@ -124,11 +121,7 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
 
 
 def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> TokenStore:
-    """Opens the store, or prepares the text in OUT/store in the main process while the others wait.
-
-    Raises RunFolderError if the run was trained on a store elsewhere, and the errors of `stores.build`,
-    `refuse_preparing` and TokenStore.open.
-    """
+    """Opens the store, or prepares the text in OUT/store in the main process while the others wait."""
     from electra.data.store import TokenStore
 
     run, source = RunFolder(out), recipe.tokenizer.source
@@ -145,7 +138,7 @@ def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> Token
         fix = "Pass it as `store` to resume, or choose another `out`"
         raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
     section, data = recipe.tokenizer, recipe.data
-    return build(text.corpus, run.store.path, section, data, workers=text.workers, display=display).tokens
+    return build(text.corpus, run.store.path, section, data, workers=text.workers, display=display)
 
 
 def is_main() -> bool:
@@ -215,10 +208,7 @@ def finish(run: Training) -> None:
 
 
 def mlm_threshold(run: Training, language_model: Generator) -> float | None:
-    """Returns the P(replaced) with the best F1 at detecting words inserted into held-out text.
-
-    None if the held-out text is too short.
-    """
+    """Returns the P(replaced) with the best F1 at words inserted into held-out text, if it is long enough."""
     import numpy as np
 
     from electra.exchange.load import Loaded

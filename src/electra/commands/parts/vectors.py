@@ -66,10 +66,7 @@ def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _file(texts: Texts) -> Data | None:
-    """Returns the file that `texts` names, or standard input; None for a text or several texts.
-
-    Raises DataError if it looks like the name of a file, but there is none.
-    """
+    """Returns the file that `texts` names, or standard input; None for a text or several texts."""
     if texts == STDIN:
         return Given("standard input", sys.stdin.buffer.read(), ".txt")
     if not isinstance(texts, str | os.PathLike):
@@ -92,10 +89,7 @@ def check_format(out: Path) -> None:
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
-    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet).
-
-    Raises the errors of `check_format`, and DiskError.
-    """
+    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
     check_format(out)
     if out.suffix.lower() == ".parquet":
         durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))

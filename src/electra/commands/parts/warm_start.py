@@ -113,10 +113,7 @@ def settle(
 
 
 def _refuse_other_tokenizer(source: str | None, model: str) -> None:
-    """Raises ConfigError if text encoded with the tokenizer `source` is not readable for a model.
-
-    The tokenizer must be the model's, or cut from it (None: it is the model's).
-    """
+    """Raises ConfigError unless the tokenizer `source` (None: the model's) is the model's, or cut from it."""
     from electra.data.cut_vocabulary import ids_in_original
     from electra.exchange.load import load_main
 
@@ -161,10 +158,7 @@ def warm_start(
 
 
 def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Recipe:
-    """Returns the recipe with the shape of the model that the main network starts from, if there is one.
-
-    Raises ConfigError if one of `settings`, which the user passed, asks for another shape.
-    """
+    """Returns the recipe in the shape of the main network's start, which `settings` must not contradict."""
     from electra.model.sizes import resolve_size
     from electra.objectives import module_of
     from electra.training.networks import with_shape_of
@@ -189,10 +183,7 @@ def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Reci
 
 
 def with_reduced_rate(recipe: Recipe, out: Path) -> Recipe:
-    """Returns the recipe with SHARE_OF_RATE of its learning rate, which is for random initialization.
-
-    A run in `out`, which resumes, keeps the rate it started with.
-    """
+    """Returns the recipe with SHARE_OF_RATE of its learning rate, or that of the run in `out`."""
     training = recipe.training
     recorded = RunFolder(out).record["training"] if RunFolder.is_at(out) else {}
     rate = float(recorded.get(RATE, training.learning_rate * SHARE_OF_RATE))

@@ -89,17 +89,17 @@ class Model:
             CheckpointError: the requested checkpoint is missing or damaged.
         """
         if kind not in self._networks:
-            from electra.exchange.load import load as load_network
-            from electra.model.precision import pick_device
-
             if self.backend == "onnx":
                 from electra.exchange.onnx_session import load_onnx
                 from electra.exchange.source import locate
 
                 self._networks[kind] = load_onnx(locate(self.source), kind)
-                return self._networks[kind]
-            loaded = load_network(self.source, kind, step=self.step, average=self.average)
-            self._networks[kind] = loaded.to(pick_device(self.device))
+            else:
+                from electra.exchange.load import load as load_network
+                from electra.model.precision import pick_device
+
+                loaded = load_network(self.source, kind, step=self.step, average=self.average)
+                self._networks[kind] = loaded.to(pick_device(self.device))
         return self._networks[kind]
 
     @property
@@ -140,9 +140,7 @@ class Model:
         convert(Scorer, scorer, "scorer")
         if scorer == "language-model":
             return self.language_model
-        if scorer == "auto" and self._full_size_language_model is not None:
-            return self._full_size_language_model
-        return self.network("discriminator")
+        return (scorer == "auto" and self._full_size_language_model) or self.network("discriminator")
 
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
@@ -211,11 +209,13 @@ class Model:
 
         inputs = list(each_text(texts))
         with display_for(progress) as display:
-
-            def show(share: float) -> None:
-                display.progress(f"embedding: {share:.0%}", share)
-
+            show = lambda share: display.progress(f"embedding: {share:.0%}", share)  # noqa: E731
             return embed(self.encoder, inputs, pooling, progress=show)
+
+    def chosen(self, network: Network | None) -> Loaded:
+        """Returns the network that `export` writes (None: the discriminator, or the only network)."""
+        kind = convert(Network | None, network, "network")
+        return self.language_model if kind == "language_model" else self.network(kind or "encoder")
 
     def export(self, out: Source, *, network: Network | None = None, dtype: Dtype = "float32") -> Model:
         """Writes a network as a folder that transformers can load, and returns it as a Model.
@@ -229,19 +229,13 @@ class Model:
             AbsentNetwork: the model does not have this network.
             ModelError: the model is fine-tuned, or `out` contains anything but a model.
         """
-        self.write(out, network, dtype)
-        return Model(out, device=self.device)
-
-    def write(self, out: Source, network: Network | None, dtype: Dtype) -> Loaded:
-        """Like `export`, but returns the network that was written."""
         from electra.exchange.convert import export
         from electra.finetuning.predict import require_pretrained
 
-        path, kind = checked_path(out, "out"), convert(Network | None, network, "network")
+        path = checked_path(out, "out")
         require_pretrained(self.source)
-        loaded = self.language_model if kind == "language_model" else self.network(kind or "encoder")
-        export(loaded, path, self.source, dtype=dtype)
-        return loaded
+        export(self.chosen(network), path, self.source, dtype=dtype)
+        return Model(path, device=self.device)
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
         """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph to the new folder `out`.

@@ -33,10 +33,7 @@ class Rows(list[dict[str, Any]]):
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
-    """Returns the rows of a DataFrame (pandas, polars), an Arrow table or a Hugging Face dataset as dicts.
-
-    Other iterables are returned as a list. Raises DataError, naming `where`, for anything else.
-    """
+    """Returns the rows of a DataFrame, an Arrow table, a data set or any other iterable as a list."""
     if hasattr(rows, "features") and hasattr(rows, "with_format"):  # tested without importing a library
         from electra.data.columnar import class_names, with_class_names
 
