@@ -106,12 +106,3 @@ def test_log_odds_are_the_papers_formula() -> None:
     assert torch.allclose(
         outcome.losses["mlm"], -original[objective.candidates(part).flatten()].sum(), rtol=1e-5
     )
-
-
-def test_the_energy_model_does_not_train_the_noise() -> None:
-    _, pair, _, outcome = passed()
-    shared = {id(p) for p in pair.main.parameters()}
-    own = [p for p in pair.heads.parameters() if id(p) not in shared]
-    assert own and all(
-        gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True)
-    )

@@ -16,7 +16,6 @@ from electra.objectives.adversarial import (
     Objective,
     conditional_gumbel,
     reinforce,
-    with_gradient,
 )
 from electra.objectives.parts import vocabulary
 from electra.objectives.parts.detection import detect
@@ -68,43 +67,6 @@ def own_gradients(pair: Any, loss: torch.Tensor) -> list[torch.Tensor | None]:
     shared = {id(p) for p in pair.main.parameters()}
     own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
     return list(torch.autograd.grad(loss, own, allow_unused=True, retain_graph=True))
-
-
-def test_the_baseline_head_learns_the_reward_and_leaves_the_encoder_alone() -> None:
-    _, pair, part, outcome = passed("reinforce")
-    assert all(gradient is None for gradient in own_gradients(pair, outcome.losses["baseline"]))
-    head = pair.heads["baseline"]
-    optimizer = torch.optim.Adam(head.parameters(), lr=0.1)
-    objective = toy.objective("adversarial")
-    first = None
-    for _ in range(30):
-        loss = objective.forward(pair, part).losses["baseline"]
-        first = first or float(loss.detach())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert float(loss.detach()) < first
-
-
-def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alone() -> None:
-    """The discriminator's outputs are those of the plain sampled ids, to the bit."""
-    for architecture in ("electra", "modern"):
-        objective = toy.objective("adversarial", gradient="gumbel")
-        pair = toy.pair_for(objective, architecture=architecture)
-        part = objective.corrupt(toy.batches().batch(0, 8), 3, 1.0)
-        outcome = objective.forward(pair, part)
-        plain = toy.objective("adversarial", gradient="reinforce").corrupt(toy.batches().batch(0, 8), 3, 1.0)
-        assert torch.equal(plain.masked_ids, part.masked_ids)
-        ids = (
-            part.input_ids.flatten()
-            .index_copy(0, part.masked_positions, outcome.observed["sampled"])
-            .view_as(part.input_ids)
-        )
-        hidden = pair.main.encoder(ids, part.position_ids, part.document_ids)
-        logits = pair.main.logits(hidden.flatten(0, 1))[part.is_token().flatten()]
-        assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
-        gradients = own_gradients(pair, outcome.losses["rtd"])
-        assert any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
 
 
 def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
@@ -186,26 +148,6 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
         last[1] / 2, rel=1e-2
     )
     assert first[2] == pytest.approx(last[2])
-
-
-def test_the_weight_of_maximum_likelihood_is_an_option() -> None:
-    assert toy.objective("adversarial").weights["mlm"] == 0, (
-        "fully adversarial from the start, as in the paper: only watched"
-    )
-    kept = toy.objective("adversarial", mlm_weight=0.25)
-    assert kept.weights["mlm"] == 1
-    _, pair, _, outcome = passed("reinforce", mlm_weight=0.25)
-    part = own_gradients(pair, outcome.losses["mlm"])
-    _, pair, _, outcome = passed("reinforce", 0.0, anneal_from=0.5, anneal_to=0.5)
-    whole = own_gradients(pair, outcome.losses["mlm"])
-    assert all(
-        a is None or torch.allclose(a, 0.25 * b, atol=1e-6)
-        for a, b in zip(part, whole, strict=True)
-        if b is not None
-    )
-    x = torch.tensor(3.0, requires_grad=True)
-    scaled = with_gradient(x**2, 0.25)
-    assert float(scaled.detach()) == 9 and float(torch.autograd.grad(scaled, x)[0]) == 1.5
 
 
 def test_entropy_is_watched() -> None:

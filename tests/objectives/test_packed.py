@@ -47,22 +47,3 @@ def test_documents_in_one_row_do_not_see_each_other(name: str, encoder: str) -> 
     together, alone = objective.forward(pair, part), objective.forward(pair, apart(part))
     for loss, value in together.losses.items():
         assert float(alone.losses[loss].detach()) == pytest.approx(float(value.detach()), rel=1e-6), loss
-
-
-@pytest.mark.parametrize("name", OBJECTIVES.names())
-def test_a_row_of_one_document_needs_neither_mask_nor_positions(name: str) -> None:
-    objective = toy.objective(name)
-    pair = toy.pair_for(objective).double()
-    batch = toy.batches().batch(0, 8)
-    whole = [row for row in range(8) if (batch.document_ids[row] == 0).all()]
-    assert whole, "a document that fills a row"
-    row = slice(whole[0], whole[0] + 1)
-    part = objective.corrupt(toy.batches().batch(0, 8, row.start, row.stop), 3, 0.0)
-    assert part.document_ids is None and part.position_ids is None
-    said = dataclasses.replace(
-        part, document_ids=torch.zeros_like(part.input_ids), position_ids=torch.arange(16)[None]
-    )
-    for loss, value in objective.forward(pair, part).losses.items():
-        assert float(objective.forward(pair, said).losses[loss].detach()) == pytest.approx(
-            float(value.detach()), rel=1e-6
-        )

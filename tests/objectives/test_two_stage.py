@@ -4,7 +4,6 @@ changes nothing.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run
-from electra.training.schedule import multiplier
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
 SWITCH, STEPS = 4, 8
@@ -101,24 +99,6 @@ def test_the_discriminators_first_update_has_its_own_bias_correction(
         float(moments["discriminator.head.dense.weight:step"]) == 1
         and float(moments["generator.head.dense.weight:step"]) == SWITCH
     )
-
-
-def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) -> None:
-    run = built(tmp_path, {"generator_share": 0.3}, steps=20, warmup=0.25)
-    rates = []
-    for step in range(20):
-        first, end = run.objective.stage(step, 20)
-        rates.append(multiplier(step - first, end - first, 0.25, "linear"))
-    assert run.objective.stage(5, 20) == (0, 6) and run.objective.stage(6, 20) == run.objective.stage(
-        20, 20
-    ) == (6, 20)
-    one, two = rates[:6], rates[6:]
-    for stage in (one, two):
-        peak = stage.index(max(stage))
-        assert all(a < b for a, b in pairwise(stage[: peak + 1])) and all(
-            a > b for a, b in pairwise(stage[peak + 1 :])
-        )
-        assert max(stage) == 1.0 and stage[-1] < 0.3
 
 
 @pytest.mark.parametrize(

@@ -49,32 +49,19 @@ def test_the_papers_numbers(name: str) -> None:
         pad_id=0,
     )
     small = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-    sizes = (
-        full.num_layers,
-        full.hidden_size,
-        full.intermediate_size,
-        full.num_heads,
-        full.embedding_size,
-        small.hidden_size,
-    )
-    assert sizes == shape and small.num_layers == full.num_layers and model.sharing == "embeddings"
-    assert (training.learning_rate, training.batch_size, training.length, training.steps) == (
-        rate,
-        batch,
-        length,
-        steps,
-    )
+    names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "embedding_size")
+    assert (*(getattr(full, name) for name in names), small.hidden_size) == shape
+    assert small.num_layers == full.num_layers and model.sharing == "embeddings"
+    published = (rate, batch, length, steps)
+    assert (training.learning_rate, training.batch_size, training.length, training.steps) == published
     assert round(training.warmup * steps) == warmup
     assert (training.betas, training.epsilon, training.weight_decay) == ((0.9, 0.999), 1e-6, 0.01)
     assert (full.dropout, full.attention_dropout, full.architecture) == (0.1, 0.1, "electra")
     assert recipe.tokenizer.vocab_size == 30522 and training.optimizer == "adamw"
     made = toy.objective(**recipe.objective)
     assert made.config.mask_fraction == masked and made.config.final_mask_fraction is None
-    assert (made.weights, made.config.temperature, made.config.mask_share) == (
-        {"mlm": 1.0, "rtd": 50.0},
-        1.0,
-        0.85,
-    )
+    assert made.weights == {"mlm": 1.0, "rtd": 50.0}
+    assert (made.config.temperature, made.config.mask_share) == (1.0, 0.85)
 
 
 def test_the_reference_differs_in_three_settings() -> None:
@@ -94,23 +81,10 @@ def test_the_reference_differs_in_three_settings() -> None:
 def small_run(folder: Path, **training: Any) -> Any:
     """The recipe at a size for tests: its kinds of schedule, Adam and initialisation."""
     recipe = named("reference-small")
-    sized = replace(
-        recipe.training,
-        length=16,
-        batch_size=8,
-        steps=10,
-        warmup=0.2,
-        threads=1,
-        precision="fp32",
-        device="cpu",
-        **training,
-    )
-    return build_run(
-        replace(recipe, training=sized, model=replace(recipe.model, size="tiny")),
-        folder,
-        toy.store(),
-        World(),
-    )
+    small = {"length": 16, "batch_size": 8, "steps": 10, "warmup": 0.2, "threads": 1}
+    sized = replace(recipe.training, **small, precision="fp32", device="cpu", **training)
+    model = replace(recipe.model, size="tiny")
+    return build_run(replace(recipe, training=sized, model=model), folder, toy.store(), World())
 
 
 def test_reference_schedule_begins_at_zero_and_adam_without_correction_begins_large(tmp_path: Path) -> None:

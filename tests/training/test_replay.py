@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +30,21 @@ from electra.training.start import start
 
 
 def train(folder: Path, warm: WarmStart | None = None, **sections: Any) -> RunFolder:
-    settings = merge({"training": {"steps": 12, "checkpoint_every": 3, "evaluate_every": 12}}, sections)
-    with start(toy.recipe(**settings), folder, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
+    settings = {"steps": 12, "checkpoint_every": 3, "evaluate_every": 12}
+    recipe = toy.recipe(**merge({"training": settings, "model": {"layers": 1}}, sections))
+    with start(recipe, folder, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
         assert loop.train(run, stop)
     return RunFolder(folder)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("finished")).path
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(finished, tmp_path / "copy"))
 
 
 def problems(run: RunFolder, steps: int = 3, store: TokenStore | None = None) -> dict[str, str]:
@@ -41,42 +53,33 @@ def problems(run: RunFolder, steps: int = 3, store: TokenStore | None = None) ->
 
 def edit(run: RunFolder, step: int, change: Callable[[dict[str, Any]], None]) -> None:
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    [row] = [row for row in rows if row["kind"] == "train" and row["step"] == step]
-    change(row)
+    change(next(row for row in rows if row["kind"] == "train" and row["step"] == step))
     run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+def test_replaying_an_unchanged_run_finds_nothing_and_writes_nothing(run: RunFolder) -> None:
+    def contents() -> dict[Path, tuple[int, bytes]]:
+        files = sorted(path for path in run.path.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
-
-def test_replaying_an_unchanged_run_finds_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    run = train(tmp_path)
-    before = contents(tmp_path)
-    findings = replay(run, toy.store(), 3)
-    assert [finding.problem for finding in findings] == [""] * 4
-    assert [(finding.path.name, finding.what) for finding in findings] == [
-        ("step-00000009", "replayed to step 12"),
-        ("metrics.jsonl", "the batches of 3 logged steps"),
-        ("metrics.jsonl", "the losses of 3 logged steps, bit by bit"),
-        ("step-00000012", "weights and moments, bit by bit"),
+    before = contents()
+    assert [(finding.path.name, finding.problem) for finding in replay(run, toy.store(), 3)] == [
+        ("step-00000009", ""),
+        ("metrics.jsonl", ""),
+        ("metrics.jsonl", ""),
+        ("step-00000012", ""),
     ]
-    [*_, last] = replay(run, toy.store(), 1)
-    assert last.what == "no checkpoint among these steps, so weights are not compared"
-    assert contents(tmp_path) == before
+    assert "weights are not compared" in replay(run, toy.store(), 1)[-1].what
+    assert contents() == before
 
 
-@pytest.mark.slow
-def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
-    run = train(tmp_path)
+def test_changed_lines_tokens_and_weights_are_found(run: RunFolder) -> None:
     kept = run.metrics.read_bytes()
     edit(run, 11, lambda row: row.update(batch_digest="0123456789abcdef"))
     assert problems(run)["metrics.jsonl"].startswith("step 11: batch_digest 0123456789abcdef in the ledger, ")
     run.metrics.write_bytes(kept)
     edit(run, 12, lambda row: row["losses"].update(rtd=row["losses"]["rtd"] * (1 + 1e-12)))
-    lines = problems(run)["metrics.jsonl"]
-    assert lines.startswith("step 12: losses {") and "trained with torch" in lines
+    assert problems(run)["metrics.jsonl"].startswith("step 12: losses {")
     run.metrics.write_bytes(kept)
 
     store = toy.store()
@@ -91,36 +94,27 @@ def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
     saved = run.saved_checkpoints()[0]
     weights = load_file(saved.weights)
     name = max(weights)
-    weights[name] = weights[name].clone()
-    weights[name].view(-1)[0] += 1e-6
+    weights[name] = weights[name] + 1e-6
     files = {path.name: path.read_bytes() for path in (saved.state, saved.optimizer)}
     durable.commit_directory(saved.path, {**files, saved.weights.name: save(weights)})
-    problem = problems(run)["step-00000012"]
-    assert problem.startswith("1 of ") and name in problem
+    assert name in problems(run)["step-00000012"]
 
 
-@pytest.mark.slow
-def test_too_few_checkpoints_or_updates_are_refused(tmp_path: Path) -> None:
-    run = train(tmp_path / "run", training={"keep": 1})
-    with pytest.raises(CheckpointError) as refused:
+def test_too_few_checkpoints_or_updates_are_refused(run: RunFolder) -> None:
+    with pytest.raises(CheckpointError, match="9, 12"):
+        replay(run, toy.store(), 4)
+    shutil.rmtree(run.saved_checkpoints()[1].path)
+    with pytest.raises(CheckpointError, match=r"training\.keep"):
         replay(run, toy.store(), 3)
-    assert "step 12" in refused.value.what and "`training.keep`" in refused.value.fix
-    more = train(tmp_path / "more")
-    with pytest.raises(CheckpointError) as refused:
-        replay(more, toy.store(), 4)
-    assert "9, 12" in refused.value.what and "3" in refused.value.fix
-    with pytest.raises(ConfigError) as invalid:
-        replay(more, toy.store(), 0)
-    assert invalid.value.key == "replay"
+    with pytest.raises(ConfigError):
+        replay(run, toy.store(), 0)
 
 
 @pytest.mark.slow
 def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> None:
-    first = train(tmp_path / "first")
     with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:
         config = replace(shape.pair.main.encoder.config, num_layers=3)
     warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
-    assert not problems(first)
     assert not problems(train(tmp_path / "second", warm))
 
 
@@ -131,48 +125,37 @@ def test_the_command_replays_a_run(
     out = tmp_path / "run"
     complete(command(toy_store, out))
     assert main(["verify", str(out), "--replay", "4"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"ok      {out}/checkpoints/step-00000024  weights and moments, bit by bit"
     edit(RunFolder(out), 22, lambda row: row.update(loss=1.0))
+    capsys.readouterr()
     assert main(["verify", str(out), "--replay", "4"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if "metrics.jsonl" in line] == [
-        "DAMAGED",
-        "ok",
-        "ok",
-        "DIFFERS",
-    ]
+    said = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "metrics.jsonl" in line]
+    assert said[-2:] == ["ok", "DIFFERS"]
     assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
     assert "not a token store" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [{"threads": 2}, {"micro_batch": 2}, {"compile": "on"}],
-)
+@pytest.mark.parametrize("changed", [{"threads": 2}, {"micro_batch": 2}, {"compile": "on"}])
 @pytest.mark.slow
-def test_replay_compares_only_what_ran_under_equal_conditions(
+def test_a_replay_ends_where_the_run_was_resumed_under_other_conditions(
     changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends at the resumption."""
     if "compile" in changed:
         monkeypatch.setattr("electra.training.compilation.compile_layers", _marked)
     settings = {"training": {"steps": 12, "checkpoint_every": 3, "keep": 9}, "model": {"layers": 1}}
-    with start(toy.recipe(**settings), tmp_path, toy.store(), World()) as run:
-        assert not loop.train(run, lambda: run.step == 6)
-    train(tmp_path, training={"keep": 9, **changed}, model={"layers": 1})
-    run_folder = RunFolder(tmp_path)
+    with start(toy.recipe(**settings), tmp_path, toy.store(), World()) as begun:
+        assert not loop.train(begun, lambda: begun.step == 6)
+    run = train(tmp_path, training={"keep": 9, **changed})
     assert "not bit-exact" in (tmp_path / "log.txt").read_text()
-    [first, second] = run_folder.record["environment"]["parts"]
+    [first, second] = run.record["environment"]["parts"]
     name, value = next(iter(changed.items()))
     key = "compiled" if name == "compile" else name
     assert (first["step"], second["step"]) == (0, 6) and first[key] != second[key]
     assert second[key] == (True if name == "compile" else value)
     for steps in (3, 9):  # from steps 9 and 3
-        assert problems(run_folder, steps) == {}
-    assert replay(run_folder, toy.store(), 9)[0].what == "replayed to step 6"
-    edit(run_folder, 5, lambda row: row.update(loss=1.0))
-    assert problems(run_folder, 9) != {}, "what was promised is still compared"
+        assert problems(run, steps) == {}
+    assert replay(run, toy.store(), 9)[0].what == "replayed to step 6"
+    edit(run, 5, lambda row: row.update(loss=1.0))
+    assert problems(run, 9) != {}, "what was promised is still compared"
 
 
 def _marked(run: Any) -> None:
