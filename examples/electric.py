@@ -235,7 +235,7 @@ class Objective(interface.Objective):
 
         hidden = discriminator.encoder(replacing.insert_samples(corrupted, sampled), *layout)
         fraction = self.noise_fraction(corrupted.progress)
-        energies = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
+        energies = discriminator.logits(hidden).float().flatten()
         logits = noise_logits(energies, log_q, fraction)[candidates]
         is_noise = is_noise[candidates]
         nce = F.binary_cross_entropy_with_logits(logits, is_noise.float(), reduction="sum")

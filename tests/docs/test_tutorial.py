@@ -13,10 +13,12 @@ from pathlib import Path
 
 import driven
 import pytest
+import transformers
 from driven import toy_store  # noqa: F401
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
+from electra.data.tokenizer import Tokenizer
 from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
@@ -134,11 +136,21 @@ def test_from_a_published_encoder(
     ]
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
-    instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
-    [longer] = [block for block in blocks("from-a-published-encoder.md") if "lengthen" in block]
-    for word in ("answerdotai/ModernBERT-base", "16384"):
-        longer = longer.replace(word, instead[word])
-    exec(compile(longer, "from-a-published-encoder.md", "exec"), {})
+    instead = {
+        "answerdotai/ModernBERT-base": model,
+        "2h": "4steps",
+        "3": "1",
+        "16384": "600",
+        "deberta": str(tmp_path / "deberta"),
+    }
+    words = Tokenizer.load(model)
+    words.save(tmp_path / "deberta")
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    shape |= {"relative_attention": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
+    config = transformers.DebertaV2Config(vocab_size=words.vocab_size, type_vocab_size=0, **shape)
+    transformers.DebertaV2Model(config).save_pretrained(tmp_path / "deberta")
+    script = Path(__file__).parents[2] / "examples" / "longer.py"
+    subprocess.run([sys.executable, str(script), model, "600", "--out", "longer"], check=True)
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
     assert "TF-IDF" in said[0] and "mixed: general" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600

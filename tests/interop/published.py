@@ -11,29 +11,9 @@ import transformers
 from electra.data.tokenizer import Tokenizer
 
 TOLERANCE = 1e-5
-LENGTH = 75  # more than one block of DeBERTa's distances
+LENGTH = 75
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 3}
 ROBERTA = {"max_position_embeddings": 82, "type_vocab_size": 1, "pad_token_id": 1}
-V3 = {
-    "relative_attention": True,
-    "position_buckets": 8,
-    "norm_rel_ebd": "layer_norm",
-    "share_att_key": True,
-    "pos_att_type": "p2c|c2p",
-    "max_relative_positions": -1,
-    "position_biased_input": False,
-}
-DEBERTA: dict[str, dict[str, Any]] = {
-    "v3": V3,
-    "v2 xlarge": V3 | {"conv_kernel_size": 3, "conv_act": "gelu"},
-    "own projections": V3 | {"share_att_key": False, "pos_att_type": "c2p|p2c"},
-    "content to position": V3 | {"pos_att_type": ["c2p"]},
-    "position to content": V3 | {"pos_att_type": "p2c", "share_att_key": False},
-    "no buckets": V3 | {"position_buckets": -1, "max_relative_positions": 12},
-    "positions and types": V3 | {"position_biased_input": True, "norm_rel_ebd": "none", "type_vocab_size": 2},
-    "a wide convolution": V3 | {"conv_kernel_size": 5},
-    "narrow embeddings": V3 | {"embedding_size": 16},
-}
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT": ("Bert", {}),
     "RoBERTa": ("Roberta", ROBERTA),
@@ -57,13 +37,34 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
         "ModernBert",
         {"num_hidden_layers": 4, "local_attention": 160},
     ),
-    **{f"DeBERTa, {name}": ("DebertaV2", shape) for name, shape in DEBERTA.items()},
+}
+
+
+# Encoders that transformers runs, through the adapter
+ADAPTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "DeBERTa": (
+        "DebertaV2",
+        {
+            "relative_attention": True,
+            "position_buckets": 8,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": "p2c|c2p",
+            "position_biased_input": False,
+            "type_vocab_size": 0,
+        },
+    ),
+    "DistilBERT": ("DistilBert", {"dim": 24, "n_heads": 3, "n_layers": 3, "hidden_dim": 40}),
+    "MPNet": ("MPNet", ROBERTA),
+    "ALBERT": ("Albert", {"embedding_size": 16}),
+    "XLM-R, another activation": ("XLMRoberta", ROBERTA | {"hidden_act": "gelu_new"}),
+    "NomicBERT": ("NomicBert", {}),
 }
 
 
 def published(name: str, folder: Path, tokenizer: Tokenizer, head: str = "Model", **changes: Any) -> Any:
     """A model of that shape with random weights everywhere, with our tokenizer beside it."""
-    family, options = SHAPES[name]
+    family, options = (SHAPES | ADAPTED)[name]
     torch.manual_seed(1)
     shape = {"max_position_embeddings": 80, "pad_token_id": 0, **SIZES, **options, **changes}
     config = getattr(transformers, f"{family}Config")(vocab_size=tokenizer.vocab_size, **shape)

@@ -144,7 +144,7 @@ def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], Any]) -> None:
 
 LAST, BIAS = "electra.encoder.layer.1.output.dense.bias", "discriminator_predictions.dense.bias"
 BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "gpt2": (lambda f: edit(f, model_type="gpt2"), "'gpt2'"),
+    "gpt2": (lambda f: edit(f, model_type="gpt2"), "gpt2 is a decoder"),
     "no config": (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
     "not json": (lambda f: (f / "config.json").write_text("{,"), "config.json:1: not readable as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),
@@ -163,7 +163,6 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "not a number": (lambda f: change(f, lambda w: w[BIAS].fill_(torch.nan)), BIAS),
     "infinite": (lambda f: change(f, lambda w: w[BIAS].fill_(torch.inf)), BIAS),
     "fewer layers": (lambda f: edit(f, num_hidden_layers=1), "electra.encoder.layer.1."),
-    "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
     "wrong type": (lambda f: edit(f, hidden_size="wide"), 'hidden_size is "wide", not a whole number'),
     "heads": (lambda f: edit(f, num_attention_heads=5), "heads 5"),
     "layers": (lambda f: edit(f, num_hidden_layers=200), "200 layers"),
@@ -194,7 +193,7 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
 
 
 @pytest.mark.parametrize("setting", ["is_decoder", "add_cross_attention"])
-@pytest.mark.parametrize("architecture", ["electra", "bert", "modern", "deberta"])
+@pytest.mark.parametrize("architecture", ["electra", "bert", "modern"])
 def test_a_decoder_is_not_read_as_an_encoder(
     architecture: str, setting: str, export_pair: ExportPair
 ) -> None:
@@ -285,7 +284,7 @@ def test_pickles_are_not_opened(
         with pytest.raises(ModelError, match="safetensors"):
             load(folder)
         with pytest.raises(pickle.UnpicklingError):
-            from_pickle.convert(folder, "pytorch_model.bin", tmp_path / "out")
+            from_pickle.convert(folder, tmp_path / "out")
     assert not (tmp_path / "executed").exists()
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 TEXTS = ["the chef cooked the meal .", "", "a cat", "the old chef likes that new meal . " * 6]
 
 
-@pytest.fixture(scope="module", params=["electra", "modern", "deberta"])
+@pytest.fixture(scope="module", params=["electra", "modern"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, Path]:
     folder = tmp_path_factory.mktemp("onnx")
     network = replace(small.network(folder, architecture=request.param, layers=1), threshold=0.3)

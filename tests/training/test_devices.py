@@ -22,7 +22,7 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA 
 every_device = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, on_gpu])]
 )
-every_encoder = pytest.mark.parametrize("encoder", ["electra", "modern", "deberta"])
+every_encoder = pytest.mark.parametrize("encoder", ["electra", "modern"])
 
 
 def recipe(device: str, encoder: str = "electra", **training: Any) -> Recipe:

@@ -43,7 +43,7 @@ class Distil(
 
     teacher: Source
     """The encoder to learn from: a run, a model folder or a hub name (BERT, RoBERTa, ELECTRA, ModernBERT,
-    DeBERTa, sentence-transformers). The student uses its tokenizer, or a smaller one cut from it.
+    sentence-transformers). The student uses its tokenizer, or a smaller one cut from it.
     """
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on, or a token store, as in electra pretrain."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import SENTENCE_PIECES, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
+from electra.artifacts.model import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data import byte_bpe, tokenizer_folder, tokenizer_limits, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.hub_files import could_be_hub_name, download
@@ -112,7 +112,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
-        """Loads a tokenizer from a folder, tokenizer.json, vocab.txt or spm.model, or the Hugging Face hub.
+        """Loads a tokenizer from a folder, tokenizer.json, or vocab.txt, or the Hugging Face hub.
 
         Raises:
             TokenizerError: it does not exist or cannot be used.
@@ -121,10 +121,9 @@ class Tokenizer:
         if path.is_dir():
             files = tokenizer_folder.files_in(path)
         elif path.is_file():
-            if path.suffix == ".model" and path.name != SENTENCE_PIECES:
+            if path.suffix == ".model":
                 raise tokenizer_folder.sentencepiece_error(path)
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
-            kind = SENTENCE_PIECES if path.name == SENTENCE_PIECES else kind
             siblings = tokenizer_folder.files_in(path.parent)
             files = {file: sibling for file, sibling in siblings.items() if file not in VOCABULARIES}
             files[kind] = path

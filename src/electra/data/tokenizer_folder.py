@@ -2,7 +2,7 @@
 
 A tokenizer.json is used as it is, with the options of tokenizer_config.json and tokens that other files list.
 Folders without one (vocab.txt, or vocab.json and merges.txt) are converted by transformers, so that their ids
-are its ids. DeBERTa's spm.model is read here (`sentencepiece.py`). Code in a folder is never run.
+are its ids. Code in a folder is never run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from electra.artifacts.model import (
     ADDED_TOKENS,
     CONFIG,
     MERGES,
-    SENTENCE_PIECES,
     SPECIAL_TOKENS,
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -28,12 +27,12 @@ from electra.artifacts.model import (
     VOCABULARY,
     VOCABULARY_JSON,
 )
-from electra.data import sentencepiece, tokenizer_limits, wordpiece
+from electra.data import tokenizer_limits, wordpiece
 from electra.foundation import durable
 from electra.foundation.errors import TokenizerError, reason_of
 
 FILES = (*TOKENIZER_FILES, CONFIG)
-VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES, SENTENCE_PIECES)
+VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)
 STYLES = (  # the usual tokens of the roles in BERT and RoBERTa
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
@@ -49,7 +48,6 @@ _BERT = (
     "modernbert",
     "nomic_bert",
 )  # their vocab.txt is BERT's; transformers does not know it
-_DEBERTA = ("DebertaV2Tokenizer", "DebertaV2TokenizerFast", "deberta-v2")
 _ENDS = (("cls", "bos_token", ("[CLS]", "<s>")), ("sep", "eos_token", ("[SEP]", "</s>")))
 _SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
     "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
@@ -115,15 +113,11 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         return json.dumps(content, ensure_ascii=False), {role: text for role, text in named.items() if text}
     model_type = _object(files[CONFIG]).get("model_type") if CONFIG in files else None
     kind = str(model_type or "") if name in _GENERIC else name
-    if SENTENCE_PIECES in files and kind in ("", *_DEBERTA):
-        return _from_sentence_pieces(files, settings, named, origin)
     if VOCABULARY not in files and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentencepiece_error(pieces[0])
-        other = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
-        fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
-        raise TokenizerError(f"neither a {TOKENIZER} nor {other} here", where=origin, fix=fix)
+        raise TokenizerError(f"neither a {TOKENIZER} nor a {VOCABULARY} here", where=origin, fix=_CONVERT)
     if VOCABULARY in files:
         with open(files[VOCABULARY], "rb") as file:
             if file.read(3) == codecs.BOM_UTF8:
@@ -150,7 +144,7 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def sentencepiece_error(path: Path) -> TokenizerError:
-    """Returns the error for a SentencePiece model other than DeBERTa's."""
+    """Returns the error for a SentencePiece model."""
     return TokenizerError("SentencePiece models are not read directly", where=path, fix=_CONVERT)
 
 
@@ -239,23 +233,6 @@ def _convert(
         content = definition | {"added_tokens": content["added_tokens"]}
     roles = {role: getattr(tokenizer, f"{role}_token") for role in Specials._fields}
     return content, {role: text for role, text in roles.items() if text}
-
-
-def _from_sentence_pieces(
-    files: Mapping[str, Path], settings: Mapping[str, Any], named: Mapping[str, str], origin: object
-) -> tuple[str, dict[str, str]]:
-    """Reads DeBERTa's tokenizer. Special tokens have BERT's names, and are added if they are not pieces."""
-    roles = {**STYLES[0], **named}
-    tokenizer = sentencepiece.read_unigram(
-        files[SENTENCE_PIECES],
-        lowercase=settings.get("do_lower_case") is True,
-        split_marks=settings.get("split_by_punct") is True,
-    )
-    tokens = {"bos_token": roles["cls"], "eos_token": roles["sep"]}
-    tokens |= {f"{role}_token": text for role, text in roles.items()}
-    others = {name: path for name, path in files.items() if name != SENTENCE_PIECES}
-    content, _ = _convert(others, {**tokens, **settings}, json.loads(tokenizer.to_str()), origin)
-    return str(wordpiece.add_special_tokens(build(content, origin), roles).to_str()), roles
 
 
 def _entries(content: Mapping[str, Any]) -> Any:

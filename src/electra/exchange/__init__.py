@@ -2,6 +2,7 @@
 
 weight_names  weight names, ours <-> transformers
 configs       config.json, both ways
+adapted       encoders that transformers runs: reads and writes their folders
 pooling       pooling of token states, as sentence-transformers stores it
 weights       weight files and their digests
 huggingface   writes a model folder, without transformers
@@ -11,8 +12,7 @@ run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these
 warm_start    initialises a new run's networks from other weights
 convert       writes loaded models as folders
-layers        adds layers to a trained model, or removes layers and vocabulary
-longer        extends the positions of a trained model
+layers        keeps some of a trained model's layers or vocabulary entries
 onnx_graph    exports a network as ONNX
 onnx_session  runs an ONNX export
 hub           publishes on the hub

@@ -16,7 +16,7 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.data.hub_files import could_be_hub_name, split_revision
-from electra.exchange.configs import CLASSES, LOG_ODDS
+from electra.exchange.configs import LOG_ODDS
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
 from electra.foundation.config import flatten, write_toml
@@ -158,7 +158,6 @@ def render(card: Card) -> str:
     )
     measured = f"Measured on {card.measured_on}, which were not used for training."
     audit = {key.replace("_", " "): v for key, v in flatten(card.audit) if not isinstance(v, list)}
-    has_no_class = card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
     text = ModelCard.from_template(
         data,
         str(TEMPLATE),
@@ -166,7 +165,7 @@ def render(card: Card) -> str:
         name=_plain(card.name),
         quoted_name=json.dumps(card.name),
         is_modern=card.architecture.startswith("ModernBert"),
-        only_here=bool(card.bits or card.task or has_no_class),
+        only_here=bool(card.bits or card.task),
         attribute=OUTPUTS.get(card.kind, "logits"),
         tables=[
             ("Training", "", _rows(card.training)),

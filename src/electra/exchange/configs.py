@@ -1,4 +1,4 @@
-"""Converts between transformers' config.json (ELECTRA, ModernBERT, DeBERTa-v2) and `EncoderConfig`."""
+"""Converts between transformers' config.json (ELECTRA, ModernBERT) and `EncoderConfig`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from electra.artifacts.model import CONFIG, Pooling
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
-from electra.model.sizes import MAX_SIZE, EncoderConfig
+from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
@@ -24,13 +24,12 @@ _HEADS: dict[Kind, str] = {
     "tagger": "ForTokenClassification",
     "reader": "ForQuestionAnswering",
 }
-_FAMILIES = {"electra": "Electra", "modern": "ModernBert", "deberta": "DebertaV2"}
+_FAMILIES = {"electra": "Electra", "modern": "ModernBert"}
 # the classes of transformers that load our folders
 CLASSES = {ours: {kind: name + head for kind, head in _HEADS.items()} for ours, name in _FAMILIES.items()}
 CLASSES["modern"]["discriminator"] = CLASSES["modern"]["tagger"]
-CLASSES["deberta"]["discriminator"] = CLASSES["deberta"]["encoder"]  # transformers has no class for its head
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
-MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
+MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
 # BERT and RoBERTa models have the paper's encoder; their networks are saved as ELECTRA models.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
@@ -42,11 +41,10 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # The key for the lowest P(replaced) at which a word is marked, and its default. Training sets it to the
 # threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
-MAX_LAYERS = 1_000
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
-    "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa model (version 2 or 3) with"
-    " config.json, model.safetensors and tokenizer.json"
+    "Pass the folder of an ELECTRA, BERT, RoBERTa or ModernBERT model with config.json,"
+    " model.safetensors and tokenizer.json"
 )
 SAVE_AGAIN = "Save the model again with transformers"
 # field of EncoderConfig -> key of config.json
@@ -66,7 +64,7 @@ _PAPER = {
     "norm_eps": "layer_norm_eps",
 }
 _MODERN = {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"}
-_KEYS = {"electra": _PAPER, "modern": {**_SIZES, **_MODERN}, "deberta": _PAPER}
+_KEYS = {"electra": _PAPER, "modern": {**_SIZES, **_MODERN}}
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {
     "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
@@ -78,9 +76,7 @@ _FIXED: dict[str, dict[str, Any]] = {
         "classifier_bias": False,
         "classifier_activation": "gelu",
     },
-    "deberta": {"hidden_act": "gelu", "pooler_hidden_act": "gelu"},
 }
-_DECODER = "enhanced_mask_decoder"  # key for a DeBERTa generator; transformers ignores it
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,9 @@ def write_config(
     *,
     output: str = LOG_ODDS,
     threshold: float | None = None,
+    further: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
-    """Returns the contents of config.json.
+    """Returns the contents of config.json, with the keys in `further`.
 
     `labels` are the names of a fine-tuned head's outputs (those of a modern discriminator are fixed),
     `dtype` is the number format of the stored weights, and `special_ids` has the ids of [CLS] and [SEP] under
@@ -123,13 +120,13 @@ def write_config(
     if labels:
         label_keys["id2label"] = {str(i): label for i, label in enumerate(labels)}
         label_keys["label2id"] = {label: i for i, label in enumerate(labels)}
-    further = _electra_keys(config) if architecture == "electra" else _deberta_keys(config)
-    if architecture == "modern":
-        further = _modern_keys(config, special_ids)
     if kind == "discriminator" and (architecture == "modern" or output != LOG_ODDS):
-        further[OUTPUT] = output
+        label_keys[OUTPUT] = output
     if threshold is not None:
-        further[THRESHOLD] = threshold
+        label_keys[THRESHOLD] = threshold
+    if config.settings:
+        return {**further, **label_keys}
+    own = _electra_keys(config) if architecture == "electra" else _modern_keys(config, special_ids)
     return {
         "model_type": next(name for name, ours in MODEL_TYPES.items() if ours == architecture),
         "architectures": [CLASSES[architecture][kind]],
@@ -140,6 +137,7 @@ def write_config(
         "tie_word_embeddings": True,
         **_FIXED[architecture],
         **label_keys,
+        **own,
         **further,
     }
 
@@ -179,30 +177,6 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
     }
 
 
-def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
-    terms = {"p2c": config.position_to_content, "c2p": config.content_to_position}
-    convolution = {
-        "conv_kernel_size": config.convolution,
-        "conv_act": config.convolution_activation,
-        "conv_groups": 1,
-    }
-    return {
-        "embedding_size": config.embedding_size,
-        "relative_attention": True,
-        "position_buckets": config.position_buckets or -1,
-        "max_relative_positions": config.position_span,
-        "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
-        "share_att_key": config.shared_position_keys,
-        "pos_att_type": "|".join(name for name, is_used in terms.items() if is_used),
-        "position_biased_input": config.absolute_positions,
-        **(convolution if config.convolution else {}),
-        **({_DECODER: True} if config.mask_decoder else {}),
-        "pooler_dropout": config.dropout,
-        "pooler_hidden_size": config.hidden_size,
-        "legacy": True,  # with this, a masked language model's head may be narrower than the token table
-    }
-
-
 def read_config(folder: Path) -> FolderConfig:
     """Reads a model folder's config.json; transformers completes one that leaves out what we need.
 
@@ -216,21 +190,19 @@ def read_config(folder: Path) -> FolderConfig:
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
-    if architecture is None:
-        problem = f"the model type {values.get('model_type')!r} is not supported"
-        if values.get("model_type") == "deberta":
-            problem = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
-        raise ModelError(problem, where=path, fix=SUPPORTED_FOLDERS)
     try:
         for name in ("is_decoder", "add_cross_attention"):  # its tensors are those of an encoder
             if values.get(name):
                 raise UnsupportedConfig(f"{name} is {json.dumps(values[name])}; only encoders are supported")
         labels = _labels(values)
-        kind = _kind(values, architecture, labels)
-        try:
-            encoder = _encoder(values, architecture)
-        except KeyError:
-            encoder = _encoder(_completed(values, folder), architecture)
+        encoder = _encoder_or_other(values, architecture, folder)
+        architecture = encoder.architecture
+        if encoder.settings:
+            from electra.exchange.adapted import kind_of
+
+            kind = kind_of(values)
+        else:
+            kind = _kind(values, architecture, labels)
         position_offset = first_position(values) if architecture == "electra" else 0
         threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
         if isinstance(threshold, bool) or not 0 <= threshold <= 1:
@@ -247,8 +219,7 @@ def read_config(folder: Path) -> FolderConfig:
         encoder,
         kind,
         labels,
-        # DeBERTa's non-legacy head always uses the token table as its output layer.
-        is_tied=bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False,
+        is_tied=bool(values.get("tie_word_embeddings", True)),
         pooling="mean" if mean_pooled else "cls",
         position_offset=position_offset,
         output=str(values.get(OUTPUT, LOG_ODDS)),
@@ -257,8 +228,23 @@ def read_config(folder: Path) -> FolderConfig:
     )
 
 
-class UnsupportedConfig(Exception):
-    """A setting that no encoder here supports."""
+class OtherEncoder(UnsupportedConfig):
+    """A setting that only transformers' encoder of this type supports."""
+
+
+def _encoder_or_other(values: Mapping[str, Any], architecture: str | None, folder: Path) -> EncoderConfig:
+    """Returns the shape of one of our encoders or, if none is like it, of one that transformers runs."""
+    try:
+        if architecture is None:
+            raise OtherEncoder
+        try:
+            return _encoder(values, architecture)
+        except KeyError:
+            return _encoder(_completed(values, folder), architecture)
+    except OtherEncoder:
+        from electra.exchange.adapted import encoder_config
+
+        return validate(encoder_config(values))
 
 
 def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -278,20 +264,19 @@ def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _encoder(values: Mapping[str, Any], architecture: str) -> EncoderConfig:
     """Returns the encoder's shape. Raises KeyError for a missing setting, UnsupportedConfig for others."""
     for key, value in _FIXED[architecture].items():
-        _require(values, key, value)
+        if values.get(key, value) != value:
+            raise OtherEncoder(f"{key} is {values[key]!r}")
     shape: dict[str, Any] = {
         field: float(values[key]) if "dropout" in field or field == "norm_eps" else _integer(values, key)
         for field, key in _KEYS[architecture].items()
     }
     shape["embedding_size"] = shape["hidden_size"]
-    if values["model_type"] == "electra" or (architecture == "deberta" and "embedding_size" in values):
+    if values["model_type"] == "electra":
         shape["embedding_size"] = _integer(values, "embedding_size")
     if architecture == "electra":
         shape["max_positions"] -= first_position(values)
-    elif architecture == "modern":
-        shape |= _windows(values, shape["num_layers"])
     else:
-        shape |= _distances(values, shape)
+        shape |= _windows(values, shape["num_layers"])
     return validate(EncoderConfig(architecture, pad_id=_pad_id(values), **shape))  # type: ignore[arg-type]
 
 
@@ -301,7 +286,7 @@ def first_position(values: Mapping[str, Any]) -> int:
 
 
 def _pad_id(values: Mapping[str, Any]) -> int:
-    default = 0 if values["model_type"] in ("electra", "bert", "modernbert", "deberta-v2") else 1
+    default = 0 if values["model_type"] in ("electra", "bert", "modernbert") else 1
     return default if values.get("pad_token_id") is None else _integer(values, "pad_token_id")
 
 
@@ -318,11 +303,11 @@ def _windows(values: Mapping[str, Any], layers: int) -> dict[str, Any]:
     types, rope = list(values["layer_types"]), values["rope_parameters"]
     every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
     if len(types) != layers or types != _layer_types(layers, every):
-        raise UnsupportedConfig("layer_types does not alternate full and sliding attention regularly")
+        raise OtherEncoder("layer_types does not alternate full and sliding attention regularly")
     used = [rope[kind] for kind in (FULL, SLIDING)[: 1 + (every > 1)]]
     for parameters in used:
         if (kind := parameters.get("rope_type", "default")) != "default":
-            raise UnsupportedConfig(f"rotary positions of type {kind!r}; only 'default' is supported")
+            raise OtherEncoder(f"rotary positions of type {kind!r}")
     shape = {"rope_theta": float(used[0]["rope_theta"]), "global_every": every}
     if every > 1:
         window = _integer(values, "local_attention") // 2
@@ -330,40 +315,6 @@ def _windows(values: Mapping[str, Any], layers: int) -> dict[str, Any]:
             raise UnsupportedConfig("local_attention must be at least 2 tokens")
         shape |= {"window": window, "window_theta": float(used[1]["rope_theta"])}
     return shape
-
-
-def _distances(values: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of DeBERTa's attention to distances; most are optional in its config.json."""
-    if values.get("relative_attention", False) is not True:
-        raise UnsupportedConfig("relative_attention must be true: DeBERTa without it is not supported")
-    hidden, heads, positions = shape["hidden_size"], shape["num_heads"], shape["max_positions"]
-    _require(values, "pooler_hidden_size", hidden)
-    _require(values, "attention_head_size", hidden // max(1, heads))
-    kernel, activation = _integer(values, "conv_kernel_size", 0), values.get("conv_act", "tanh")
-    if kernel > 0:
-        _require(values, "conv_groups", 1)
-        if kernel % 2 == 0 or activation not in ("tanh", "gelu"):
-            problem = f"a convolution over {kernel} tokens with the activation {activation!r}"
-            raise UnsupportedConfig(f"{problem}; supported are odd numbers of tokens, tanh and gelu")
-    listed = values.get("pos_att_type") or []
-    terms = {kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)}
-    norms = {kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")}
-    if not terms or terms - {"c2p", "p2c"} or norms - {"none", "layer_norm"}:
-        given = f"pos_att_type is {json.dumps(listed)} and norm_rel_ebd {'|'.join(sorted(norms))}"
-        raise UnsupportedConfig(f"{given}; supported are c2p and p2c, none and layer_norm")
-    span = _integer(values, "max_relative_positions", -1)
-    return {
-        "position_buckets": max(0, _integer(values, "position_buckets", -1)),
-        "position_span": span if span > 0 else positions,
-        "content_to_position": "c2p" in terms,
-        "position_to_content": "p2c" in terms,
-        "shared_position_keys": bool(values.get("share_att_key", False)),
-        "norm_distances": "layer_norm" in norms,
-        "absolute_positions": bool(values.get("position_biased_input", True)),
-        "mask_decoder": values.get(_DECODER) is True,
-        "convolution": max(0, kernel),
-        "convolution_activation": str(activation) if kernel > 0 else "tanh",
-    }
 
 
 def _layer_types(layers: int, every: int) -> list[str]:
@@ -380,11 +331,8 @@ def validate(config: EncoderConfig) -> EncoderConfig:
         min(sizes) < 1
         or max(sizes) > MAX_SIZE
         or hidden % divisor
-        or config.architecture not in MODEL_TYPES.values()
-        or not (0 if config.architecture == "deberta" else 1) <= config.num_token_types <= MAX_SIZE
-        or not 0 <= config.position_buckets <= MAX_SIZE
-        or not 0 < config.position_span <= MAX_SIZE
-        or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
+        or config.architecture not in (*MODEL_TYPES.values(), "transformers")
+        or not (0 if config.settings else 1) <= config.num_token_types <= MAX_SIZE
     ):
         shape = f"hidden {hidden}, heads {heads}, layers {layers}"
         raise UnsupportedConfig(f"no supported encoder has these sizes ({shape})")
@@ -397,11 +345,6 @@ def validate(config: EncoderConfig) -> EncoderConfig:
     if not 0 <= config.pad_id < config.vocab_size:
         raise UnsupportedConfig(f"the padding id {config.pad_id} is outside the vocabulary")
     return config
-
-
-def _require(values: Mapping[str, Any], name: str, supported: object) -> None:
-    if values.get(name, supported) != supported:
-        raise UnsupportedConfig(f"{name} is {values[name]!r}; only {supported!r} is supported")
 
 
 def _labels(values: dict[str, Any]) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
+from electra.model.adapted import AdaptedEncoder
 from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
@@ -117,7 +118,16 @@ def write_model(
     require_replaceable(folder, further)
     config = encoder.config
     require_entries(tokenizer, config, folder)
-    tensors = to_transformers(exported_weights(encoder, head), config.architecture, kind)
+    weights, further_settings = exported_weights(encoder, head), dict(values)
+    if isinstance(encoder, AdaptedEncoder):
+        from electra.exchange import adapted
+
+        tensors, adapted_settings = adapted.folder_parts(encoder, head, weights, kind, dtype)
+        further_settings = adapted_settings | further_settings
+        class_name = str(adapted_settings["architectures"][0])
+    else:
+        tensors = to_transformers(weights, config.architecture, kind)
+        class_name = CLASSES[config.architecture][kind]
     if (bits := BITS.get(dtype)) is not None:
         tensors = quantize(tensors, bits)
     else:
@@ -125,8 +135,15 @@ def write_model(
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     threshold = None if card.threshold is None else round(card.threshold, 4)
     settings = write_config(
-        config, kind, labels, dtype, special_ids, output=card.output, threshold=threshold
-    ) | dict(values)
+        config,
+        kind,
+        labels,
+        dtype,
+        special_ids,
+        output=card.output,
+        threshold=threshold,
+        further=further_settings,
+    )
     if isinstance(head, GeneratorHead) and head.weight is not None:
         settings["tie_word_embeddings"] = False
     other_files: dict[str, durable.Content] = {
@@ -135,7 +152,7 @@ def write_model(
         **pooling_files(pooling, config.hidden_size),
         **further,
     }
-    class_name = card.architecture or CLASSES[config.architecture][kind]
+    class_name = card.architecture or class_name
     files: dict[str, durable.Content] = {
         **other_files,
         INTEGER_WEIGHTS.get(dtype, WEIGHTS): lambda path: write_weights(path, tensors, other_files),

@@ -1,8 +1,6 @@
-"""Changes the layers or the vocabulary of a trained model; weights that stay keep their values.
+"""Keeps some of a trained model's layers or vocabulary entries; weights that stay keep their values.
 
-With other layers, the model computes a different function and must be trained further. Repeating all layers
-is stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is
-cheap to train, and the deep network stacked from it continues from there.
+With other layers, the model computes a different function and must be trained further.
 """
 
 from __future__ import annotations
@@ -15,35 +13,13 @@ import torch
 
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.configs import DEFAULT_THRESHOLD, MAX_LAYERS
+from electra.exchange.configs import DEFAULT_THRESHOLD
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, ModelError
+from electra.model.encoder import LAYER
 from electra.model.heads import GeneratorHead
 from electra.model.pair import build_encoder
-
-TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # names in the three encoders
-
-
-def deepen(model: Loaded, layers: int) -> Loaded:
-    """Returns the model with its layers repeated in order, `layers` in all.
-
-    Raises:
-        ConfigError: `layers` is not a multiple of the model's number of layers, or out of range.
-        ModelError: the repetition would break the order of full and windowed attention.
-    """
-    config = model.config
-    times, rest = divmod(layers, config.num_layers)
-    if times < 2 or rest or layers > MAX_LAYERS:
-        allowed = f"a multiple of the model's {config.num_layers}, above it and at most {MAX_LAYERS:,}"
-        raise ConfigError(f"must be {allowed}, not {layers:,}", key="layers")
-    if config.num_layers % config.global_every:
-        raise ModelError(
-            f"one layer in {config.global_every} attends to all tokens; repeating {config.num_layers} layers"
-            " would break that order",
-            where=model.folder,
-        )
-    return _with_layers(model, [*range(config.num_layers)] * times)
 
 
 def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
@@ -74,10 +50,7 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
     encoder, old_state = build_encoder(config), model.encoder.state_dict()
     state = encoder.state_dict()
     for name in state:
-        source_name = name
-        if name.startswith("layers."):
-            index, _, rest = name.removeprefix("layers.").partition(".")
-            source_name = f"layers.{layers[int(index)]}.{rest}"
+        source_name = LAYER.sub(lambda match: match[0].replace(match[1], str(layers[int(match[1])])), name, 1)
         state[name] = old_state.get(source_name, state[name])
     encoder.load_state_dict(state)
     return replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
@@ -106,9 +79,9 @@ def _with_entries(model: Loaded, ids: Ints, pad_id: int) -> Loaded:
     """Returns the model with the entries of these ids only, in their order."""
     config, rows = replace(model.config, vocab_size=len(ids), pad_id=pad_id), torch.from_numpy(ids)
     encoder, state = build_encoder(config), model.encoder.state_dict()
-    for name in TOKEN_TABLES:
-        if name in state:
-            state[name] = state[name][rows]
+    table = model.encoder.token_table()
+    for name in (name for name, parameter in model.encoder.named_parameters() if parameter is table):
+        state[name] = state[name][rows]
     encoder.load_state_dict(state)
     head = model.head
     if isinstance(head, GeneratorHead):

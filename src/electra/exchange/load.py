@@ -39,7 +39,7 @@ from electra.exchange.weights import (
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.terminal_text import plural
 from electra.model.encoder import Encoder
-from electra.model.heads import HEADS, GeneratorHead
+from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder
 from electra.model.sizes import EncoderConfig
 
@@ -209,20 +209,20 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     if (sibling := model.shares_encoder_with) is not None:
         weights = _shared_tensors(model, sibling, config.architecture) | weights
     require_numbers(weights, folder)
-    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
-    if not folder_config.decoder_bias and folder_config.kind == "generator":
-        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
-    kind = _choose_kind(folder_config, set(tensors), network, folder)
-    tensors, config = weight_names.complete_from_weights(tensors, config, kind)
-    encoder, head, unused_names = _networks(tensors, folder_config, config, kind, folder)
     head_weights: dict[str, Tensor] = {}
-    if head is None and kind != "encoder":
-        head_weights, used = weight_names.finetuned_head(tensors, config.architecture, kind)
-        unused_names = [name for name in unused_names if name not in used]
-    if of_encoder := [n for n in unused_names if n.startswith(weight_names.PREFIX[config.architecture])]:
-        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
-        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
-        raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
+    if config.settings:
+        from electra.exchange import adapted
+
+        kind = folder_config.kind if network == "encoder" else network
+        if kind not in ("encoder", folder_config.kind):
+            raise _absent(folder_config.kind, network, config.architecture, folder)
+        encoder, head, unused_names = adapted.read_networks(weights, config, kind, folder)
+        own_notes: tuple[str, ...] = (adapted.NOTE,)
+    else:
+        kind, encoder, head, head_weights, unused_names = _own_networks(
+            weights, folder_config, network, folder
+        )
+        own_notes = ()
     outputs = len(head_weights.get("output.bias", ()))
     labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
@@ -242,6 +242,7 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     if unused_names:
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
         notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})", *notes)
+    notes = (*own_notes, *notes)
     return Loaded(
         encoder,
         head,
@@ -303,6 +304,27 @@ def _shared_tensors(model: ModelFolder, sibling: Path, architecture: str) -> dic
     return shared
 
 
+def _own_networks(
+    weights: Mapping[str, Tensor], folder_config: FolderConfig, network: Kind, folder: Path
+) -> tuple[Kind, Encoder, nn.Module | None, dict[str, Tensor], list[str]]:
+    """Returns the kind, the encoder, its pre-training head, a fine-tuned head's weights, and unused names."""
+    config = folder_config.encoder
+    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
+    if not folder_config.decoder_bias and folder_config.kind == "generator":
+        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
+    kind = _choose_kind(folder_config, set(tensors), network, folder)
+    encoder, head, unused_names = _networks(tensors, folder_config, config, kind, folder)
+    head_weights: dict[str, Tensor] = {}
+    if head is None and kind != "encoder":
+        head_weights, used = weight_names.finetuned_head(tensors, config.architecture, kind)
+        unused_names = [name for name in unused_names if name not in used]
+    if of_encoder := [n for n in unused_names if n.startswith(weight_names.PREFIX[config.architecture])]:
+        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
+        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
+        raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
+    return kind, encoder, head, head_weights, unused_names
+
+
 def _networks(
     tensors: Mapping[str, Tensor],
     folder_config: FolderConfig,
@@ -320,7 +342,7 @@ def _networks(
     def build() -> nn.ModuleDict:
         modules: dict[str, nn.Module] = {"encoder": build_encoder(config)}
         if kind == "discriminator":
-            modules["head"] = HEADS[config.architecture](config)
+            modules["head"] = DiscriminatorHead(config)
         elif kind == "generator":
             modules["head"] = GeneratorHead(config, tied=is_tied)
         return nn.ModuleDict(modules)
@@ -350,11 +372,14 @@ def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, 
         return present[0] if kind == "encoder" and len(present) == 1 else kind  # old ones name no class
     if network in present:
         return network
-    phrase = KIND_PHRASES.get(present[0], "") if present else "an encoder without a head"
-    class_name = CLASSES[architecture][present[0] if present else "encoder"]
+    raise _absent(present[0] if present else "encoder", network, architecture, folder)
+
+
+def _absent(present: Kind, network: Kind, architecture: str, folder: Path) -> AbsentNetwork:
+    phrase = KIND_PHRASES.get(present, "an encoder without a head")
     named = ModelFolder(folder).record.get("architectures")  # such as BERT's class
-    class_name = str(named[0]) if isinstance(named, list) and named else class_name
-    raise AbsentNetwork(
+    class_name = str(named[0]) if isinstance(named, list) and named else CLASSES[architecture][present]
+    return AbsentNetwork(
         f"this is {phrase} ({class_name}), not {KIND_PHRASES[network]}",
         where=folder,
         fix=f"Pass the folder of {KIND_PHRASES[network]}",

@@ -99,6 +99,9 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
             f"this is {KIND_PHRASES[loaded.kind]}; only discriminators and encoders can be exported here"
         )
         raise ModelError(problem, where=loaded.folder)
+    if loaded.config.settings:
+        problem = "encoders that run through transformers are not exported here"
+        raise ModelError(problem, where=loaded.folder, fix="Use optimum-cli export onnx")
     specials, is_discriminator = loaded.tokenizer.specials, loaded.kind == "discriminator"
     config = write_config(
         loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep},

@@ -6,7 +6,6 @@ models, token_type_ids, all [B, T]. Outputs: hidden [B, T, D] and, with a head, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,6 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         raise ModelError(damage, where=folder, fix=REEXPORT)
     folder_config = read_config(folder)
     session = open_session(model.onnx)
-    if folder_config.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
-        # The config.json of a DeBERTa discriminator names the encoder's class.
-        folder_config = replace(folder_config, kind="discriminator")
     if network not in (folder_config.kind, "encoder"):
         problem = f"this is {KIND_PHRASES.get(folder_config.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
         raise AbsentNetwork(problem, where=folder)

@@ -18,7 +18,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
+from electra.exchange.configs import LOG_ODDS, validate
 from electra.exchange.weight_names import Kind
 from electra.exchange.weights import require_numbers
 from electra.foundation.config import convert
@@ -33,7 +33,7 @@ from electra.model.pair import (
     build_networks,
     merge_token_table,
 )
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import UnsupportedConfig, recorded_config
 
 NETWORKS: tuple[Kind, ...] = EXPORTED
 PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned head
@@ -185,7 +185,7 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
             Network(
                 name,
                 "main" if name == main_name else "auxiliary",
-                validate(EncoderConfig(**shape)),
+                validate(recorded_config(shape)),
                 main_name if name == main_name else "generator",
             )
             for name, shape in shapes.items()

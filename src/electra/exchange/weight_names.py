@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import reduce
 from typing import Literal
 
 from torch import Tensor, cat, zeros_like
 
 from electra.foundation.errors import ModelError
-from electra.model.sizes import EncoderConfig
 
 Kind = Literal["encoder", "discriminator", "generator", "classifier", "tagger", "reader"]
 Names = tuple[str, ...]
 CHECK_CONFIG = "Check that config.json belongs to these weights"
 
-PREFIX = {"electra": "electra.", "modern": "model.", "deberta": "deberta."}
+PREFIX = {"electra": "electra.", "modern": "model."}
 
 _EMBEDDINGS = {
     "embeddings.words": "embeddings.word_embeddings",
@@ -37,17 +35,9 @@ _ENCODER: dict[str, dict[str, str]] = {
         "embedding_norm": "embeddings.norm",
         "final_norm": "final_norm",
     },
-    "deberta": {
-        **_EMBEDDINGS,
-        "embeddings.projection": "embeddings.embed_proj",
-        "relative_positions": "encoder.rel_embeddings",
-        "relative_norm": "encoder.LayerNorm",
-        "layers.0.convolution": "encoder.conv.conv",
-        "layers.0.convolution_norm": "encoder.conv.LayerNorm",
-    },
 }
 
-_LAYER_LIST = {"electra": "encoder.layer", "modern": "layers", "deberta": "encoder.layer"}
+_LAYER_LIST = {"electra": "encoder.layer", "modern": "layers"}
 _BERT_LAYER: dict[str, Names] = {
     "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
     "attention_output": ("attention.output.dense",),
@@ -65,12 +55,6 @@ _LAYER: dict[str, dict[str, Names]] = {
         "mlp_norm": ("mlp_norm",),
         "gated": ("mlp.Wi",),
         "output": ("mlp.Wo",),
-    },
-    "deberta": {
-        **_BERT_LAYER,
-        "qkv": tuple(f"{name}_proj" for name in _BERT_LAYER["qkv"]),
-        "position_keys": ("attention.self.pos_key_proj",),
-        "position_queries": ("attention.self.pos_query_proj",),
     },
 }
 
@@ -95,25 +79,10 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "generator": {**_MODERN_HEAD, "": "decoder"},
         **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in ("classifier", "tagger", "reader")},
     },
-    "deberta": {
-        "discriminator": {
-            "norm": "mask_predictions.LayerNorm",
-            "dense": "mask_predictions.dense",
-            "prediction": "mask_predictions.classifier",
-        },
-        "generator": {
-            "dense": "cls.predictions.transform.dense",
-            "norm": "cls.predictions.transform.LayerNorm",
-            "": "cls.predictions.decoder",
-        },
-        "classifier": {"dense": "pooler.dense", "output": "classifier"},
-        **_PLAIN,
-    },
 }
 # Heads whose weights have the same names; the configuration says which one is present.
 _SAME_NAMES: dict[str, tuple[Kind, ...]] = {
     "modern": ("discriminator", "generator", "classifier", "tagger", "reader"),
-    "deberta": ("classifier", "tagger"),
 }
 MODERN_BIAS = "decoder.bias"  # optional in a modern generator
 # The output layer of a modern discriminator, with a row for each of its two labels.
@@ -129,11 +98,6 @@ _BERT_HEAD = {
     "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
     "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
 }
-# The head of DeBERTa's masked language models: names in the published code or transformers -> ours.
-_DEBERTA_HEAD = (
-    (re.compile(r"^lm_predictions\.lm_head\.(dense|LayerNorm)"), r"cls.predictions.transform.\1"),
-    (re.compile(r"^(lm_predictions\.lm_head|cls\.predictions)\.bias$"), "cls.predictions.decoder.bias"),
-)
 _POSITIONS = "embeddings.position_embeddings.weight"
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
@@ -146,7 +110,7 @@ def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
         return (f"{_HEAD[architecture][kind][module]}.{leaf}",)
     prefix = PREFIX[architecture]
     layer = re.fullmatch(r"layers\.(\d+)\.(\w+)", module)
-    if layer is None or module in _ENCODER[architecture]:
+    if layer is None:
         return (f"{prefix}{_ENCODER[architecture][module]}.{leaf}",)
     stem = f"{prefix}{_LAYER_LIST[architecture]}.{layer[1]}"
     return tuple(f"{stem}.{name}.{leaf}" for name in _LAYER[architecture][layer[2]])
@@ -160,8 +124,6 @@ def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) 
         renamed.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
     if (architecture, kind) == ("modern", "discriminator"):
         renamed |= {name: cat([zeros_like(renamed[name]), renamed[name]]) for name in DISCRIMINATOR_OUTPUT}
-    if (architecture, kind) == ("deberta", "generator"):  # transformers reads the bias under either name
-        renamed["cls.predictions.bias"] = renamed["cls.predictions.decoder.bias"]
     return {name: tensor.clone().contiguous() for name, tensor in renamed.items()}
 
 
@@ -239,11 +201,6 @@ def normalise_names(
                 for name in ordered
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
-    if architecture == "deberta":
-        for pattern, ours in _DEBERTA_HEAD:  # tensors that have the final name already take precedence
-            renamed = {pattern.sub(ours, name): tensor for name, tensor in renamed.items()} | {
-                name: tensor for name, tensor in renamed.items() if not pattern.match(name)
-            }
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
     positions = PREFIX[architecture] + _POSITIONS
@@ -279,19 +236,3 @@ def table_and_decoder(tensors: Mapping[str, Tensor], architecture: str) -> list[
     table = "encoder.tokens.weight" if architecture == "modern" else "encoder.embeddings.words.weight"
     names = [transformers_names(ours, architecture, "generator")[0] for ours in (table, "head.weight")]
     return [tensors.get(name) for name in names]
-
-
-def complete_from_weights(
-    tensors: dict[str, Tensor], config: EncoderConfig, kind: Kind
-) -> tuple[dict[str, Tensor], EncoderConfig]:
-    """Returns a network's tensors and shape, completed from the weights where config.json omits something.
-
-    Published DeBERTa generators have the position table of a mask decoder. Other DeBERTa networks do not use
-    it, so it is dropped from them.
-    """
-    positions = PREFIX[config.architecture] + _POSITIONS
-    if config.architecture != "deberta" or config.absolute_positions or positions not in tensors:
-        return tensors, config
-    if kind == "generator":
-        return tensors, replace(config, mask_decoder=True, max_positions=len(tensors[positions]))
-    return {name: tensor for name, tensor in tensors.items() if name != positions}, config

@@ -1,7 +1,7 @@
 """Predicts labels, numbers, tags or answers with a fine-tuned model.
 
-The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor...,
-DebertaV2For... or ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers
+The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor...
+or ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers
 in the file are ignored.
 """
 

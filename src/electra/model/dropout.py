@@ -23,18 +23,6 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     return F.dropout(x, rate) if x.device.type != "cpu" else x * _factors(x.shape, rate, x.dtype)
 
 
-def dropout_factors(shape: tuple[int, ...], rate: float, training: bool, like: Tensor) -> Tensor | None:
-    """Draws the factors by which `dropout` multiplies a tensor of this shape; None if it would not change it.
-
-    They are float32, on the device of `like`.
-    """
-    if not training or rate == 0.0:
-        return None
-    if like.device.type != "cpu":
-        return F.dropout(torch.ones(shape, device=like.device), rate)
-    return _factors(shape, rate, torch.float32)
-
-
 def _factors(shape: tuple[int, ...], rate: float, dtype: torch.dtype) -> Tensor:
     dropped_levels, count = min(round(rate * _LEVELS), _LEVELS - 1), math.prod(shape)
     bits = torch.ops.electra.random_bits(count) if torch.compiler.is_compiling() else _draw(count)

@@ -7,6 +7,7 @@ V vocabulary.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -37,6 +38,7 @@ class Variation:
 
 
 PLAIN = Variation()
+LAYER = re.compile(r"\blayers?\.(\d+)\.")  # in the name of a layer's parameter
 
 
 class Encoder(nn.Module, ABC):

@@ -4,8 +4,8 @@ The script (google-research/electra, flops_computation.py) counts 2 x m x n for 
 the backward pass as for the forward pass, and a dense product with a one-hot vector for an embedding lookup.
 The last is an overestimate: on real hardware, lookups are nearly free, which is how `dense_lookup=False`
 counts them. In RTD two networks look up embeddings, so the script makes it appear more expensive than it is.
-Extensions: a gated feed-forward network has three matrices instead of two, rotary positions replace the
-position table, and DeBERTa's attention scores distances.
+Extensions: a gated feed-forward network has three matrices instead of two, and rotary positions replace the
+position table.
 """
 
 from __future__ import annotations
@@ -14,21 +14,16 @@ from collections.abc import Iterable
 
 from electra.artifacts.networks import Head
 from electra.model.networks import Network, Networks
-from electra.model.sizes import DISTANCE_BLOCK, TRAITS, EncoderConfig
+from electra.model.sizes import TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 MASKED_FRACTION = 0.15625  # default fraction of masked positions in the script
 
 
 def product_flops(config: EncoderConfig, length: int) -> float:
-    """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens.
-
-    DeBERTa as implemented here scores `length + DISTANCE_BLOCK - 1` distances for each token. For the
-    published base shape at 512 tokens, this is 1.1 % more FLOPs than transformers' implementation needs. The
-    projection of the distances is left out, because the whole batch shares it.
-    """
-    h, scored_distances = config.hidden_size, length + min(length, DISTANCE_BLOCK) - 1
-    attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored_distances
+    """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens."""
+    h = config.hidden_size
+    attention = 4 * 2 * h * h + 2 * 2 * h * length
     feed_forward = TRAITS[config.architecture].feed_forward_matrices * 2 * h * config.intermediate_size
     return (attention + feed_forward) * length
 
@@ -36,7 +31,7 @@ def product_flops(config: EncoderConfig, length: int) -> float:
 def layer_flops(config: EncoderConfig, length: int) -> float:
     """Returns the FLOPs of the forward pass of one layer on one sequence of `length` tokens."""
     h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
-    attention = 3 * h + (SOFTMAX + DROPOUT + 1 + config.distance_terms) * length * heads
+    attention = 3 * h + (SOFTMAX + DROPOUT + 1) * length * heads
     output = h + DROPOUT * h + h + LAYER_NORM
     feed_forward = ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
     return product_flops(config, length) + (attention + output + feed_forward) * length

@@ -5,14 +5,11 @@ Shape suffixes: B rows, T tokens in a row, N any leading dimensions, D hidden, E
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from typing_extensions import override
 
-from electra.model.sizes import Architecture, EncoderConfig
+from electra.model.sizes import EncoderConfig
 
 
 class GeneratorHead(nn.Module):
@@ -52,31 +49,7 @@ class DiscriminatorHead(nn.Module):
         )
         self.prediction = nn.Linear(config.hidden_size, 1)
 
-    def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Returns logits [B, T]. Only `ContextHead` uses `position_ids_BT`, positions within documents."""
+    def forward(self, hidden_BTD: Tensor) -> Tensor:
+        """Returns logits [B, T]."""
         logits: Tensor = self.prediction(self.norm(F.gelu(self.dense(hidden_BTD)))).squeeze(-1)
         return logits
-
-
-class ContextHead(DiscriminatorHead):
-    """DeBERTa's head: hidden state + the document's [CLS] state -> norm -> dense -> gelu -> one logit."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config)
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
-
-    @override
-    def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        cls_BTD = hidden_BTD[:, :1]
-        if position_ids_BT is not None:
-            cls_index_BT = torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) - position_ids_BT
-            cls_BTD = hidden_BTD.gather(1, cls_index_BT[..., None].expand_as(hidden_BTD))
-        states = F.gelu(self.dense(self.norm(hidden_BTD + cls_BTD)))
-        return torch.as_tensor(self.prediction(states).squeeze(-1))
-
-
-HEADS: dict[Architecture, Callable[[EncoderConfig], DiscriminatorHead]] = {
-    "electra": DiscriminatorHead,
-    "modern": DiscriminatorHead,
-    "deberta": ContextHead,
-}

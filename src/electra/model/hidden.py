@@ -1,8 +1,7 @@
 """An encoder's intermediate results: hidden states of every layer, word vectors, attention weights.
 
-Forward hooks record them, so the encoder's own code is unchanged. Attention weights are recomputed from the
-layer's queries and keys, since the fused kernel does not return them. Shapes: B batch, T tokens, D hidden,
-H heads, K head size.
+Attention weights are recomputed from the layer's queries and keys, since the fused kernel does not return
+them. Shapes: B batch, T tokens, D hidden, H heads, K head size.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
 from electra.foundation.arrays import Bools, Ints, Vectors
+from electra.foundation.errors import ModelError
 from electra.foundation.progress import Share, no_share
 from electra.model.attention import attention_mask
-from electra.model.encoder import Encoder
+from electra.model.encoder import Encoder, Variation
 from electra.model.passes import padded_batches
 
 NO_WORD = -1
@@ -49,9 +50,15 @@ class Row:
         return len(self.ids) - 2
 
 
-def layers_of(encoder: Encoder) -> list[nn.Module]:
-    """Returns the encoder's layers, first to last."""
-    return list(encoder.get_submodule("layers").children())
+class LayerStates(Variation):
+    """Records the states [B, T, D] of a forward pass: the embeddings, then each layer's output."""
+
+    def __init__(self) -> None:
+        self.layers: list[Tensor] = []
+
+    @override
+    def observe(self, states_BTD: Tensor) -> None:
+        self.layers.append(states_BTD)
 
 
 def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | None = None) -> list[Tensor]:
@@ -59,23 +66,21 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
 
     The last states are the encoder's output, to which the modern encoder applies one more norm.
     """
-    layers = layers_of(encoder)
-    states: list[Tensor] = []
-    with ExitStack() as hooks:
-        hooks.callback(layers[0].register_forward_pre_hook(lambda _, args: states.append(args[0])).remove)
-        for layer in layers[:-1]:
-            hooks.callback(layer.register_forward_hook(lambda _, __, output: states.append(output)).remove)
-        final_states = encoder(input_ids, document_ids=document_ids)
-    return [*states, final_states]
+    states = LayerStates()
+    final_states = encoder(input_ids, document_ids=document_ids, variation=states)
+    return [*states.layers[:-1], final_states]
 
 
 def attention_weights(
     encoder: Encoder, input_ids: Tensor, document_ids: Tensor | None = None
 ) -> list[Tensor]:
     """Returns the weights [B, H, T, T] of each layer: the attention of token i (row) to token j (column)."""
+    if encoder.config.settings:
+        problem = "attention maps are not available of an encoder that runs through transformers"
+        raise ModelError(problem, fix="Use an ELECTRA, BERT, RoBERTa or ModernBERT")
     projected: list[Tensor] = []
     with ExitStack() as hooks:
-        for layer in layers_of(encoder):
+        for layer in encoder.layers:
             hooks.callback(
                 layer.get_submodule("qkv")
                 .register_forward_hook(lambda _, __, output: projected.append(output))
@@ -83,7 +88,6 @@ def attention_weights(
             )
         encoder(input_ids, document_ids=document_ids)
     mask_B1TT = attention_mask(document_ids)
-    projected = projected[: encoder.config.num_layers]  # a mask decoder runs its last layer twice
     return [encoder.attention_weights(index, qkv, mask_B1TT) for index, qkv in enumerate(projected)]
 
 

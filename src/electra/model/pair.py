@@ -29,9 +29,9 @@ from electra.artifacts.networks import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
 from electra.foundation.terminal_text import with_article
-from electra.model.deberta import DebertaEncoder
+from electra.model.adapted import AdaptedEncoder
 from electra.model.encoder import ElectraEncoder, Encoder
-from electra.model.heads import HEADS, DiscriminatorHead, GeneratorHead
+from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
 from electra.model.networks import Network, Networks
 from electra.model.sizes import Architecture, EncoderConfig
@@ -40,7 +40,7 @@ from electra.model.token_table import DisentangledTable
 ENCODERS: dict[Architecture, Callable[[EncoderConfig], Encoder]] = {
     "electra": ElectraEncoder,
     "modern": ModernEncoder,
-    "deberta": DebertaEncoder,
+    "transformers": AdaptedEncoder,
 }
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]
@@ -61,19 +61,16 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """An encoder with its architecture's head for replaced token detection."""
+    """An encoder with a head for replaced token detection."""
 
     def __init__(self, encoder: Encoder, head: DiscriminatorHead | None = None) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = head or HEADS[encoder.config.architecture](encoder.config)
+        self.head = head or DiscriminatorHead(encoder.config)
 
-    def logits(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Returns log-odds [B, T] that each token was replaced.
-
-        `position_ids_BT` are the positions within documents; they are needed if a row contains several.
-        """
-        logits: Tensor = self.head(hidden_BTD, position_ids_BT)
+    def logits(self, hidden_BTD: Tensor) -> Tensor:
+        """Returns log-odds [B, T] that each token was replaced."""
+        logits: Tensor = self.head(hidden_BTD)
         return logits
 
 
@@ -226,6 +223,17 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     if sharing == "none":
         return
     architectures = [encoder.config.architecture for encoder in (auxiliary_encoder, main_encoder)]
+    if isinstance(main_encoder, AdaptedEncoder) and isinstance(auxiliary_encoder, ElectraEncoder):
+        words = main_encoder.model.get_input_embeddings()
+        if sharing == "all" or words.weight.shape != auxiliary_encoder.token_table().shape:
+            fix = "Set `model.sharing` to token or none"
+            raise ConfigError(
+                "the two networks share no more than a token table", key="model.sharing", fix=fix
+            )
+        auxiliary_encoder.embeddings.words = words
+        if sharing == "disentangled":
+            main_encoder.model.set_input_embeddings(DisentangledTable(words))
+        return
     if len(set(architectures)) > 1:  # the models that they start from, or one of them and the recipe
         given, needed = map(with_article, architectures)
         problem = f"the generator is {given} encoder and the discriminator {needed} one"
@@ -260,6 +268,12 @@ def merge_token_table(encoder: Encoder) -> None:
     elif isinstance(encoder, ElectraEncoder) and isinstance(encoder.embeddings.words, DisentangledTable):
         encoder.embeddings.words = nn.Embedding(*table.shape)
         encoder.embeddings.words.weight.copy_(table)
+    elif isinstance(encoder, AdaptedEncoder) and isinstance(
+        encoder.model.get_input_embeddings(), DisentangledTable
+    ):
+        words = nn.Embedding(*table.shape)
+        words.weight.copy_(table)
+        encoder.model.set_input_embeddings(words)
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
@@ -284,7 +298,7 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
         rng = torch.Generator().manual_seed(key(seed, f"init/{name}"))
         with torch.no_grad():
             if parameter.dim() < 2:
-                parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+                parameter.fill_(1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0)
             elif initialisation == "reference" and name.endswith(
                 ("encoder.projection.weight", "head.prediction.weight")
             ):
@@ -306,7 +320,7 @@ def initialise_projection(encoder: Encoder, seed: int) -> None:
 
 
 def _fan_in_std(name: str, parameter: nn.Parameter, num_layers: dict[str, int]) -> float:
-    if any(part in name for part in ("words", "positions", "token_types", "tokens")):
+    if any(part in name for part in ("words", "positions", "token_types", "tokens", "embeddings")):
         return 0.02
     std = float(parameter.shape[1] ** -0.5)
     encoder, _, name_in_layer = name.partition(".layers.")

@@ -7,15 +7,20 @@ generator is full-size (Google's README).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 MAX_SIZE = 1 << 20  # larger sizes are mistakes or damaged files, rejected before memory is allocated
-DISTANCE_BLOCK = 64  # queries or keys whose distances are scored in one matrix product (deberta.py)
-Architecture = Literal["electra", "modern", "deberta"]
+MAX_LAYERS = 1_000
+Architecture = Literal["electra", "modern", "transformers"]
+
+
+class UnsupportedConfig(Exception):
+    """A setting that no encoder here supports."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +30,13 @@ class Traits:
     norm_eps: float
     factorised: bool = True  # token embeddings may be narrower or wider than the layers
     feed_forward_matrices: int = 2  # three if it is gated
-    num_token_types: int = 2
-    scores_distances: bool = False  # attention scores the distance between tokens
     full_width_embeddings: bool = False  # by default, embeddings are as wide as the layers
 
 
 TRAITS: dict[Architecture, Traits] = {
     "electra": Traits(norm_eps=1e-12),
+    "transformers": Traits(norm_eps=1e-12),  # any other encoder (adapted.py)
     "modern": Traits(norm_eps=1e-5, factorised=False, feed_forward_matrices=3, full_width_embeddings=True),
-    "deberta": Traits(norm_eps=1e-7, num_token_types=0, scores_distances=True, full_width_embeddings=True),
 }
 
 
@@ -74,34 +77,13 @@ class EncoderConfig:
     attention_dropout: float = 0.1
     norm_eps: float = 1e-12
     pad_id: int = 0
-    num_token_types: int = 2  # in the paper's encoder and DeBERTa's
+    num_token_types: int = 2  # in the paper's encoder
+    settings: str = ""  # of an encoder that transformers runs: its config.json
     # The modern encoder only
     rope_theta: float = 10_000.0  # base of the rotary positions
     global_every: int = 1  # every nth layer from the first attends to all tokens, the others to a window
     window: int = 0  # tokens to either side, in layers with a window
     window_theta: float = 10_000.0  # base of the rotary positions, in layers with a window
-    # DeBERTa's encoder only, whose attention scores distances between tokens
-    position_buckets: int = 256  # distance embeddings to either side; 0: one for each distance
-    position_span: int = 512  # maximum distance to either side; longer ones count as this
-    content_to_position: bool = True
-    position_to_content: bool = True
-    shared_position_keys: bool = True  # distances and tokens are projected by the same matrices
-    norm_distances: bool = True  # the distance embeddings are normalised
-    absolute_positions: bool = False  # position embeddings are added to the input
-    mask_decoder: bool = False  # the last layer runs twice, with queries from states plus absolute positions
-    convolution: int = 0  # kernel size of a convolution parallel to the first layer; 0: no convolution
-    convolution_activation: str = "tanh"
-
-    @property
-    def num_distances(self) -> int:
-        """Number of distance embeddings to either side."""
-        return self.position_buckets or self.position_span
-
-    @property
-    def distance_terms(self) -> int:
-        """Number of terms of an attention score that involve distances: 0, 1 or 2."""
-        scored = TRAITS[self.architecture].scores_distances
-        return self.content_to_position + self.position_to_content if scored else 0
 
     @property
     def reads_token_types(self) -> bool:
@@ -113,7 +95,21 @@ class EncoderConfig:
         """A lower bound on the number of parameters: the token table and the layers' matrices."""
         matrices = TRAITS[self.architecture].feed_forward_matrices
         layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
-        return self.vocab_size * self.embedding_size + self.num_layers * layer
+        num_layers = 1 if self.settings else self.num_layers  # some share one layer's weights
+        return self.vocab_size * self.embedding_size + num_layers * layer
+
+
+def recorded_config(record: Mapping[str, Any]) -> EncoderConfig:
+    """Returns the shape in a run's record, which may be of an older version with settings that left.
+
+    Raises:
+        ConfigError: if an encoder has it that left.
+    """
+    if record["architecture"] == "deberta":
+        fix = "Export the networks with the version that trained them, and start from the export"
+        raise ConfigError("DeBERTa's own encoder is gone: transformers runs DeBERTa now", fix=fix)
+    names = {field.name for field in fields(EncoderConfig)}
+    return EncoderConfig(**{name: value for name, value in record.items() if name in names})
 
 
 def resolve_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
@@ -172,13 +168,11 @@ def discriminator_config(
         attention_dropout=attention_dropout,
         norm_eps=traits.norm_eps,
         pad_id=pad_id,
-        num_token_types=traits.num_token_types,
-        position_span=size.max_positions,
     )
 
 
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
-    """Returns the shape of the auxiliary network.
+    """Returns the shape of the auxiliary network; that of an adapted one is the paper's.
 
     Args:
         discriminator: Shape of the main network.
@@ -189,6 +183,11 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
     hidden += hidden % 2  # rotary positions rotate pairs of dimensions
+    if discriminator.settings:
+        eps = TRAITS["electra"].norm_eps
+        discriminator = replace(
+            discriminator, architecture="electra", settings="", num_token_types=2, norm_eps=eps
+        )
     factorised = TRAITS[discriminator.architecture].factorised
     return replace(
         discriminator,

@@ -15,7 +15,8 @@ from electra.data.batches import Batch
 from electra.foundation.config import weight
 from electra.foundation.errors import ConfigError
 from electra.model.attention import attention_mask
-from electra.model.encoder import Encoder, Variation
+from electra.model.encoder import Encoder
+from electra.model.hidden import LayerStates
 from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Pair
 from electra.model.sizes import EncoderConfig
@@ -158,7 +159,7 @@ class Objective(noise.NoisyObjective):
 
         if self.auxiliary:
             is_replaced = (ids != corrupted.input_ids).flatten()[real]
-            logits = student.logits(student_last, corrupted.position_ids).float().flatten()[real]
+            logits = student.logits(student_last).float().flatten()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         shapes = student.encoder.config, teacher.encoder.config
@@ -185,17 +186,6 @@ class Objective(noise.NoisyObjective):
             qkv = _last_qkv(student.encoder, student_states)
             losses["relations"] = _relation_divergence(qkv, target, mask, corrupted.is_token())
         return Outcome(losses, observed)
-
-
-class LayerStates(Variation):
-    """Records the states [B, T, D] of a forward pass: the embeddings, then each layer's output."""
-
-    def __init__(self) -> None:
-        self.layers: list[Tensor] = []
-
-    @override
-    def observe(self, states_BTD: Tensor) -> None:
-        self.layers.append(states_BTD)
 
 
 def _paired_layers(

@@ -130,7 +130,7 @@ class Objective(noise.NoisyObjective):
         if rtd_rows.counts["rtd"]:
             real = rtd_rows.is_token()
             is_replaced = (replaced.ids != rtd_rows.input_ids)[real]
-            logits = discriminator.logits(hidden[~mlm_rows], rtd_rows.position_ids).float()[real]
+            logits = discriminator.logits(hidden[~mlm_rows]).float()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         return Outcome({name: losses.get(name, hidden.new_zeros(())) for name in self.weights}, observed)

@@ -141,7 +141,7 @@ class ObjectiveContract(Contract):
         assert all(np.isfinite(value) for value in losses.values())
         assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
 
-    @pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
+    @pytest.mark.parametrize("architecture", ["electra", "modern"])
     def test_learns_one_batch_by_heart(self, name: str, architecture: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective, architecture=architecture)

@@ -48,8 +48,7 @@ def network_table(
     `shapes` are those of the models to start from, by network name; they replace the recipe's.
 
     Raises:
-        ConfigError: if the recipe's size is unknown or out of range, or it sets a mask decoder that its
-            encoder lacks.
+        ConfigError: if the recipe's size is unknown or out of range.
     """
     size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
@@ -61,17 +60,12 @@ def network_table(
         attention_dropout=model.attention_dropout,
         pad_id=store.specials.pad,
     )
-    if model.mask_decoder and main_config.architecture != "deberta":
-        fix = "Use `model.encoder=deberta`, or remove `model.mask_decoder`"
-        raise ConfigError("only the encoder deberta has a mask decoder", key="model.mask_decoder", fix=fix)
-    if objective.main == "generator":
-        main_config = replace(main_config, mask_decoder=model.mask_decoder or main_config.mask_decoder)
     rows = [Network(name, "main", main_config, objective.main, exported=True)]
     if objective.auxiliary:
         scaled_config = generator_config(
             main_config, model.generator_width or size.generator_width, model.generator_depth
         )
-        auxiliary_config = shapes.get(auxiliary) or replace(scaled_config, mask_decoder=model.mask_decoder)
+        auxiliary_config = shapes.get(auxiliary) or scaled_config
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", auxiliary_config, rate=auxiliary_rate, exported=exported))
     return Networks.in_order([*rows, *objective.extra_networks(main_config)])
@@ -141,7 +135,7 @@ def refuse_length(length: int, networks: Networks) -> None:
         raise ConfigError(
             f"{length} exceeds the model's {positions} positions",
             key="training.length",
-            fix=f"Use at most {positions}, or a model made longer (electra.exchange.longer)",
+            fix=f"Use at most {positions}, or a model with more positions",
         )
 
 
@@ -188,7 +182,7 @@ def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:
         size=names[0] if names else model.size,
         layers=None if names else main.num_layers,
         hidden_size=None if names else main.hidden_size,
-        encoder=main.architecture,
+        encoder=model.encoder if main.architecture == "transformers" else main.architecture,
         generator_width=model.generator_width or resolve_size(model.size).generator_width,
     )
     return replace(recipe, model=model, tokenizer=replace(recipe.tokenizer, vocab_size=main.vocab_size))

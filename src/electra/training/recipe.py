@@ -52,14 +52,9 @@ class ModelSection:
     """Width of the discriminator (default: from `size`). It has one attention head per 64 of the width, at
     least one.
     """
-    encoder: Literal["electra", "modern", "deberta"] = "electra"
+    encoder: Literal["electra", "modern"] = "electra"
     """Architecture of the encoder. electra: the paper's (post-norm, learned positions); modern: pre-norm,
-    rotary, gated, exported as ModernBERT; deberta: disentangled attention over relative positions, exported
-    as DeBERTa-v2.
-    """
-    mask_decoder: bool = False
-    """DeBERTa's enhanced mask decoder: the generator runs its last layer twice, with absolute positions
-    (encoder deberta only).
+    rotary, gated, exported as ModernBERT.
     """
     generator_width: float | None = None
     """Generator's hidden size as a fraction of the discriminator's (default: from `size`)."""

@@ -19,7 +19,7 @@ from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import recorded_config
 from electra.training import checkpoint
 from electra.training.compilation import compile_run
 from electra.training.distributed import World
@@ -110,7 +110,7 @@ def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
         for name, source in record["identity"].items()
         if name.startswith("initial_")
     }
-    shapes = {name: EncoderConfig(**shape) for name, shape in network_tables(record).items()}
+    shapes = {name: recorded_config(shape) for name, shape in network_tables(record).items()}
     warm = WarmStart(initial, shapes) if initial else None
     run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm)
     refuse_foreign_checkpoint(start, run)

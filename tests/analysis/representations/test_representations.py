@@ -69,7 +69,7 @@ def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, archite
     ids, document_ids = padded(loaded)
     contexts: list[torch.Tensor] = []
     values: list[torch.Tensor] = []
-    for layer in hidden.layers_of(loaded.encoder):
+    for layer in loaded.encoder.layers:
         layer.get_submodule("attention_output").register_forward_pre_hook(
             lambda _, given: contexts.append(given[0])
         )

@@ -30,7 +30,7 @@ class Linear(HeadFactory):
 
     @override
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        return architecture != "modern" and kind != "classifier"
+        return architecture == "electra" and kind != "classifier"
 
 
 HEAD = Linear()

@@ -1,6 +1,6 @@
 """The head `transformers`: the head of the transformers class that the model is saved as.
 
-The saved folder therefore contains the whole trained model. The classes are ElectraFor..., DebertaV2For... or
+The saved folder therefore contains the whole trained model. The classes are ElectraFor... or
 ModernBertFor... SequenceClassification, TokenClassification and QuestionAnswering.
 """
 
@@ -26,7 +26,7 @@ ELECTRA: dict[HeadKind, type[Head]] = {
 }
 CLASSES: dict[Architecture, dict[HeadKind, type[Head]]] = {
     "electra": ELECTRA,
-    "deberta": ELECTRA,
+    "transformers": ELECTRA,
     "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
 }
 
@@ -43,7 +43,7 @@ class Transformers(HeadFactory):
 
     @override
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        return True
+        return architecture != "transformers"
 
 
 HEAD = Transformers()

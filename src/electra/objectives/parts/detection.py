@@ -38,6 +38,6 @@ def detect(
 ) -> Detection:
     """Runs the discriminator on `ids` [B, T], the batch with some tokens replaced."""
     hidden = corrupted.encode(discriminator.encoder, ids, variation=variation)
-    logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
+    logits = discriminator.logits(hidden).float().flatten()
     replaced = (ids != corrupted.input_ids).flatten()
     return Detection(hidden.flatten(0, 1), logits, replaced, corrupted.is_token().flatten())

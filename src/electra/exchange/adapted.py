@@ -1,0 +1,188 @@
+"""Folders of encoders that transformers runs: read by its own classes, written as them.
+
+Weights are safetensors and code in a folder is never run. A head that was trained here lies beside the
+encoder's weights, under names that transformers ignores; a published masked language model's head is run by
+its class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from electra.artifacts.model import CONFIG
+from electra.exchange.weight_names import Kind
+from electra.foundation.errors import ModelError, reason_of
+from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_pooler
+from electra.model.encoder import Encoder
+from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
+
+NOTE = "runs through transformers: slower"
+HEAD = "electra_head"  # key in config.json: the kind of head; prefix of its tensors
+HEADS = {"discriminator": DiscriminatorHead, "generator": GeneratorHead}
+# Keys of config.json that do not shape the encoder
+_OTHER_KEYS = {
+    HEAD,
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "transformers_version",
+    "_name_or_path",
+    "id2label",
+}
+_OTHER_KEYS |= {"label2id", "problem_type", "auto_map", "discriminator_output", "detection_threshold"}
+
+
+def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
+    """Returns the shape of an encoder, from a config.json that transformers understands.
+
+    Raises:
+        UnsupportedConfig: it does not, or this is no encoder of texts.
+    """
+    from transformers import AutoConfig, AutoModel
+    from transformers.models.auto import modeling_auto as known
+
+    model_type = values.get("model_type")
+    if model_type not in known.MODEL_MAPPING_NAMES:
+        problem = f"the model type {model_type!r} is not supported by transformers"
+        code = "; its code is in the folder, which is never run" if values.get("auto_map") else ""
+        raise UnsupportedConfig(problem + code)
+    generates = model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if generates and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise UnsupportedConfig(f"{model_type} is a decoder; only encoders are supported")
+    kept = {key: value for key, value in values.items() if key not in _OTHER_KEYS}
+    sizes = [value for value in kept.values() if isinstance(value, int)]
+    if max(sizes, default=0) > MAX_SIZE or kept.get("num_hidden_layers", 0) > MAX_LAYERS:
+        raise UnsupportedConfig("a size is out of range")
+    try:
+        with quietly(), torch.device("meta"):  # without memory for weights
+            settings = AutoConfig.for_model(**kept)
+            model: Any = AutoModel.from_config(settings)
+        accepted = signature(model.forward).parameters
+        if (
+            model.main_input_name != "input_ids"
+            or "attention_mask" not in accepted
+            or settings.is_encoder_decoder
+        ):
+            raise UnsupportedConfig(f"{type(model).__name__} is no encoder of texts that can be padded")
+        vocab_size, embedding_size = model.get_input_embeddings().weight.shape
+        hidden, positions = settings.hidden_size, getattr(settings, "max_position_embeddings", 512)
+        for name, module in model.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+                # as in RoBERTa, the rows up to that of padding belong to no token
+                first = 0 if module.padding_idx is None else module.padding_idx + 1
+                positions = min(positions, module.num_embeddings - first)
+        rates = (getattr(settings, name, None) for name in ("hidden_dropout_prob", "dropout"))
+        rate = next((rate for rate in rates if isinstance(rate, float)), 0.0)
+        return EncoderConfig(
+            architecture="transformers",
+            vocab_size=vocab_size,
+            embedding_size=embedding_size,
+            hidden_size=hidden,
+            num_layers=settings.num_hidden_layers,
+            num_heads=getattr(settings, "num_attention_heads", 1),
+            intermediate_size=getattr(settings, "intermediate_size", None) or 4 * hidden,
+            max_positions=positions,
+            dropout=rate,
+            attention_dropout=rate,
+            pad_id=getattr(settings, "pad_token_id", 0) or 0,
+            num_token_types=getattr(settings, "type_vocab_size", 0) if "token_type_ids" in accepted else 0,
+            settings=json.dumps(kept, sort_keys=True),
+        )
+    except UnsupportedConfig:
+        raise
+    except Exception as problem:  # whatever a wrong value causes
+        reason = f"transformers cannot build this {model_type} ({reason_of(problem)})"
+        raise UnsupportedConfig(reason) from None
+
+
+def kind_of(values: Mapping[str, Any]) -> Kind:
+    """Returns the kind of head that config.json names: of ours, or a published masked language model's."""
+    kind = values.get(HEAD)
+    if kind in HEADS:
+        return kind  # type: ignore[no-any-return]
+    named = str((values.get("architectures") or [""])[0])
+    is_language_model = named.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"))
+    return "generator" if is_language_model and named != "ElectraForPreTraining" else "encoder"
+
+
+def read_networks(
+    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, folder: Path
+) -> tuple[Encoder, nn.Module | None, list[str]]:
+    """Returns the encoder and its head with their weights, and the names of unused tensors.
+
+    Raises:
+        ModelError: the weights do not fit.
+    """
+    encoder = AdaptedEncoder(config)
+    prefix = f"{HEAD}."
+    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    others = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    published = kind == "generator" and not own
+    model, unused = _with_weights(encoder.model, others, published, folder)
+    encoder = AdaptedEncoder(config, model.base_model if published else model).eval()
+    if published:
+        return encoder, PublishedHead(model).eval(), unused
+    if kind == "encoder":
+        return encoder, None, unused + sorted(name for name in tensors if name.startswith(prefix))
+    head = HEADS[kind](config)
+    try:
+        head.load_state_dict({name: tensor.float() for name, tensor in own.items()})
+    except RuntimeError as problem:
+        raise ModelError(f"its {HEAD} does not fit ({reason_of(problem)})", where=folder) from None
+    return encoder, head.eval(), unused
+
+
+def _with_weights(
+    model: Any, tensors: Mapping[str, Tensor], as_language_model: bool, folder: Path
+) -> tuple[Any, list[str]]:
+    """Returns the model of transformers, or its masked language model, and the names of unused tensors."""
+    from transformers import AutoModelForMaskedLM
+
+    try:
+        with quietly():
+            if as_language_model:
+                with torch.device("meta"):
+                    model = AutoModelForMaskedLM.from_config(model.config)
+            loaded, report = type(model).from_pretrained(
+                None,
+                config=model.config,
+                state_dict=dict(tensors),
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+    except Exception as problem:  # it raises whatever a wrong tensor causes
+        raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
+    without_pooler(loaded.base_model)
+    expected = loaded.state_dict().keys()
+    if missing := sorted(name for name in report["missing_keys"] if name in expected):
+        fix = f"Check that {CONFIG} belongs to these weights"
+        raise ModelError(f"the weights have no tensor {missing[0]}", where=folder, fix=fix)
+    return loaded, sorted(name for name in report["unexpected_keys"] if "pooler" not in name)
+
+
+def folder_parts(
+    encoder: AdaptedEncoder, head: nn.Module | None, weights: Mapping[str, Tensor], kind: Kind, dtype: str
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Returns the tensors and the config.json of an encoder, from our names `encoder.X` and `head.X`."""
+    model = head.whole if isinstance(head, PublishedHead) else encoder.model
+    settings = model.config.to_dict() | {"architectures": [type(model).__name__], "dtype": dtype}
+    if isinstance(head, PublishedHead):
+        tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+        in_order = sorted(tensors, key=lambda name: name.startswith(model.base_model_prefix))
+        tied = {tensors[name].data_ptr(): name for name in in_order}  # stored once, as the encoder's
+        return {name: tensors[name].clone() for name in tied.values()}, settings
+    if head is not None:
+        settings[HEAD] = kind
+    named = {
+        name.removeprefix("encoder.model.").replace("head.", f"{HEAD}.", name.startswith("head.")): tensor
+        for name, tensor in weights.items()
+    }
+    return {name: tensor.clone().contiguous() for name, tensor in named.items()}, settings

@@ -1,0 +1,213 @@
+"""Any encoder of transformers behind the interface of ours: padding instead of packing, and slower.
+
+The documents of a packed row are padded to rows of their own, read by the model, and put back in place.
+`EncoderConfig.settings` holds the model's config.json, from which the module is built; its weights keep
+transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D hidden, E embedding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from electra.foundation.errors import ConfigError
+from electra.model.encoder import LAYER, PLAIN, Encoder, Variation
+from electra.model.sizes import EncoderConfig
+
+# What transformers calls rates of dropout
+DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout", "resid_pdrop", "embd_pdrop")
+ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
+QKV = (
+    ("query", "key", "value"),
+    ("query_proj", "key_proj", "value_proj"),
+    ("q_lin", "k_lin", "v_lin"),
+    ("q_proj", "k_proj", "v_proj"),
+    ("q", "k", "v"),
+)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silences the reports and bars of transformers, whose problems are errors and notes of ours."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def settings_of(config: EncoderConfig) -> Any:
+    """Returns transformers' configuration of an adapted encoder."""
+    from transformers import AutoConfig
+
+    values = AutoConfig.for_model(**json.loads(config.settings))
+    changes: dict[str, float] = {"vocab_size": config.vocab_size, "num_hidden_layers": config.num_layers}
+    changes["pad_token_id"] = config.pad_id
+    changes |= {name: config.dropout for name in DROPOUTS if isinstance(getattr(values, name, 0), float)}
+    rates = [name for name in ATTENTION_DROPOUTS if isinstance(getattr(values, name, 0), float)]
+    changes |= dict.fromkeys(rates, config.attention_dropout)
+    for name, value in changes.items():
+        setattr(values, name, value)
+    return values
+
+
+def without_pooler(model: nn.Module) -> nn.Module:
+    """Removes the head of BERT's second task, which no state depends on."""
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None  # type: ignore[assignment]
+    return model
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The documents of packed rows, each padded to a row of its own."""
+
+    index_NL: Tensor  # the place of each token among all B * T
+    real_NL: Tensor  # which of them are tokens; the others are padding
+
+    @classmethod
+    def of(cls, document_ids_BT: Tensor) -> Texts:
+        """Finds the texts: neighbours in a row with the same id of 0 or more."""
+        real, begins = document_ids_BT >= 0, torch.ones_like(document_ids_BT, dtype=torch.bool)
+        begins[:, 1:] = document_ids_BT[:, 1:] != document_ids_BT[:, :-1]
+        begins = (begins & real).flatten()
+        starts_N = begins.nonzero().flatten()
+        text = begins.cumsum(0) - 1
+        lengths_N = torch.bincount(text[real.flatten()], minlength=len(starts_N))
+        place_L = torch.arange(int(lengths_N.max()), device=starts_N.device)
+        index_NL = (starts_N[:, None] + place_L).clamp(max=document_ids_BT.numel() - 1)
+        return cls(index_NL, place_L < lengths_N[:, None])
+
+    def of_rows(self, values_BTX: Tensor, fill: int = 0) -> Tensor:
+        """Returns the values [N, L, ...] of rows [B, T, ...], with `fill` at the padding."""
+        taken = values_BTX.flatten(0, 1)[self.index_NL]
+        real = self.real_NL.view(*self.real_NL.shape, *[1] * (taken.dim() - 2))
+        return taken.where(real, torch.as_tensor(fill, dtype=taken.dtype, device=taken.device))
+
+    def to_rows(self, states_NLD: Tensor, rows: torch.Size) -> Tensor:
+        """Returns the states in their rows [B, T, D], zero at the padding."""
+        states_XD = states_NLD.new_zeros(rows.numel(), states_NLD.shape[-1])
+        states_XD = states_XD.index_put((self.index_NL[self.real_NL],), states_NLD[self.real_NL])
+        return states_XD.view(*rows, -1)
+
+
+class AdaptedEncoder(Encoder):
+    """An encoder that transformers computes."""
+
+    def __init__(self, config: EncoderConfig, model: nn.Module | None = None) -> None:
+        super().__init__()
+        from transformers import AutoModel
+
+        self.config = config
+        self.layers = nn.ModuleList()  # none that could be compiled
+        if model is None:
+            with quietly():
+                model = AutoModel.from_config(settings_of(config), dtype=torch.float32)
+        self.model: Any = without_pooler(model)
+
+    @override
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        document_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        variation: Variation = PLAIN,
+    ) -> Tensor:
+        if type(variation).limit_attention is not Variation.limit_attention:
+            problem = "this objective limits who attends to whom, which transformers' encoders do not offer"
+            raise ConfigError(problem, key="objective.name", fix="Start from an ELECTRA or a ModernBERT")
+        texts = None if document_ids is None else Texts.of(document_ids)
+
+        def of_texts(values: Tensor, fill: int = 0) -> Tensor:
+            return values if texts is None else texts.of_rows(values, fill)
+
+        def to_rows(states: Tensor) -> Tensor:
+            return states if texts is None else texts.to_rows(states, input_ids.shape)
+
+        mask = torch.ones_like(input_ids) if texts is None else texts.real_NL.long()
+        inputs = {"attention_mask": mask}
+        if type(variation).embed is not Variation.embed:
+            words_BTE = variation.embed(self.model.get_input_embeddings()(input_ids))
+            inputs["inputs_embeds"] = of_texts(words_BTE)
+        else:
+            inputs["input_ids"] = of_texts(input_ids, self.config.pad_id)
+        if self.config.num_token_types > 1:
+            types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+            inputs["token_type_ids"] = of_texts(types)
+        observes = type(variation).observe is not Variation.observe
+        outputs = self.model(**inputs, output_hidden_states=observes, return_dict=True)
+        for states in outputs.hidden_states if observes else ():
+            variation.observe(to_rows(states))
+        return to_rows(outputs.last_hidden_state)
+
+    @override
+    def token_table(self) -> Tensor:
+        table: Tensor = self.model.get_input_embeddings().weight
+        return table
+
+    @override
+    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
+        found = []
+        for _, module in self.model.named_modules():
+            named = dict(module.named_children())
+            found += [[named[name] for name in names] for names in QKV if named.keys() >= {*names}]
+        if len(found) not in (1, self.config.num_layers):  # one: shared by all layers
+            problem = "its layers have no queries, keys and values that are known here"
+            raise ConfigError(problem, key="objective.relations_weight", fix="Set it to 0")
+        projections = found[min(index, len(found) - 1)]
+        return torch.cat([projection(states_BTD) for projection in projections], dim=-1)
+
+    @override
+    def depth_of(self, name: str) -> int:
+        layer = LAYER.search(name)
+        return int(layer[1]) + 1 if layer else 0
+
+
+class PublishedHead(nn.Module):
+    """The head of a published masked language model, whose class computes it from given states.
+
+    Args:
+        model: The masked language model of transformers; its base is the model of an `AdaptedEncoder`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self._whole = (model,)  # in a tuple, so that the encoder is no submodule
+        self.parts = nn.ModuleDict({
+            name: part for name, part in model.named_children() if part is not model.base_model
+        })  # fmt: skip
+
+    @property
+    def whole(self) -> Any:
+        """The masked language model, encoder included."""
+        return self._whole[0]
+
+    def forward(self, hidden: Tensor, table_VE: Tensor) -> Tensor:
+        """Returns logits [..., V] for hidden states [..., D]; the class knows its token table itself."""
+        from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions as Output
+
+        model, states_1ND = self._whole[0], hidden.reshape(1, -1, hidden.shape[-1])
+        base, ids = (
+            model.base_model,
+            torch.zeros(states_1ND.shape[:2], dtype=torch.long, device=hidden.device),
+        )
+        base.forward = lambda *_, **__: Output(last_hidden_state=states_1ND)
+        try:
+            logits = model(input_ids=ids).logits
+        finally:
+            del base.forward
+        return torch.as_tensor(logits).view(*hidden.shape[:-1], -1)
