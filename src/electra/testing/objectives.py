@@ -34,25 +34,21 @@ def corrupted(
     return objective.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
 
 
-def identical(a: Any, b: Any) -> bool:
-    """Whether two corrupted batches have bit-identical tensors."""
-    return all(
-        torch.equal(getattr(a, f.name), getattr(b, f.name))
-        for f in dataclasses.fields(a)
-        if isinstance(getattr(a, f.name), torch.Tensor)
-    )
+def tensors_of(batch: Any) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a corrupted batch by the names of their fields."""
+    fields = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
+    return {name: value for name, value in fields.items() if isinstance(value, torch.Tensor)}
 
 
-def option_names(name: str) -> set[str]:
-    """Returns the names of an objective's options."""
-    return {field.name for field in dataclasses.fields(objectives.module_of(name).Config)}
+def options_of(name: str) -> dict[str, Any]:
+    """Returns the fields of an objective's options by name."""
+    return {field.name: field for field in dataclasses.fields(objectives.module_of(name).Config)}
 
 
 def with_mask_fraction(name: str, mask_fraction: float) -> Any:
     """Returns the objective with this mask fraction, if it has such an option."""
-    return toy.objective(
-        name, **({"mask_fraction": mask_fraction} if "mask_fraction" in option_names(name) else {})
-    )
+    options = {"mask_fraction": mask_fraction} if "mask_fraction" in options_of(name) else {}
+    return toy.objective(name, **options)
 
 
 class ObjectiveContract(Contract):
@@ -72,47 +68,40 @@ class ObjectiveContract(Contract):
         assert objective.source and dataclasses.is_dataclass(objective.config)
 
     def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
-        objective = with_mask_fraction(name, 0.3)
         clean = toy.batches().batch(0, 64)
-        batch = objective.corrupt(clean, 3, 0.0)
+        batch = with_mask_fraction(name, 0.3).corrupt(clean, 3, 0.0)
         masked: Any = np.zeros(clean.special.size, dtype=bool)
         masked[batch.masked_positions.numpy()] = True
         masked = masked.reshape(clean.special.shape)
         assert not (masked & clean.special).any()
-        if "mask_fraction" in option_names(name):
-            assert masked.sum(1).tolist() == [
-                max(1, round(0.3 * candidates)) for candidates in (~clean.special).sum(1)
-            ]
-        is_unmasked = ~masked
-        assert (batch.masked_ids.numpy()[is_unmasked] == clean.input_ids[is_unmasked]).all()
+        if "mask_fraction" in options_of(name):
+            expected = [max(1, round(0.3 * candidates)) for candidates in (~clean.special).sum(1)]
+            assert masked.sum(1).tolist() == expected
+        assert (batch.masked_ids.numpy()[~masked] == clean.input_ids[~masked]).all()
         assert (batch.targets.numpy() == clean.input_ids[masked]).all()
         assert len(np.unique(batch.masked_positions)) == len(batch.masked_positions)
 
     def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
         objective = toy.objective(name)
-        assert identical(corrupted(objective), corrupted(objective))
-        first_batch, second_batch = corrupted(objective), corrupted(objective, seed=4)
-        same_positions = torch.equal(first_batch.masked_positions, second_batch.masked_positions)
-        assert not (same_positions and torch.equal(first_batch.masked_ids, second_batch.masked_ids))
-        assert not torch.equal(first_batch.uniforms, second_batch.uniforms)
-        first_batch, second_batch = corrupted(objective, step=0), corrupted(objective, step=1)
-        assert not torch.equal(first_batch.uniforms[:5], second_batch.uniforms[:5])
+        first, again = tensors_of(corrupted(objective)), tensors_of(corrupted(objective))
+        assert all(torch.equal(first[key], again[key]) for key in first.keys() | again.keys())
+        other = tensors_of(corrupted(objective, seed=4))
+        assert not all(torch.equal(first[key], other[key]) for key in ("masked_positions", "masked_ids"))
+        assert not torch.equal(first["uniforms"], other["uniforms"])
+        assert not torch.equal(first["uniforms"][:5], corrupted(objective, step=1).uniforms[:5])
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
         objective = with_mask_fraction(name, 0.6)
-        whole_batch = corrupted(objective, 8)
-        micro_batches = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
-        assert torch.equal(whole_batch.masked_ids, torch.cat([batch.masked_ids for batch in micro_batches]))
-        assert torch.equal(whole_batch.uniforms, torch.cat([batch.uniforms for batch in micro_batches]))
+        whole, parts = corrupted(objective), [corrupted(objective, start=i, stop=i + 2) for i in (0, 2, 4, 6)]
+        assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))
+        assert torch.equal(whole.uniforms, torch.cat([part.uniforms for part in parts]))
 
     def test_losses_and_gradients_do_not_depend_on_micro_batches(self, name: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective).double()
-        losses, gradients = toy.loss_and_gradients(objective, pair, [corrupted(objective, 8)])
-        micro_batches = [
-            corrupted(objective, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))
-        ]
-        split_losses, split_gradients = toy.loss_and_gradients(objective, pair, micro_batches)
+        losses, gradients = toy.loss_and_gradients(objective, pair, [corrupted(objective)])
+        parts = [corrupted(objective, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
+        split_losses, split_gradients = toy.loss_and_gradients(objective, pair, parts)
         for key, value in losses.items():
             assert split_losses[key] == pytest.approx(value, rel=FLOAT32_TOLERANCE)
         scale = max(float(gradient.abs().max()) for gradient in gradients.values())
@@ -122,22 +111,12 @@ class ObjectiveContract(Contract):
     def test_finite_with_nothing_masked(self, name: str) -> None:
         objective = toy.objective(name)
         batch = corrupted(objective)
-        tensors = {
-            f.name: getattr(batch, f.name)
-            for f in dataclasses.fields(batch)
-            if isinstance(getattr(batch, f.name), torch.Tensor)
-        }
-        empty_batch = dataclasses.replace(
-            batch,
-            masked_ids=batch.input_ids,
-            **{
-                name: tensor[:0]
-                for name, tensor in tensors.items()
-                if tensor.shape[:1] == batch.targets.shape
-            },
-            counts={key: 0 if count == len(batch.targets) else count for key, count in batch.counts.items()},
-        )
-        losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty_batch])
+        shape, tensors = batch.targets.shape, tensors_of(batch)
+        changes = {key: tensor[:0] for key, tensor in tensors.items() if tensor.shape[:1] == shape}
+        counts = {key: 0 if count == len(batch.targets) else count for key, count in batch.counts.items()}
+        changes["masked_ids"] = batch.input_ids
+        empty = dataclasses.replace(batch, **changes, counts=counts)
+        losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty])
         assert all(np.isfinite(value) for value in losses.values())
         assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
 
@@ -147,46 +126,34 @@ class ObjectiveContract(Contract):
         pair = toy.pair_for(objective, architecture=architecture)
         batch = corrupted(objective, 4)
         optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
-        first_losses: dict[str, float] = {}
-        losses: dict[str, float] = {}
+        history = []
         for _ in range(80):
-            losses, _ = toy.loss_and_gradients(objective, pair, [batch])
-            first_losses = first_losses or losses
+            history.append(toy.loss_and_gradients(objective, pair, [batch])[0])
             optimizer.step()
-        weighted_loss = sum(weight * losses[key] for key, weight in objective.weights.items())
-        assert weighted_loss < 0.5 * sum(
-            weight * first_losses[key] for key, weight in objective.weights.items()
+        first, last = (
+            sum(weight * losses[key] for key, weight in objective.weights.items())
+            for losses in (history[0], history[-1])
         )
+        assert last < 0.5 * first
         if objective.weights.get("mlm"):  # an adversarial generator's MLM loss is only recorded
-            assert losses["mlm"] < 0.3 * first_losses["mlm"]
+            assert history[-1]["mlm"] < 0.3 * history[0]["mlm"]
 
     def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective)
-        auxiliary_parameters = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
-        if not auxiliary_parameters:  # a single network has no other to train
+        auxiliary = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
+        if not auxiliary:  # a single network has no other to train
             assert pair.auxiliary is None and not objective.feedback
             return
-        losses = objective.forward(pair, corrupted(objective)).losses
-        auxiliary_key = "mlm" if objective.main == "discriminator" else "sampler"
-        other_losses = [loss for key, loss in losses.items() if key != auxiliary_key and loss.requires_grad]
-        gradients = [
-            torch.autograd.grad(loss, auxiliary_parameters, retain_graph=True, allow_unused=True)
-            for loss in other_losses
-        ]
-        has_feedback = any(
-            gradient is not None and gradient.any() for parts in gradients for gradient in parts
-        )
-        assert has_feedback == objective.feedback
-        assert (
-            any(
-                each is not None
-                for each in torch.autograd.grad(
-                    losses[auxiliary_key], auxiliary_parameters, allow_unused=True
-                )
-            )
-            or objective.feedback
-        )
+        losses = dict(objective.forward(pair, corrupted(objective)).losses)
+        own = losses.pop("mlm" if objective.main == "discriminator" else "sampler")
+
+        def reaches(loss: torch.Tensor) -> bool:
+            parts = torch.autograd.grad(loss, auxiliary, retain_graph=True, allow_unused=True)
+            return any(part is not None and bool(part.any()) for part in parts)
+
+        assert any(reaches(loss) for loss in losses.values() if loss.requires_grad) == objective.feedback
+        assert objective.feedback or reaches(own)
 
     def test_padding_changes_nothing(self, name: str) -> None:
         """Rows with padding have the losses of the same rows without it."""
@@ -194,41 +161,34 @@ class ObjectiveContract(Contract):
         pair = toy.pair_for(objective).double()
         batch = corrupted(objective, 2, stop=1)
         B, T = batch.input_ids.shape
-        document_ids = (
-            batch.document_ids if batch.document_ids is not None else torch.zeros(B, T, dtype=torch.long)
-        )
+        documents = batch.document_ids if batch.document_ids is not None else torch.zeros(B, T).long()
         positions = batch.position_ids if batch.position_ids is not None else torch.arange(T).expand(B, T)
-        padded_batch = dataclasses.replace(
-            batch,
-            input_ids=torch.nn.functional.pad(batch.input_ids, (0, 5), value=toy.SPECIALS.pad),
-            masked_ids=torch.nn.functional.pad(batch.masked_ids, (0, 5), value=toy.SPECIALS.pad),
-            document_ids=torch.nn.functional.pad(document_ids, (0, 5), value=-1),
-            position_ids=torch.nn.functional.pad(positions, (0, 5)),
-        )
-        losses, padded_losses = (
-            objective.forward(pair, batch).losses,
-            objective.forward(pair, padded_batch).losses,
-        )
+        columns = {
+            "input_ids": (batch.input_ids, toy.SPECIALS.pad),
+            "masked_ids": (batch.masked_ids, toy.SPECIALS.pad),
+            "document_ids": (documents, -1),
+            "position_ids": (positions, 0),
+        }
+        padded = {key: torch.nn.functional.pad(ids, (0, 5), value=pad) for key, (ids, pad) in columns.items()}
+        losses = objective.forward(pair, batch).losses
+        padded_losses = objective.forward(pair, dataclasses.replace(batch, **padded)).losses
         for key, value in losses.items():
             assert float(padded_losses[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
 
-    def test_unknown_option_is_named(self, name: str) -> None:
+    def test_unknown_options_and_values_beyond_their_limits_are_refused(self, name: str) -> None:
+        """The limits are those of options declared with `share` or `weight`."""
         with pytest.raises(ConfigError) as refused:
             toy.objective(name, no_such=0.2)
         assert refused.value.where == "objective.no_such"
-
-    def test_values_beyond_their_limits_are_refused(self, name: str) -> None:
-        """The limits are those of options declared with `share` or `weight`."""
-        for field in dataclasses.fields(objectives.module_of(name).Config):
+        for option, field in options_of(name).items():
             lowest, highest, _ = field.metadata.get("limits", (math.inf, -math.inf, ""))
-            invalid_values = (lowest - 0.5, highest * 2, math.nan) if lowest <= highest else ()
-            for value in invalid_values:
+            for value in (lowest - 0.5, highest * 2, math.nan) if lowest <= highest else ():
                 with pytest.raises(ConfigError) as refused:
-                    toy.objective(name, **{field.name: value})
+                    toy.objective(name, **{option: value})
                 assert refused.value.key.startswith("objective.") and str(value) in refused.value.what
 
     def test_evaluation_fixes_the_mask_rate(self, name: str) -> None:
-        if not {"mask_fraction", "final_mask_fraction"} <= option_names(name):
+        if not {"mask_fraction", "final_mask_fraction"} <= options_of(name).keys():
             pytest.skip("its mask fraction is constant")
         objective = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
         batch = toy.batches().batch(0, 64)

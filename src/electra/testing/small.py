@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,10 +16,10 @@ from electra.model.pair import build_pair
 from electra.testing import toy
 
 if TYPE_CHECKING:
-    from electra.laboratory.analysis.contract import Estimate, Findings, Model
+    from electra.laboratory.analysis.contract import Findings, Model
 
-_PIECES = "the a chef cook ##ed ##s un ##happy meal cat like ate that . old new"
-PIECES = _PIECES.split()
+PIECES = str.split("the a chef cook ##ed ##s un ##happy meal cat like ate that . old new")
+RenderedFindings = SimpleNamespace
 
 # word/part of speech/head; "like" and "that" are ambiguous
 SENTENCES = (
@@ -94,42 +94,30 @@ def model(
     return Model(name, name, _loaded={**networks, "encoder": networks["discriminator"]})
 
 
-@dataclass(frozen=True)
-class RenderedTable:
-    """A table on the page of a probe."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class RenderedFindings:
-    """A probe's findings as shown on its page. Cells with an interval are `Estimate`s."""
-
-    headline: dict[str, Estimate]
-    tables: list[RenderedTable]
-    figures: list[dict[str, Any]]
-    notes: list[str]
-    json: dict[str, Any]
-
-
 def render(findings: Findings) -> RenderedFindings:
-    """Returns findings as shown on their page."""
+    """Returns findings as shown on their page: headline, tables, figures, notes, and json.
+
+    A table has title, note, columns and rows; cells with an interval are `Estimate`s.
+    """
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
-    def cell(value: Any) -> Any:
-        return Estimate(**value) if isinstance(value, dict) else value
-
     as_json = findings.to_json()
     page = probes.arrange(as_json)
-    tables = []
-    for table in page["tables"]:
-        rows = [tuple(map(cell, row)) for row in table["rows"]]
-        tables.append(RenderedTable(table["title"], table["note"], tuple(table["columns"]), rows))
-    return RenderedFindings(findings.headline, tables, page["figures"], findings.notes, as_json)
+    tables = [
+        SimpleNamespace(
+            title=table["title"],
+            note=table["note"],
+            columns=tuple(table["columns"]),
+            rows=[
+                tuple(Estimate(**cell) if isinstance(cell, dict) else cell for cell in row)
+                for row in table["rows"]
+            ],
+        )
+        for table in page["tables"]
+    ]
+    shown = {"tables": tables, "figures": page["figures"], "json": as_json}
+    return RenderedFindings(headline=findings.headline, notes=findings.notes, **shown)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:

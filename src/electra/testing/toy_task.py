@@ -53,45 +53,41 @@ def sentence(draw: random.Random, label: int, longest: int = 10) -> str:
     return " ".join(words)
 
 
+def _write(folder: Path, splits: dict[str, list[str]], header: str, suffix: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, lines in splits.items():
+        (folder / f"{split}.{suffix}").write_text("\n".join([header, *lines]) + "\n")
+    return folder
+
+
 def write_classification(folder: Path, train: int = 300, dev: int = 60, test: int = 0) -> Path:
     """Writes single sentences with labels 0 (a bad word) and 1 (a good word), in SST-2's layout."""
     rng = random.Random(1)
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, size in (("train", train), ("dev", dev)):
-        rows = [(sentence(rng, i % 2), str(i % 2)) for i in range(size)]
-        (folder / f"{split}.tsv").write_text(
-            "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
-        )
+    sizes = {"train": train, "dev": dev}
+    splits = {k: [f"{sentence(rng, i % 2)}\t{i % 2}" for i in range(n)] for k, n in sizes.items()}
+    _write(folder, splits, "sentence\tlabel", "tsv")
     if test:
-        rows = [(str(100 + i), sentence(rng, i % 2)) for i in range(test)]
-        (folder / "test.tsv").write_text("index\tsentence\n" + "".join(f"{i}\t{text}\n" for i, text in rows))
+        lines = [f"{100 + i}\t{sentence(rng, i % 2)}" for i in range(test)]
+        _write(folder, {"test": lines}, "index\tsentence", "tsv")
     return folder
 
 
 def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
     """Writes pairs of sentences with a score from 1 to 6 that grows with the number of good words."""
     rng = random.Random(2)
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, size in (("train", train), ("dev", dev)):
-        lines = ["sentence1,sentence2,score"]
-        for i in range(size):
-            a, b = i % 2, i // 2 % 2
-            lines.append(f'"{sentence(rng, a, 6)}",{sentence(rng, b, 6)},{1 + 2.5 * (a + b)}')
-        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
-    return folder
+
+    def line(a: int, b: int) -> str:
+        return f'"{sentence(rng, a, 6)}",{sentence(rng, b, 6)},{1 + 2.5 * (a + b)}'
+
+    sizes = {"train": train, "dev": dev}
+    splits = {k: [line(i % 2, i // 2 % 2) for i in range(n)] for k, n in sizes.items()}
+    return _write(folder, splits, "sentence1,sentence2,score", "csv")
 
 
 def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
     """Returns fast, deterministic fine-tuning settings for the CPU, with changes."""
-    defaults: dict[str, object] = {
-        "learning_rate": 2e-3,
-        "layer_decay": 1.0,
-        "epochs": 3,
-        "precision": "fp32",
-        "device": "cpu",
-        "batch_size": 16,
-        "baselines": False,
-    }
+    defaults: dict[str, object] = {"learning_rate": 2e-3, "layer_decay": 1.0, "epochs": 3, "batch_size": 16}
+    defaults |= {"precision": "fp32", "device": "cpu", "baselines": False}
     return Settings(task=task, data=data, out=out, **(defaults | changes))  # type: ignore[arg-type]
 
 
@@ -107,13 +103,10 @@ def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
         blocks = []
         for i in range(size):
             words = sentence(rng, i % 2, 60 if i % 9 == 0 else 8).split()
-            words.insert(
-                words.index(next(w for w in words if w in GOOD + BAD)) + 1,
-                rng.choice(("film", "music", "night")),
-            )
-            blocks.append(
-                "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags_of(words), strict=True))
-            )
+            place = next(index for index, word in enumerate(words) if word in GOOD + BAD)
+            words.insert(place + 1, rng.choice(("film", "music", "night")))
+            tags = zip(words, tags_of(words), strict=True)
+            blocks.append("".join(f"{word}\t{tag}\n" for word, tag in tags))
         (folder / f"{split}.tsv").write_text("\n".join(blocks))
     return folder
 
