@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.ledger import Ledger, Writer, newest_row, read_rows
+from electra.artifacts.ledger import Ledger, Writer, read_rows
 from electra.foundation.errors import FullDisk
 
 
@@ -61,9 +61,7 @@ def test_unreadable_lines_are_skipped_and_reported(tmp_path: Path) -> None:
     ledger = Ledger.read(path)
     assert ledger.rows == [train(1)]
     assert ledger.notes == ("Unreadable lines of metrics.jsonl, left out: 5.",)
-    assert newest_row(path, "train") == train(1)
     assert Ledger.read(tmp_path / "absent").notes == ("absent is missing.",)
-    assert newest_row(tmp_path / "absent", "train") is None
 
 
 def test_rows_repeated_by_a_resume_replace_the_earlier_ones(tmp_path: Path) -> None:
@@ -72,11 +70,6 @@ def test_rows_repeated_by_a_resume_replace_the_earlier_ones(tmp_path: Path) -> N
     path = write(tmp_path / "metrics.jsonl", [train(10), *gone, *kept])
     assert Ledger.read(path).rows == [train(10), *kept]
     assert read_rows(path)[0] == [train(10), *gone, *kept]
-
-
-def test_a_long_ledger_is_read_from_its_end(tmp_path: Path) -> None:
-    path = write(tmp_path / "metrics.jsonl", [train(step) for step in range(1, 2000)], '{"kind":"train","st')
-    assert newest_row(path, "train") == train(1999)
 
 
 @pytest.mark.parametrize(

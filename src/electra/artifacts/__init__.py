@@ -1,6 +1,6 @@
 """The folders that electra writes: one class for each kind, the only place that knows its file names.
 
-artifacts.open_folder("runs/mine").facts()
+artifacts.open_folder("runs/mine").verify()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
 
 This package does not import torch.
@@ -75,11 +75,9 @@ def open_folder(path: str | Path) -> Folder:
         return kind(path)
     if not path.exists():
         raise RunFolderError("no such folder", where=path, fix=EXPECTED)
-    parent = next((parent for parent in path.absolute().parents if kind_of(parent) is not None), None)
-    parent_kind = kind_of(parent) if parent is not None else None
     problem = "is a file" if path.is_file() else "not a folder that electra wrote"
-    if parent_kind is not None:
-        raise RunFolderError(
-            f"{problem}, but is inside {with_article(parent_kind.KIND)}", where=path, fix=f"Pass {parent}"
-        )
+    for parent in path.absolute().parents:
+        if (outer := kind_of(parent)) is not None:
+            problem = f"{problem}, but is inside {with_article(outer.KIND)}"
+            raise RunFolderError(problem, where=path, fix=f"Pass {parent}")
     raise RunFolderError(problem, where=path, fix=EXPECTED)

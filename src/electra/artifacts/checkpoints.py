@@ -92,10 +92,7 @@ def last_checkpoints(
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
     """Returns the newest `count` intact checkpoints, oldest first, and a line about each damaged one skipped.
 
-    Args:
-        folder: the folder of checkpoints.
-        count: how many, at least 1.
-        step: the step of the newest checkpoint to use (None: the newest of all).
+    `step` is that of the newest checkpoint to use (None: the newest of all).
 
     Raises:
         ConfigError: `count` is not a whole number of at least 1.
@@ -108,15 +105,11 @@ def last_checkpoints(
     candidates = (each for each in list_checkpoints(folder) if step is None or each.step <= step)
     intact, damaged = _intact(candidates, count)
     if len(intact) < count:
-        step_note = "" if step is None else f" up to step {step}"
-        damage_note = f" ({len(damaged)} damaged)" if damaged else ""
-        raise CheckpointError(
-            f"cannot average {count} checkpoints: there {'is' if len(intact) == 1 else 'are'}"
-            f" {len(intact) or 'none'}{step_note}{damage_note}",
-            where=folder,
-            fix=f"Lower `average`, or keep more checkpoints in training: `training.checkpoint_every`,"
-            f" `training.keep={count}`",
-        )
+        there = f"{len(intact) or 'none'}{'' if step is None else f' up to step {step}'}"
+        damage = f" ({len(damaged)} damaged)" if damaged else ""
+        problem = f"cannot average {count} checkpoints; intact: {there}{damage}"
+        fix = f"Lower `average`, or train with `training.checkpoint_every` and `training.keep={count}`"
+        raise CheckpointError(problem, where=folder, fix=fix)
     warnings = (f"{path} is damaged ({damage}): left out" for path, damage in damaged.items())
     return tuple(reversed(intact)), tuple(warnings)
 

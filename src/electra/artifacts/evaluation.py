@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.folder import FIGURES, Finding, Folder, error_message
+from electra.artifacts.folder import Finding, Folder, error_message
 from electra.artifacts.session import LOG
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
@@ -31,7 +31,7 @@ class AnalysisFolder(Folder):
     KIND = "analysis"
     RECORD = f"*{RECORD_SUFFIX}"  # one for each probe
     # What is left if the user deletes the only record to rerun its probe.
-    ALLOWED_EARLY = (LOG, PAGE, FIGURES)
+    ALLOWED_EARLY = (LOG, PAGE, "figures")  # figures/: of older versions
 
     @classmethod
     @override

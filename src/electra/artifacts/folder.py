@@ -16,29 +16,23 @@ from typing_extensions import override
 from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
-from electra.foundation.progress import Say, quiet
 from electra.foundation.terminal_text import with_article
 
 Contained = TypeVar("Contained")
-FIGURES = "figures"
 REPORT = "report.html"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
-
-    Attributes:
-        path: the file or folder.
-        what: what to say if there is no problem: what was checked ("weights"), or "unchanged".
-        problem: what is wrong; empty if nothing is.
-        compared: False if there was nothing to compare the file with, so that damage would go unnoticed.
-    """
+    """The result of one check."""
 
     path: Path
     what: str
+    """What was checked ("weights"), to say so if there is no problem."""
     problem: str = ""
+    """What is wrong; empty if nothing is."""
     compared: bool = True
+    """False if there was nothing to compare the file with, so that damage would go unnoticed."""
 
 
 Check = Callable[[Any], Iterator[Finding]]
@@ -103,7 +97,6 @@ class Folder:
         """The HTML page that `electra report` writes."""
         return self.path / REPORT
 
-    figures = ChildPath(FIGURES)  # of pages of older versions
     log = ChildPath(LOG)
 
     @property
@@ -114,10 +107,15 @@ class Folder:
         """
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict) or not record:
-            problem = f"not the record of {with_article(self.KIND)}"
-            fix = "Restore it, or start over in another folder"
-            raise self.ERROR(problem, where=self.path / self.RECORD, fix=fix)
+            raise self.not_a_record()
         return record
+
+    def not_a_record(self) -> ElectraError:
+        """Returns the error for a record file with other contents."""
+        fix = "Restore it, or start over in another folder"
+        return self.ERROR(
+            f"not the record of {with_article(self.KIND)}", where=self.path / self.RECORD, fix=fix
+        )
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Writes the record file atomically."""
@@ -131,11 +129,8 @@ class Folder:
 
     def check(self) -> Iterator[Finding]:
         """Checks the folder's own files, not those of its `parts`."""
-        yield Finding(
-            self.path / self.RECORD,
-            f"record of {with_article(self.KIND)}",
-            error_message(lambda: self.record),
-        )
+        problem = error_message(lambda: self.record)
+        yield Finding(self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem)
 
     def parts(self) -> Iterator[Folder]:
         """Yields the folders inside this one that are of a known kind."""
@@ -144,12 +139,10 @@ class Folder:
     def verify(self, checks: Mapping[type[Folder], Check] = NO_CHECKS) -> Iterator[Finding]:
         """Checks this folder and its parts, reading every byte that has a recorded hash.
 
-        Args:
-            checks: for a class of folder, the check to use instead of its own. Checks that need torch are
-                passed in this way, because this package does not import it.
+        `checks` replaces the check of a class: those that need torch are passed, because this package does
+        not import it.
         """
-        check = checks.get(type(self))
-        yield from self.check() if check is None else check(self)
+        yield from checks.get(type(self), type(self).check)(self)
         for part in self.parts():
             yield from part.verify(checks)
 
@@ -158,16 +151,10 @@ class Folder:
         return wait_and_lock(self.path)
 
     def session(
-        self,
-        record: Mapping[str, Any] | None = None,
-        *,
-        say: Say = quiet,
-        stop: Callable[[], bool] | None = None,
-        is_main: bool = True,
-        shared: bool = False,
+        self, record: Mapping[str, Any] | None = None, **options: Any
     ) -> AbstractContextManager[Session]:
-        """Opens a session, which locks the folder; see `artifacts.session.open_session`."""
-        return open_session(self, record, say=say, stop=stop, is_main=is_main, shared=shared)
+        """Opens a session, which locks the folder; `artifacts.session.open_session` has the options."""
+        return open_session(self, record, **options)
 
 
 class SealedFolder(Folder):

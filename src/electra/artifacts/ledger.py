@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +29,10 @@ Kind = Literal["train", "eval"]
 Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
-_TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
+_NUMBERS = (int, float, type(None))
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One train or eval row: the position of the run and the values measured there."""
 
     step: int
@@ -45,8 +44,7 @@ class Point:
     undefined (null in the file)."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """An event of the run: started, resumed, stopped, collapse, finished, ..."""
 
     step: int
@@ -89,12 +87,12 @@ class Ledger:
     @cached_property
     def train(self) -> tuple[Point, ...]:
         """The train rows."""
-        return tuple(point_of(row) for row in self.rows_of_kind("train"))
+        return tuple(map(point_of, self.rows_of_kind("train")))
 
     @cached_property
     def evals(self) -> tuple[Point, ...]:
         """The held-out evaluations."""
-        return tuple(point_of(row) for row in self.rows_of_kind("eval"))
+        return tuple(map(point_of, self.rows_of_kind("eval")))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -184,23 +182,9 @@ def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
         return [], (f"{path.name} cannot be read ({error.strerror}).",)
     *lines, last_line = content.split(b"\n")  # a row that is being written has no newline yet
     rows = [_row(line) for line in lines if line.strip()]
-    num_damaged = rows.count(None)
-    rows.append(_row(last_line))
-    num_damaged += b"\0" in last_line  # left by a power cut
+    num_damaged = rows.count(None) + (b"\0" in last_line)  # zeros are left by a power cut
     notes = (f"Unreadable lines of {path.name}, left out: {num_damaged}.",) if num_damaged else ()
-    return [row for row in rows if row is not None], notes
-
-
-def newest_row(path: Path, kind: str) -> Row | None:
-    """Returns the last row of a kind in the last 16 KiB of the file; None if there is none or no file."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            tail = file.read()
-    except OSError:
-        return None
-    rows = map(_row, reversed(tail.split(b"\n")))
-    return next((row for row in rows if row is not None and row.get("kind") == kind), None)
+    return [row for row in (*rows, _row(last_line)) if row is not None], notes
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -214,9 +198,7 @@ def _row(line: bytes) -> Row | None:
         step = int(row["step"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    if not isinstance(row, dict) or not 0 <= step < 2**53:
-        return None
-    return {**row, "step": step}
+    return {**row, "step": step} if isinstance(row, dict) and 0 <= step < 2**53 else None
 
 
 def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
@@ -228,35 +210,29 @@ def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
     abandoned: set[int] = set()
     for index, row in enumerate(rows):
         kind, step = row.get("kind"), row["step"]
-        if isinstance(kind, str) and kind in measured:
+        if kind in ("train", "eval"):
             for other, indices in measured.items():
-                while indices and (
-                    rows[indices[-1]]["step"] > step or (other == kind and rows[indices[-1]]["step"] == step)
-                ):
+                while indices and rows[indices[-1]]["step"] >= step + (other != kind):
                     abandoned.add(indices.pop())
             measured[kind].append(index)
     return [row for index, row in enumerate(rows) if index not in abandoned]
 
 
 def point_of(row: Row) -> Point:
-    """Converts a train or eval row to a point."""
-    values = (
-        row.get("metrics")
-        if row["kind"] == "eval"
-        else {key: value for key, value in row.items() if key not in ("kind", *COORDINATES)}
-    )
+    """Converts a train or eval row to a point: its numbers, None if not finite; nested ones are NAME.KEY."""
+    values: Any = {key: value for key, value in row.items() if key not in ("kind", *COORDINATES)}
+    if row["kind"] == "eval":
+        values = row.get("metrics") if isinstance(row.get("metrics"), dict) else {}
+    numbers: dict[str, float | None] = {}
+    for name, value in values.items():
+        inner = (
+            {f"{name}.{key}": each for key, each in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+        numbers |= {key: finite_or_none(each) for key, each in inner.items() if type(each) in _NUMBERS}
     tokens, flops, seconds = (finite_or_none(row.get(key)) for key in COORDINATES[1:])
-    numbers = dict(_flatten(values)) if isinstance(values, dict) else {}
     return Point(row["step"], tokens, flops, seconds, numbers)
-
-
-def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields (name, number) of a row's numbers, None if not finite; nested ones have dotted names."""
-    for key, value in values.items():
-        items = value.items() if isinstance(value, dict) else [("", value)]
-        for name, entry in items:
-            if entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool)):
-                yield f"{key}.{name}" if isinstance(value, dict) else key, finite_or_none(entry)
 
 
 def finite_or_none(value: object) -> float | None:

@@ -39,13 +39,17 @@ ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
 # Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
-TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
+TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
-    "vocab.txt",
 )
-ADDED_TOKENS, VOCABULARY_JSON, MERGES = "added_tokens.json", "vocab.json", "merges.txt"
+ADDED_TOKENS, VOCABULARY, VOCABULARY_JSON, MERGES = (
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
 TOKENIZER_FILES = (
     *(TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY),
     *(ADDED_TOKENS, VOCABULARY_JSON, MERGES),

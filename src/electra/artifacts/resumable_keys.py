@@ -6,9 +6,6 @@ including the seed and the device (a GPU sums in another order). Held-out scores
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 WHEN_RESUMED = frozenset(
     {
         "training.checkpoint_every",
@@ -21,11 +18,3 @@ WHEN_RESUMED = frozenset(
         "evaluation.rows",
     }
 )
-
-
-def without_harmless(
-    keys: Iterable[str], differences: Iterable[tuple[str, Any, Any]]
-) -> list[tuple[str, Any, Any]]:
-    """Returns the differences (as from `config.differences`), without those in `keys`."""
-    harmless = set(keys)
-    return [entry for entry in differences if entry[0] not in harmless]

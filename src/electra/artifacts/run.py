@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts import checkpoints, resumable_keys
+from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.networks import EXPORTED, ORDER, network_tables
+from electra.artifacts.resumable_keys import WHEN_RESUMED
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
@@ -108,8 +109,7 @@ class RunFolder(PairFolder):
         """
         record = config.read_toml(self.path / self.RECORD)
         if not record:
-            fix = "Restore it, or start over in another folder"
-            raise self.ERROR("empty: not the record of a run", where=self.path / self.RECORD, fix=fix)
+            raise self.not_a_record()
         return record
 
     @override
@@ -158,7 +158,7 @@ class RunFolder(PairFolder):
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, old, new) of the differences that prevent resuming: those in keys that matter."""
         changes = config.differences(cls.settings(old), cls.settings(new))
-        return resumable_keys.without_harmless(resumable_keys.WHEN_RESUMED, changes)
+        return [change for change in changes if change[0] not in WHEN_RESUMED]
 
     def ledger(self) -> Ledger:
         """Reads the ledger; see `Ledger.read`."""
@@ -174,10 +174,8 @@ class RunFolder(PairFolder):
         num_present = sum(row["step"] <= checkpoint.step for row in rows)
         if num_present >= num_expected:
             return ""
-        missing = (
-            f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
-        )
-        return " ".join([f"{self.metrics.name} has lost {missing} up to step {checkpoint.step}.", *notes])
+        lost = f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
+        return " ".join([f"{self.metrics.name} has lost {lost} up to step {checkpoint.step}.", *notes])
 
     def saved_checkpoints(self) -> list[Checkpoint]:
         """Returns the checkpoints, including damaged ones, newest first."""

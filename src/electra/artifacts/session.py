@@ -42,11 +42,12 @@ class Session:
         resumed: whether the folder already had its record.
     """
 
-    def __init__(self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool) -> None:
+    def __init__(
+        self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool, lock: ExitStack
+    ) -> None:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
         self.resumed = folder.exists()
-        self._say = say
-        self._lock = ExitStack()  # the folder's lock
+        self._say, self._lock = say, lock
 
     def share(self) -> None:
         """Releases the lock for other processes. Files that they write too must be written in `exclusive`."""
@@ -57,19 +58,13 @@ class Session:
         return wait_and_lock(self.folder.path, self.say)
 
     def begin(
-        self,
-        record: Mapping[str, Any],
-        *,
-        differences: Differences | None = None,
-        fix: str = "",
-        rewrite: bool = False,
+        self, record: Mapping[str, Any], *, differences: Differences | None = None, rewrite: bool = False
     ) -> None:
         """Writes the record, or compares it with the one on disk.
 
         Args:
             record: the settings that identify the work.
             differences: the differences from the record on disk (None: those that the folder finds).
-            fix: advice to the user about differences.
             rewrite: write the record even if there is one, because it may grow (another arm or task).
 
         Raises:
@@ -77,7 +72,7 @@ class Session:
         """
         if self.folder.exists():
             changes = self.folder.differences(record) if differences is None else differences
-            raise_if_changed(self.folder.path, self.folder.KIND, changes, fix=fix)
+            raise_if_changed(self.folder.path, self.folder.KIND, changes)
         if self.is_main and (rewrite or not self.folder.exists()):
             self.folder.write_record(record)
 
@@ -126,9 +121,8 @@ def open_session(
         if stop is None:
             stop = stack.enter_context(StopRequest())
         if is_main and shared:
-            wait_for_lock(lock, folder.path, say, stop)
-        session = Session(folder, say, stop, is_main)
-        session._lock = lock
+            lock.enter_context(wait_and_lock(folder.path, say, stop))
+        session = Session(folder, say, stop, is_main, lock)
         if record is not None:
             session.begin(record)
         try:
@@ -140,31 +134,24 @@ def open_session(
 
 
 @contextmanager
-def wait_and_lock(folder: Path, say: Say = quiet) -> Iterator[None]:
-    """Locks a folder that several processes share, after waiting for the one that holds the lock."""
-    with ExitStack() as stack:
-        wait_for_lock(stack, folder, say, lambda: False)
-        yield
+def wait_and_lock(folder: Path, say: Say = quiet, stop: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Locks a folder that several processes share, after waiting for the one that holds the lock.
 
-
-def wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
-    """Waits for the folder's lock and holds it until `stack` closes.
-
-    `say` receives a line after a few seconds. Raises RunFolderError if the folder is locked and `stop`
-    returns that waiting should end.
+    `say` receives a line after a few seconds. Raises RunFolderError once `stop` says not to wait any longer.
     """
-    start, is_announced = time.monotonic(), False
-    while True:
-        try:
-            stack.enter_context(durable.lock(folder))
-            return
-        except RunFolderError as error:
-            if stop():
-                raise
-            if not is_announced and time.monotonic() - start > SILENT_SECONDS:
-                say(f"waiting: {error.what} ({folder})")
-                is_announced = True
-        time.sleep(POLL_SECONDS)
+    waited = 0.0
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(durable.lock(folder))
+                break
+            except RunFolderError as error:
+                if stop():
+                    raise
+                if waited <= SILENT_SECONDS < (waited := waited + POLL_SECONDS):
+                    say(f"waiting: {error.what} ({folder})")
+            time.sleep(POLL_SECONDS)
+        yield
 
 
 def log_line(path: Path, line: str) -> None:
@@ -176,39 +163,27 @@ def log_line(path: Path, line: str) -> None:
 def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Collection[str] = ()) -> None:
     """Raises RunFolderError for a folder that lacks the file `record` but contains other files.
 
-    Args:
-        folder: the folder, which need not exist.
-        record: the name of the file that marks a folder of this kind.
-        kind: what the folder should contain, with its article ("a run").
-        allowed: further names that are allowed, because a command that was killed early leaves them. Hidden
-            files are always allowed.
+    `kind` is what the folder should contain, with its article ("a run"). Hidden files may be there, and the
+    names in `allowed`, which a command that was killed early leaves.
     """
+    fix = "Choose another `out`"
     if folder.exists() and not folder.is_dir():
-        raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another `out`")
-    if (folder / record).exists():
-        return
-    foreign_names = sorted(
-        path.name for path in folder.glob("*") if path.name not in allowed and not path.name.startswith(".")
-    )
-    if foreign_names:
-        more = ", ..." if len(foreign_names) > 1 else ""
-        raise RunFolderError(
-            f"contains files that do not belong to {kind} ({foreign_names[0]}{more})",
-            where=folder,
-            fix="Choose another `out`",
+        raise RunFolderError("is a file, not a folder", where=folder, fix=fix)
+    names = sorted(path.name for path in folder.glob("*") if path.name not in allowed)
+    foreign = [name for name in names if not name.startswith(".")]
+    if foreign and not (folder / record).exists():
+        problem = (
+            f"contains files that do not belong to {kind} ({foreign[0]}{', ...' if foreign[1:] else ''})"
         )
+        raise RunFolderError(problem, where=folder, fix=fix)
 
 
 def raise_if_changed(
     folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = ""
 ) -> None:
     """Raises RunFolderError if there are differences, naming all of them or only the first `limit`."""
-    if not changed:
-        return
-    listed = "; ".join(describe_change(*change) for change in changed[:limit])
-    more = f"; and {len(changed[limit:])} more" if limit is not None and changed[limit:] else ""
-    raise RunFolderError(
-        f"contains {with_article(kind)} with other settings: {listed}{more}",
-        where=folder,
-        fix=fix or "Use the same settings, or another `out`",
-    )
+    if changed:
+        listed = "; ".join(describe_change(*change) for change in changed[:limit])
+        more = f"; and {len(changed) - limit} more" if limit is not None and changed[limit:] else ""
+        problem = f"contains {with_article(kind)} with other settings: {listed}{more}"
+        raise RunFolderError(problem, where=folder, fix=fix or "Use the same settings, or another `out`")

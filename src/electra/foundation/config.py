@@ -13,7 +13,8 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,18 +129,16 @@ def field_texts(kind: Any) -> dict[str, str]:
 @cache
 def _texts_in(file: str) -> dict[str, dict[str, str]]:
     """Returns the text below each field of the classes in a module, by class."""
-    tree = ast.parse(Path(file).read_bytes())
-    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
-    return {each.name: dict(_annotated(each.body)) for each in classes}
-
-
-def _annotated(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yields each annotated name in the body of a class with the string below it ("" if there is none)."""
-    for statement, following in itertools.zip_longest(body, body[1:]):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            below = following.value if isinstance(following, ast.Expr) else None
-            text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
-            yield statement.target.id, text
+    texts: dict[str, dict[str, str]] = {}
+    for each in ast.parse(Path(file).read_bytes()).body:
+        if isinstance(each, ast.ClassDef):
+            fields = texts.setdefault(each.name, {})
+            for statement, following in itertools.zip_longest(each.body, each.body[1:]):
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    below = following.value if isinstance(following, ast.Expr) else None
+                    text = below.value if isinstance(below, ast.Constant) else ""
+                    fields[statement.target.id] = " ".join(str(text).split())
+    return texts
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -198,7 +197,11 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
-        return _convert_to_first([choice for choice in choices if choice is not type(None)], value, where)
+        *others, last = [choice for choice in choices if choice is not type(None)]
+        for choice in others:  # the first that fits
+            with suppress(ConfigError):
+                return convert(choice, value, where)
+        return convert(last, value, where)
     if origin is typing.Literal:
         if isinstance(value, str | int) and value in choices:
             return value
@@ -215,44 +218,34 @@ def convert(kind: Any, value: Any, where: str) -> Any:
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(os.path.expanduser(value))
-    elif origin is os.PathLike and isinstance(value, os.PathLike):
+    elif kind is Any or (origin is os.PathLike and isinstance(value, os.PathLike)):
         return value
-    elif kind is Any or (origin is dict and isinstance(value, Mapping)):
-        return dict(value) if origin is dict else value
+    elif origin is dict and isinstance(value, Mapping):
+        return dict(value)
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    has_length = origin is tuple and Ellipsis not in choices
-    expected = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "a string",
-        Sequence: "a list",
-        tuple: f"a list of {len(choices)}" if has_length else "a list",
-        dict: "a table",
-    }
-    raise ConfigError(f"{value!r} is not {expected.get(origin or kind, f'of type {kind}')}", where=where)
+    expected = _EXPECTED.get(origin or kind, f"of type {kind}")
+    if origin is tuple and Ellipsis not in choices:
+        expected = f"a list of {len(choices)}"
+    raise ConfigError(f"{value!r} is not {expected}", where=where)
 
 
-def _convert_to_first(kinds: list[Any], value: Any, where: str) -> Any:
-    """Returns `value` converted to the first of `kinds` that it fits. Raises ConfigError if it fits none."""
-    for kind in kinds[:-1]:
-        try:
-            return convert(kind, value, where)
-        except ConfigError:
-            continue
-    return convert(kinds[-1], value, where)
+_EXPECTED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "a table",
+}
+_EXPECTED |= {Sequence: "a list", tuple: "a list"}
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merges two nested mappings; where both have a key, the value of `over` wins."""
     merged = dict(base)
     for key, value in over.items():
-        merged[key] = (
-            merge(merged[key], value)
-            if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-            else value
-        )
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
     return merged
 
 
@@ -306,25 +299,15 @@ def check_at_most(settings: Any, maxima: Mapping[str, float], section: str = "")
         _check(settings, [name], section, lambda value: value <= maximum, f"at most {maximum}")  # noqa: B023
 
 
-def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
-    """Raises ConfigError if a setting is not a finite number above 0; None passes."""
-    _check(settings, names, section, lambda value: 0 < value < math.inf, "above 0")
-
-
-def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
-    """Raises ConfigError if a setting is not a finite number of 0 or more; None passes."""
-    _check(settings, names, section, lambda value: 0 <= value < math.inf, "0 or more")
-
-
-def check_below_one(settings: Any, names: Iterable[str], section: str = "") -> None:
-    """Raises ConfigError if a setting is not in [0, 1); None passes."""
-    _check(settings, names, section, lambda value: 0 <= value < 1, "at least 0 and below 1")
-
-
 def _check(
-    settings: Any, names: Iterable[str], section: str, accepts: Callable[[float], bool], description: str
+    settings: Any, names: Iterable[str], section: str = "", accepts: Any = None, description: str = ""
 ) -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not accepts(value):
             expected = description if math.isfinite(value) else "a finite number"
             raise ConfigError(f"must be {expected}, not {value}", key=f"{section}{name}")
+
+
+check_positive = partial(_check, accepts=lambda value: 0 < value < math.inf, description="above 0")
+check_not_negative = partial(_check, accepts=lambda value: 0 <= value < math.inf, description="0 or more")
+check_below_one = partial(_check, accepts=lambda value: 0 <= value < 1, description="at least 0 and below 1")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import resource
+from collections.abc import Callable, Collection, Mapping
+from typing import ClassVar
 
 from electra.foundation.terminal_text import one_line
 
@@ -25,6 +27,10 @@ class ElectraError(Exception):
     """
 
     exit_code = 2
+    kinds: ClassVar[dict[str, type[ElectraError]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.__name__] = cls
 
     def __init__(self, what: str, *, where: object = "", key: str = "", fix: str = "") -> None:
         self.what, self.where, self.key, self.fix = what, str(where), key, fix
@@ -44,23 +50,14 @@ class ElectraError(Exception):
 
     def to_json(self) -> dict[str, str]:
         """Returns the error as plain data, from which `from_json` rebuilds it in another process."""
-        return {
-            "kind": type(self).__name__,
-            **{name: getattr(self, name) for name in ("what", "where", "key", "fix")},
-        }
+        fields = {name: getattr(self, name) for name in ("what", "where", "key", "fix")}
+        return {"kind": type(self).__name__, **fields}
 
 
 def from_json(record: Mapping[str, str]) -> ElectraError:
     """Rebuilds an error from the result of its `to_json`; an unknown class becomes ElectraError."""
-    kinds: dict[str, type[ElectraError]] = {kind.__name__: kind for kind in _subclasses(ElectraError)}
-    kind = kinds.get(record["kind"], ElectraError)
+    kind = ElectraError.kinds.get(record["kind"], ElectraError)
     return kind(record["what"], where=record["where"], key=record["key"], fix=record["fix"])
-
-
-def _subclasses(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
-    for subclass in kind.__subclasses__():
-        yield subclass
-        yield from _subclasses(subclass)
 
 
 class ConfigError(ElectraError):
@@ -132,25 +129,15 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
     """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, MemoryError) or (
-            isinstance(cause, RuntimeError | ImportError | OSError) and _NO_MEMORY.search(str(cause))
-        ):
-            fix = (
-                "Lower `batch_size` or `length`, use a smaller model, or lower `workers`, `jobs` or `threads`"
-            )
-            return RunFailed(f"memory ran out{_limit()}", fix=fix)
+        is_theirs = isinstance(cause, RuntimeError | ImportError | OSError)
+        if isinstance(cause, MemoryError) or (is_theirs and _NO_MEMORY.search(str(cause))):
+            limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+            is_limited = limit != resource.RLIM_INFINITY
+            problem = "memory ran out" + f" (the limit is {limit >> 20:,} MiB: ulimit -v)" * is_limited
+            fix = "Lower `batch_size`, `length`, `workers`, `jobs` or `threads`, or use a smaller model"
+            return RunFailed(problem, fix=fix)
         cause = cause.__cause__ or cause.__context__
     return None
-
-
-def _limit() -> str:
-    """Returns the address-space limit (ulimit -v) as part of the message; "" if there is none."""
-    try:
-        import resource
-    except ImportError:
-        return ""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "" if limit == resource.RLIM_INFINITY else f" (the limit is {limit >> 20:,} MiB: ulimit -v)"
 
 
 class LostProcess(RunFailed):
@@ -186,21 +173,16 @@ def reason_of(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, known: list[str], cutoff: float = 0.6) -> str:
     """Returns "Did you mean ...?" for a mistyped name, or the list of known names if none is similar."""
-    return _suggestion(name, known, 0.6) or f"Known: {', '.join(sorted(known))}."
-
-
-def unknown_choice(name: object, known: Iterable[object]) -> tuple[str, str]:
-    """Returns the problem, with the known names, and a suggestion ("" if none is similar)."""
-    names = list(map(str, known))
-    listed = ", ".join(map(repr, known))
-    # With a lower cutoff, cpu would be suggested for gpu.
-    return f"{name!r} is not one of {listed}", _suggestion(str(name), names, 0.7)
-
-
-def _suggestion(name: str, known: list[str], cutoff: float) -> str:
     from difflib import get_close_matches
 
     match = get_close_matches(name, known, n=1, cutoff=cutoff)
-    return f"Did you mean {match[0]!r}?" if match else ""
+    return f"Did you mean {match[0]!r}?" if match else f"Known: {', '.join(sorted(known))}."
+
+
+def unknown_choice(name: object, known: Collection[object]) -> tuple[str, str]:
+    """Returns the problem, with the known names, and a suggestion ("" if none is similar)."""
+    suggestion = nearest(str(name), list(map(str, known)), 0.7)  # lower: cpu would be suggested for gpu
+    problem = f"{name!r} is not one of {', '.join(map(repr, known))}"
+    return problem, "" if suggestion.startswith("Known") else suggestion

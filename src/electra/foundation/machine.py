@@ -30,26 +30,9 @@ class OnDevice:
     """Where to compute. auto: a CUDA GPU if there is one; mps: an Apple GPU."""
 
 
-def _torch_function(path: str) -> Callable[[], Any]:
-    """Returns a function that imports torch only when it is called, so that `--help` stays quick."""
-
-    def call() -> Any:
-        return attrgetter(path)(importlib.import_module("torch"))()
-
-    return call
-
-
-def _cpu_has_bf16() -> bool:
-    return any(_torch_function(f"cpu._is_{kind}_supported")() for kind in ("amx_tile", "avx512_bf16"))
-
-
-def _has_cpp_compiler() -> bool:
-    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
-
-
-def _peak_of_process() -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def _torch(path: str) -> Any:
+    """Calls a function of torch, which is imported only then, so that `--help` stays quick."""
+    return attrgetter(path)(importlib.import_module("torch"))()
 
 
 @dataclass(frozen=True)
@@ -73,32 +56,40 @@ class DeviceKind:
     """Number of vocabulary logits to compute at a time, as a multiple of the number for a CPU."""
     wait: Callable[[], None] = lambda: None
     """Blocks until all its kernels have finished."""
-    peak_memory: Callable[[], int] = _peak_of_process
+    peak_memory: Callable[[], int] = lambda: (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    )
     """Returns the peak memory use in bytes."""
 
 
 DEVICES: dict[str, DeviceKind] = {
-    "cpu": DeviceKind("CPU", lambda: True, _cpu_has_bf16, _has_cpp_compiler, flops=1e11),
+    "cpu": DeviceKind(
+        "CPU",
+        lambda: True,
+        lambda: any(_torch(f"cpu._is_{kind}_supported") for kind in ("amx_tile", "avx512_bf16")),
+        lambda: any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name),
+        flops=1e11,
+    ),
     "cuda": DeviceKind(
         "CUDA device",
-        _torch_function("cuda.is_available"),
-        _torch_function("cuda.is_bf16_supported"),
+        lambda: bool(_torch("cuda.is_available")),
+        lambda: bool(_torch("cuda.is_bf16_supported")),
         lambda: importlib.util.find_spec("triton") is not None,
         flops=1e14,
         own_memory=True,
         chunk=32,
-        wait=_torch_function("cuda.synchronize"),
-        peak_memory=_torch_function("cuda.max_memory_allocated"),
+        wait=lambda: _torch("cuda.synchronize"),
+        peak_memory=lambda: int(_torch("cuda.max_memory_allocated")),
     ),
     "mps": DeviceKind(
         "Apple GPU",
-        _torch_function("backends.mps.is_available"),
+        lambda: bool(_torch("backends.mps.is_available")),
         lambda: False,
         lambda: False,
         flops=1e12,
         float64=False,
         chunk=32,
-        wait=_torch_function("mps.synchronize"),
+        wait=lambda: _torch("mps.synchronize"),
     ),
 }
 
@@ -186,9 +177,8 @@ def library(
     except ImportError as missing:
         if out_of_memory(missing):
             raise
-        raise not_installed(
-            top_module, extra, f"{what} need {top_module}" if what else "", error, **location
-        ) from None
+        need = f"{what} need {top_module}" if what else ""
+        raise not_installed(top_module, extra, need, error, **location) from None
     return sys.modules[top_module]
 
 
@@ -196,10 +186,5 @@ def not_installed(
     name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> ElectraError:
     """Returns the error for a library that is not installed; `what` replaces its first part."""
-    fix = f"Install it, in a clone of electra: {install_command(extra)}"
+    fix = f"Install it, in a clone of electra: pip install '.[{extra}]'"
     return error(what or f"{name} is not installed", fix=fix, **location)
-
-
-def install_command(extra: str) -> str:
-    """Returns the command that installs an extra of this package, which is in no package index yet."""
-    return f"pip install '.[{extra}]'"

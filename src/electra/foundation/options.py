@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Annotated, Any, Literal, NamedTuple
@@ -80,15 +81,13 @@ def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
     """Expands `~` in a path. Raises `error` if no file can have this path, or if access is denied."""
     try:
         path = Path(name).expanduser()
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(path)
         return path
     except (OSError, RuntimeError, ValueError) as problem:  # too long, no permission; unknown user; a NUL
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        text = str(name)
-        where = text if len(text) <= MAX_SHOWN_PATH else f"{text[:MAX_SHOWN_PATH]}..."
+        where = str(name) if len(str(name)) <= MAX_SHOWN_PATH else f"{str(name)[:MAX_SHOWN_PATH]}..."
         raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
-    return path
 
 
 def checked_path(source: Source, key: str = "") -> Path:

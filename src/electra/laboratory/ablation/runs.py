@@ -16,7 +16,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.ledger import newest_row
 from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
@@ -61,7 +60,7 @@ class StudyRun(Piece):
     @property
     def step(self) -> int:
         """Updates made so far."""
-        row = newest_row(RunFolder(self.folder).metrics, "train") or {}
+        row = RunFolder(self.folder).ledger().last("train") or {}
         return self.steps if self.is_finished() else int(row.get("step", 0))
 
 
