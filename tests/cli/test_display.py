@@ -14,7 +14,7 @@ import pytest
 
 from electra.commands.framework.display import Terminal, display_for
 from electra.commands.framework.main import as_flag, main
-from electra.foundation.errors import ConfigError, from_json
+from electra.foundation.errors import ConfigError
 
 SAID = "héllo 学校 😀"
 
@@ -52,8 +52,6 @@ def test_an_error_is_spelled_by_whoever_renders_it() -> None:
     assert str(error) == "training.learning_rate: too high. Use `training.learning_rate=1e-3`"
     shown = "--training.learning-rate: too high. Use --training.learning-rate 1e-3"
     assert error.line(as_flag) == shown
-    again = from_json(error.to_json())
-    assert type(again) is ConfigError and again.line(as_flag) == shown
 
 
 @pytest.fixture

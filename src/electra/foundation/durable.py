@@ -206,7 +206,7 @@ def remove_leftovers(parent: Path, name: str | None = None) -> None:
     for prefix in (_TEMPORARY, _TRASH):  # unfinished versions, then discarded ones
         for leftover in sorted(parent.glob(f"{prefix}*")):
             its_name, _, process = leftover.name.removeprefix(prefix).rpartition("-")
-            if name not in (None, its_name) or (process.isdecimal() and is_running(int(process))):
+            if name not in (None, its_name) or _is_running(process):
                 continue
             target = parent / its_name
             if not leftover.is_dir():
@@ -223,11 +223,10 @@ def _beside(path: Path, prefix: str) -> Path:
     return path.with_name(f"{prefix}{path.name}-{os.getpid()}")
 
 
-def is_running(process: int) -> bool:
-    """Whether a process with this id exists."""
+def _is_running(process: str) -> bool:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
         return False
     except (PermissionError, OverflowError):
         pass
@@ -324,8 +323,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     """
     existed = folder.exists()
     with explain_disk_errors(folder):
-        make_folder(folder)
-        file = lock_file(folder / ".lock")
+        file = _locked_file(folder)
     with file:
         try:
             yield file
@@ -337,22 +335,19 @@ def lock(folder: Path) -> Iterator[IO[str]]:
                     folder.rmdir()
 
 
-def lock_file(path: Path) -> IO[str]:
-    """Opens and locks a file, into which it writes the id of this process.
-
-    Raises RunFolderError if another process holds it.
-    """
+def _locked_file(folder: Path) -> IO[str]:
     while True:
-        path.parent.mkdir(exist_ok=True)
+        make_folder(folder)
+        path = _follow_link(folder / ".lock")
         with ExitStack() as stack:
-            file = stack.enter_context(open(_follow_link(path), "a+", encoding="utf-8"))
+            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
                 problem = f"in use by {file.read().strip() or 'another process'}"
                 fix = "Wait for it, stop it, or choose another `out`"
-                raise RunFolderError(problem, where=path.parent, fix=fix) from None
+                raise RunFolderError(problem, where=folder, fix=fix) from None
             # The process that held the lock may have removed the file after it was opened here.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
@@ -361,12 +356,3 @@ def lock_file(path: Path) -> IO[str]:
                     file.flush()
                     stack.pop_all()
                     return file
-
-
-def is_locked(folder: Path) -> bool:
-    """Whether a process on this machine holds the folder's lock; does not take the lock."""
-    try:
-        process = (folder / ".lock").read_text(encoding="utf-8").removeprefix("process ")
-    except (OSError, UnicodeDecodeError):
-        return False
-    return process.isdecimal() and is_running(int(process))

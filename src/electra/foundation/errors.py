@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Callable, Collection, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Collection
 
 from electra.foundation.terminal_text import one_line
 
@@ -27,10 +26,6 @@ class ElectraError(Exception):
     """
 
     exit_code = 2
-    kinds: ClassVar[dict[str, type[ElectraError]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        cls.kinds[cls.__name__] = cls
 
     def __init__(self, what: str, *, where: object = "", key: str = "", fix: str = "") -> None:
         self.what, self.where, self.key, self.fix = what, str(where), key, fix
@@ -47,17 +42,6 @@ class ElectraError(Exception):
 
     def __str__(self) -> str:
         return self.line()
-
-    def to_json(self) -> dict[str, str]:
-        """Returns the error as plain data, from which `from_json` rebuilds it in another process."""
-        fields = {name: getattr(self, name) for name in ("what", "where", "key", "fix")}
-        return {"kind": type(self).__name__, **fields}
-
-
-def from_json(record: Mapping[str, str]) -> ElectraError:
-    """Rebuilds an error from the result of its `to_json`; an unknown class becomes ElectraError."""
-    kind = ElectraError.kinds.get(record["kind"], ElectraError)
-    return kind(record["what"], where=record["where"], key=record["key"], fix=record["fix"])
 
 
 class ConfigError(ElectraError):

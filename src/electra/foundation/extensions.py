@@ -79,33 +79,28 @@ class Kind:
                 lacks what its kind must define.
         """
         canonical, file = self.canonical_name(name), _trusted_file(name)
+        flag = f"--{self.option} FILE"
         if is_path(name) and file is None:
-            fix = f"If you trust the file, pass --{self.option} FILE or, in Python, call electra.trust(FILE)"
-            raise ConfigError(
-                f"code named by a folder or a TOML file is not run: {name}", key=self.option, fix=fix
-            )
+            fix = f"If you trust the file, pass {flag} or, in Python, call electra.trust(FILE)"
+            problem = f"code named by a folder or a TOML file is not run: {name}"
+            raise ConfigError(problem, key=self.option, fix=fix)
         found: list[EntryPoint | Path | str]
         found = [origin for other, origin in self._registered() if fold_name(other) == fold_name(canonical)]
         if file is not None and (is_path(name) or not found):
             found.append(file)
         if not found:
-            fix = f"{nearest(canonical.lower(), self.names())} For your own, pass --{self.option} FILE"
+            fix = f"{nearest(canonical.lower(), self.names())} For your own, pass {flag}"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
         if len(found) > 1:
-            owners = " and ".join(map(_owner, found))
-            fix = "Rename or uninstall one"
-            raise ConfigError(
-                f"several {self.name}s are named {canonical!r}: {owners}", key=self.option, fix=fix
-            )
+            problem = f"several {self.name}s are named {canonical!r}: {' and '.join(map(_owner, found))}"
+            raise ConfigError(problem, key=self.option, fix="Rename or uninstall one")
         [origin] = found
-        if isinstance(origin, Path):
-            return self._validated(_module_of_file(origin, self.name), origin)
-        if not isinstance(origin, str):
-            return self._validated(_module_of_entry(origin), origin.value)
-        if origin in _presets(self.package):
-            preset: ModuleType = importlib.import_module(self.package).preset(origin)
-            return preset
-        return importlib.import_module(f"{self.package}.{origin}")
+        if isinstance(origin, str):
+            preset = origin in _presets(self.package)
+            package = importlib.import_module(self.package) if preset else None
+            return package.preset(origin) if package else importlib.import_module(f"{self.package}.{origin}")
+        module = _module_of_file(origin, self.name) if isinstance(origin, Path) else _module_of_entry(origin)
+        return self._validated(module, origin if isinstance(origin, Path) else origin.value)
 
     def load_as(self, name: str, attribute: str, base: type, fix: str = "") -> ModuleType:
         """Returns the module of a name or a path, after a check of one of the names that it defines.

@@ -19,12 +19,6 @@ from electra.foundation.errors import Interrupted
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
-LIKELY_CAUSES: dict[int, str] = {
-    signal.SIGKILL: "most likely because memory ran out",
-    signal.SIGBUS: "most likely because /dev/shm or the disk is full",
-    signal.SIGSEGV: "a crash in a library",
-    signal.SIGABRT: "a crash in a library",
-}
 _open: list[StopRequest] = []
 
 
@@ -104,20 +98,6 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def describe_exit(code: int) -> tuple[str, str]:
-    """Returns how a child process ended, from its `subprocess` return code, and the likely cause.
-
-    The first part continues a sentence: "was killed by signal 9 (SIGKILL)". The cause is "" if unknown.
-    """
-    if code >= 0:
-        return f"ended with code {code}", ""
-    try:
-        name = f" ({signal.Signals(-code).name})"
-    except ValueError:
-        name = ""
-    return f"was killed by signal {-code}{name}", LIKELY_CAUSES.get(-code, "")
 
 
 def _in_main_thread() -> bool:

@@ -213,27 +213,25 @@ class _Workers:
         queue, running = deque(pieces), dict[Future[_Outcome], Piece]()
         # The workers go on while this file is there.
         flag = queue[0].folder.with_name(f".running-{socket.gethostname()}-{os.getpid()}").absolute()
-        with self.start(at_once) as submit:
+        with self.start(at_once) as submit, ExitStack() as stack:
             flag.touch()
-            try:
-                while queue or running:
-                    while queue and len(running) < at_once:
-                        piece = queue.popleft()
-                        with suppress(BrokenExecutor):  # a process was killed a moment ago
-                            running[submit(piece, flag)] = piece
-                    for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                        piece, outcome = running.pop(future), _outcome(future)
-                        for line in outcome.lines:
-                            self.say(f"{piece.name}: {line}")
-                        if outcome.state == "lost":
-                            queue.clear()
-                        yield piece, outcome
-                    self.refresh()
-                    if self.stop():
-                        flag.unlink(missing_ok=True)
+            stack.callback(flag.unlink, missing_ok=True)
+            while queue or running:
+                while queue and len(running) < at_once:
+                    piece = queue.popleft()
+                    with suppress(BrokenExecutor):  # a process was killed a moment ago
+                        running[submit(piece, flag)] = piece
+                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                    piece, outcome = running.pop(future), _outcome(future)
+                    for line in outcome.lines:
+                        self.say(f"{piece.name}: {line}")
+                    if outcome.state == "lost":
                         queue.clear()
-            finally:
-                flag.unlink(missing_ok=True)
+                    yield piece, outcome
+                self.refresh()
+                if self.stop():
+                    flag.unlink(missing_ok=True)
+                    queue.clear()
 
 
 def _outcome(future: Future[_Outcome]) -> _Outcome:
