@@ -21,7 +21,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        ("toy", ["--int8"], "--format onnx"),
         ("toy", ["--format", "onnx", "--network", "generator"], "ONNX export supports discriminators"),
         ("toy", ["--format", "onnx", "--dtype", "bfloat16"], "float32 or int8"),
         ("toy", ["--average", "3"], "no checkpoints to choose from. Omit --average"),

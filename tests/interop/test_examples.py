@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.load import Loaded, load
 from electra.foundation.errors import ModelError
-from electra.inference.examples import SENTENCE, example_rows, example_table
+from electra.inference.examples import SENTENCE, example_rows
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -109,16 +108,6 @@ def test_one_network_alone(networks: tuple[Loaded, Loaded]) -> None:
         assert row["masked"] is row["generated"] is row["label"] is None and row["p_replaced"] is not None
 
 
-def test_table_marks_without_colour(networks: tuple[Loaded, Loaded]) -> None:
-    rows = example_rows(*networks, seed=3)
-    console = Console(no_color=True, width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(example_table(rows, threshold=max(row["p_replaced"] or 0 for row in rows)))
-    console.file.close()
-    text = console.export_text()
-    assert all(word in text for word in ("Original", "Masked", "Generated", "Label", "P(replaced)", "[MASK]"))
-    assert text.count("* 0.") == 1
-
-
 def test_wrong_input_is_one_line(
     networks: tuple[Loaded, Loaded], export_pair: ExportPair, cased: Tokenizer, tmp_path: Path
 ) -> None:
@@ -132,18 +121,3 @@ def test_wrong_input_is_one_line(
     export_network(tmp_path / "cased", pair.auxiliary, cased, Card("x", "generator"))
     with pytest.raises(ModelError):
         example_rows(discriminator, load(tmp_path / "cased", "generator"))
-
-
-def test_a_hostile_vocabulary_cannot_control_the_terminal() -> None:
-
-    row = {
-        "original": "a\x1b[31mb",
-        "masked": "[MASK]",
-        "generated": "\u202ec",
-        "label": "replaced",
-        "p_replaced": 0.9,
-    }
-    console = Console(record=True, width=100)
-    console.print(example_table([row]))
-    shown = console.export_text(styles=False)
-    assert "\x1b" not in shown and "\u202e" not in shown and "a\ufffd[31mb" in shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,8 @@ from electra.exchange.hub import public_files
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
-from electra.inference import mlm_detection
 from electra.inference.detection import Span, build_detection, tokenize
-from electra.inference.mlm_detection import MaskedWord, detect_by_mlm, insert_wrong_words
+from electra.inference.mlm_detection import detect_by_mlm, insert_wrong_words
 from electra.model import passes
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."
@@ -148,20 +146,10 @@ def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -
         load_language_model(pair.path)
 
 
-def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_alone_scores_as_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_language_model(locate("tiny-en"))
     assert loaded is not None
-    pieces, drawn = tokenize(loaded.tokenizer, "The cat sat on the mat . " * 5), 0
-
-    def rows() -> Iterator[MaskedWord]:
-        nonlocal drawn
-        for row in mlm_detection._mask_words(loaded, 0, pieces):
-            drawn += 1
-            yield row
-
     monkeypatch.setattr(passes, "POOL_ROWS", 8)
-    next(mlm_detection._surprisal(loaded, rows()))
-    assert drawn == 8
     together = list(detect_by_mlm(loaded, [TEXT, "", "a cat"]))
     monkeypatch.undo()
     for text, among in ((TEXT, together[0]), ("a cat", together[2])):

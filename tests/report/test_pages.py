@@ -29,13 +29,6 @@ def exact(page: str) -> set[str]:
     return set(re.findall(r'<data value="([^"]+)">', page))
 
 
-@pytest.mark.parametrize("file", ["study.json", "evaluation.json", "errors.probe.json"])
-def test_only_a_run_s_page_goes_elsewhere(file: str, tmp_path: Path) -> None:
-    (tmp_path / file).write_text("{}")
-    assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
-    assert not (tmp_path / "page.html").exists()
-
-
 @pytest.mark.parametrize("folder", ["old-run-rtd/checkpoints", "old-run-rtd/store", "absent", "README.md"])
 def test_what_is_no_folder_of_ours_is_told_so(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(FIXTURES / folder)]) == 2

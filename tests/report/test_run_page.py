@@ -146,11 +146,12 @@ def test_what_is_missing_or_damaged_becomes_a_sentence(
 
 
 def test_without_matplotlib_the_page_says_so(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["report", str(run), "--out", str(tmp_path / "page.html")]) == 0
-    found = Html(tmp_path / "page.html")
+    run = make_run(tmp_path / "run", steps=20, eval_every=10)
+    assert main(["report", str(run)]) == 0
+    found = Html(run / "report.html")
     assert "matplotlib" in found.text and "matplotlib" in capsys.readouterr().err
     assert not [tag for tag, _ in found.tags if tag == "svg"] and "Held-out metrics" in found.text
 

@@ -26,7 +26,7 @@ class Export(
     group="Share",
     examples=(
         "electra export runs/mine --out exported",
-        "electra export runs/reviews --format onnx --int8 --out graph",
+        "electra export runs/reviews --format onnx --dtype int8 --out graph",
         "electra export runs/mine --push me/my-encoder --private",
     ),
 ):
@@ -46,14 +46,12 @@ class Export(
     dtype: Dtype = "float32"
     """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and about a
     seventh of the size (matrices whose width is no multiple of 64 keep 8 bits), which only electra reads;
-    exporting such a folder makes a float32 copy.
+    exporting such a folder makes a float32 copy. ONNX graphs: float32 or int8.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned
     model.
     """
-    int8: bool = False
-    """Store the weights of the ONNX graph as 8-bit integers."""
     step: int | None = None
     """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
     average: int | None = None
@@ -96,14 +94,11 @@ class Export(
     def _write(self, out: Path) -> tuple[Path, str, Loaded | None]:
         model = load(self.model, step=self.step, average=self.average, device="cpu")
         if self.format == "onnx":
-            if self.network in ("generator", "language_model") or self.dtype != "float32":
+            if self.network in ("generator", "language_model") or self.dtype not in ("float32", "int8"):
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(problem, key="format")
-            comparison = str(model.export_onnx(out, int8=self.int8))
+            comparison = str(model.export_onnx(out, int8=self.dtype == "int8"))
             return out, comparison, model.encoder if self.average else None
-        if self.int8:
-            what = "this option is for ONNX graphs"
-            raise ConfigError(what, key="int8", fix="Add `format=onnx`, or use `dtype=int8`")
         model.export(out, network=self.network, dtype=self.dtype)
         return out, "", model.chosen(self.network)
 

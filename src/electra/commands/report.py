@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from typing_extensions import override
@@ -18,23 +18,19 @@ class Report(
     group="Measure",
     examples=(
         "electra report runs/objectives",
-        "electra report runs/mine --out mine.html",
+        "electra report runs/mine",
     ),
 ):
     """Write the report of a run, study, fine-tuning, evaluation or analysis as a single HTML file."""
 
     folder: Source
     """A folder that an electra command wrote: a run (finished or in progress), study, evaluation, ..."""
-    _: KW_ONLY
-    out: Source | None = None
-    """For a run: the file to write (default: report.html in the run folder)."""
 
     @override
     def run(self) -> Path:
-        from electra.pages import pages
+        from electra.pages.pages import write_page
 
-        path = checked_path(self.folder, "folder")
-        return pages.write_page(path, None if self.out is None else checked_path(self.out, "out"))
+        return write_page(checked_path(self.folder, "folder"))
 
     @override
     def main(self) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -15,10 +14,7 @@ from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.terminal_text import decode_argument
-
-if TYPE_CHECKING:
-    from electra.exchange.load import Loaded
+from electra.foundation.terminal_text import decode_argument, make_visible
 
 
 @dataclass(frozen=True)
@@ -51,9 +47,6 @@ class Show(
 
     @override
     def run(self) -> Rows:
-        return self._rows()[1]
-
-    def _rows(self) -> tuple[Loaded | None, Rows]:
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
 
         if self.text and os.path.isdir(self.text):
@@ -64,36 +57,22 @@ class Show(
         if not 0 < self.mask_fraction <= 1:
             problem = f"must be above 0 and at most 1, not {self.mask_fraction}"
             raise ConfigError(problem, key="mask_fraction")
-        discriminator, generator = self._model.pair()
+        model = self.model if isinstance(self.model, Model) else Model(self.model, device="cpu")
+        discriminator, generator = model.pair()
         if self.generator is not None:
-            discriminator = self._model.network("discriminator")
+            discriminator = model.network("discriminator")
             generator = Model(self.generator, device="cpu").network("generator")
-        own_texts = (
-            RunFolder(Path(self._model.source).expanduser()).example_texts() if self.text is None else []
-        )
+        own_texts = RunFolder(Path(model.source).expanduser()).example_texts() if self.text is None else []
         text = next(iter(own_texts), SENTENCE) if self.text is None else decode_argument(self.text)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
-        return discriminator, Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
-
-    @cached_property
-    def _model(self) -> Model:
-        return self.model if isinstance(self.model, Model) else Model(self.model, device="cpu")
+        return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
     @override
     def main(self) -> int:
-        from rich.console import Console
-
-        from electra.inference.examples import example_table
-
-        discriminator, rows = self._rows()
-        console = Console(highlight=False)
-        threshold = 0.5 if discriminator is None else discriminator.threshold
-        console.print(example_table(rows, threshold))
-        if any(row["P(replaced)"] is not None for row in rows):
-            console.print(f"* P(replaced) reaches the threshold, {threshold:g}", style="dim", markup=False)
+        rows = self.run()
+        sys.stdout.write(f"{make_visible(rows.table())}\n")
         if all(row["Masked"] is None for row in rows):
-            note = "the model has no generator, so the text is scored unchanged (pass one as --generator)"
-            console.print(note, style="dim")
+            sys.stderr.write("note: the model has no generator, so the text is scored unchanged\n")
         return 0
 
 

@@ -108,16 +108,10 @@ class TokenizedText:
 
 
 def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[Detection]:
-    """Yields the detection of each text, in order.
+    """Yields the detection of each text, in order; texts are read lazily, `TEXTS_PER_CHUNK` at a time.
 
-    Args:
-        loaded: a discriminator whose logits are log-odds.
-        texts: the texts, read lazily, `TEXTS_PER_CHUNK` at a time.
-        threshold: the lowest P(replaced) at which a word is marked (None: the model's own).
-
-    Raises:
-        ConfigError: the threshold is not a probability.
-        ModelError: the model's outputs are energies.
+    Words are marked from P(replaced) = `threshold` (None: the model's own). Raises ConfigError if that is no
+    probability, and ModelError if the model's outputs are energies instead of log-odds.
     """
     threshold = checked_threshold(loaded, threshold)
     require_log_odds(loaded)

@@ -5,7 +5,6 @@ All random numbers depend only on the seed, so the same models, text and seed gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,10 @@ import numpy.typing as npt
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation import seeds
 from electra.foundation.errors import ModelError
-from electra.foundation.terminal_text import one_line
 from electra.inference.detection import tokenize
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from torch import Tensor
 
     from electra.exchange.load import Loaded
@@ -44,16 +41,9 @@ def example_rows(
 ) -> list[Row]:
     """Returns a row per token of `text`, corrupted by the generator and scored by the discriminator.
 
-    Args:
-        discriminator: the discriminator, or None for rows without probabilities.
-        generator: the generator, or None to score the unchanged text. One of the two is required.
-        text: at least one token, and no more than the positions of either model allow.
-        seed: determines masks and samples.
-        mask_fraction: fraction of the tokens to mask (at least one is masked). By default two of five are, as
-            in the paper's figure.
-
-    Raises:
-        ModelError: the text has no tokens or too many, or the two tokenizers differ.
+    Without a discriminator rows have no probabilities; without a generator the unchanged text is scored. By
+    default two tokens of five are masked, as in the paper's figure. Raises ModelError if the text has no
+    tokens or too many, or the two tokenizers differ.
     """
     import torch
 
@@ -98,30 +88,6 @@ def example_rows(
             row["label"] = "replaced" if new != old else "original"
         rows.append({**row, "p_replaced": None if p is None else round(p, 6)})
     return rows
-
-
-def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
-    """Returns a rich table of rows of COLUMNS; suspicious tokens have a star as well as a colour."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    def plain(token: str | None) -> str:
-        return escape(one_line(token or ""))
-
-    table = Table()
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column == COLUMNS[-1] else "left")
-    for row in rows:
-        original, masked, generated, label, p = row.values()
-        replaced, suspected = label == "replaced", p is not None and p >= threshold
-        table.add_row(
-            plain(original),
-            plain(masked),
-            f"[bold]{plain(generated)}[/]" if replaced else plain(generated),
-            f"[yellow]{label}[/]" if replaced else label or "",
-            "" if p is None else f"[bold red]* {p:.3f}[/]" if suspected else f"{p:.3f}",
-        )
-    return table
 
 
 def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bool_]:

@@ -24,15 +24,9 @@ class Candidate:
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
-    """Returns, for each mask of each text, a generator's `top` most probable tokens, most probable first.
+    """Returns, for each [MASK] of each text, a generator's `top` most probable tokens, most probable first.
 
-    Args:
-        loaded: a generator.
-        texts: the texts; a mask is written as the tokenizer's mask token, such as [MASK].
-        top: the maximum number of candidates for a mask.
-
-    Raises:
-        ModelError: a text has no mask, or more tokens than the model has positions.
+    Raises ModelError if a text has no mask, or more tokens than the model has positions.
     """
     tokenizer = loaded.tokenizer
     mask = tokenizer.id_to_token(tokenizer.specials.mask)

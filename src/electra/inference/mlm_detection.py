@@ -8,7 +8,6 @@ flags any word that does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -33,17 +32,6 @@ TEXTS_PER_CHUNK = 16  # texts scored together; each of their words is a row
 INSERTED_SHARE = 0.1  # fraction of words to replace when a threshold is chosen
 
 
-@dataclass(frozen=True)
-class MaskedWord:
-    """A window of a text with one word masked."""
-
-    text_index: int  # index of the text
-    ids: npt.NDArray[np.int64]  # ids in the window, with [CLS] and [SEP]
-    positions: npt.NDArray[np.int64]  # positions of the word's tokens in the window
-    text_positions: npt.NDArray[np.int64]  # positions of the word's tokens in the text
-    tokens: npt.NDArray[np.int64]  # the word's ids before masking
-
-
 def detect_with(
     loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None
 ) -> Iterator[Detection]:
@@ -55,15 +43,11 @@ def detect_with(
 def detect_by_mlm(
     loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None
 ) -> Iterator[Detection]:
-    """Yields the detection of each text, in order, by a masked language model.
+    """Yields the detection of each text, in order, by a masked language model (ModelError: it is none).
 
     P(replaced) is the posterior probability, with even prior odds, that a word was drawn uniformly from the
     vocabulary rather than from the model. The word's log-likelihood under the model is the mean over its
     tokens of log p(token | the text with the word masked).
-
-    Raises:
-        ConfigError: the threshold is not a probability.
-        ModelError: the model is not a masked language model.
     """
     if loaded.kind != "generator":
         raise ModelError(
@@ -74,11 +58,10 @@ def detect_by_mlm(
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
-        rows = (row for index, tokens in enumerate(tokenized) for row in _mask_words(loaded, index, tokens))
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
-        for row, surprisal in _surprisal(loaded, rows):
-            odds = np.exp(min(surprisal.mean(), 700.0)) / loaded.tokenizer.vocab_size
-            scores[row.text_index][row.text_positions] = odds / (1 + odds)
+        for text_index, positions, surprisal in _surprisals(loaded, tokenized):
+            odds = np.exp(min(surprisal, 700.0)) / loaded.tokenizer.vocab_size
+            scores[text_index][positions] = odds / (1 + odds)
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
 
@@ -116,39 +99,35 @@ def insert_wrong_words(
     return changed_texts
 
 
-def _mask_words(loaded: Loaded, text_index: int, tokenized: TokenizedText) -> Iterator[MaskedWord]:
+def _surprisals(
+    loaded: Loaded, texts: Sequence[TokenizedText]
+) -> Iterator[tuple[int, npt.NDArray[np.int64], float]]:
+    """Yields the text, the positions and the mean of -log p of each word, masked in a row of its own."""
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
-    windows = overlapping_windows(len(tokenized.ids), size)
-    for start, stop, keep_from, keep_to in windows:
-        for members in tokenized.word_tokens(keep_from, keep_to):
-            word = np.array(members)
-            ids = np.array([specials.cls, *tokenized.ids[start:stop], specials.sep])
-            positions = word - start + 1
-            tokens = ids[positions].copy()
-            ids[positions] = specials.mask
-            yield MaskedWord(text_index, ids, positions, word, tokens)
+    pending: dict[int, tuple[int, npt.NDArray[np.int64], int]] = {}  # few rows are in memory at a time
 
+    def rows() -> Iterator[npt.NDArray[np.int64]]:
+        count = 0
+        for text_index, text in enumerate(texts):
+            for start, stop, keep_from, keep_to in overlapping_windows(len(text.ids), size):
+                for members in text.word_tokens(keep_from, keep_to):
+                    row = np.array([specials.cls, *text.ids[start:stop], specials.sep])
+                    row[np.array(members) - start + 1] = specials.mask
+                    pending[count] = text_index, np.array(members), start
+                    count += 1
+                    yield row
 
-def _surprisal(
-    loaded: Loaded, rows: Iterable[MaskedWord]
-) -> Iterator[tuple[MaskedWord, npt.NDArray[np.float64]]]:
-    """Yields each row with -log p of its masked tokens. Only a few rows are in memory at a time."""
-    pending: dict[int, MaskedWord] = {}
-
-    def ids() -> Iterator[npt.NDArray[np.int64]]:
-        for index, row in enumerate(rows):
-            pending[index] = row
-            yield row.ids
-
-    def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
+    def network(batch: PaddedBatch) -> list[float]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
         surprisals = []
-        for hidden_TD, index in zip(hidden_BTD, batch.index, strict=True):
-            row = pending[int(index)]
-            log_p = to_float64(loaded.token_logits(hidden_TD[row.positions])).log_softmax(-1).cpu().numpy()
-            surprisals.append(-log_p[np.arange(len(row.tokens)), row.tokens])
+        for hidden_TD, row in zip(hidden_BTD, batch.index, strict=True):
+            text_index, positions, start = pending[int(row)]
+            logits = to_float64(loaded.token_logits(hidden_TD[positions - start + 1]))
+            log_p = logits.log_softmax(-1).cpu().numpy()
+            tokens = texts[text_index].ids[positions]
+            surprisals.append(-log_p[np.arange(len(tokens)), tokens].mean())
         return surprisals
 
-    outputs = map_rows(ids(), network, loaded.device, pad=loaded.tokenizer.specials.pad)
-    for index, surprisal in enumerate(outputs):
-        yield pending.pop(index), surprisal
+    for row, surprisal in enumerate(map_rows(rows(), network, loaded.device, pad=specials.pad)):
+        text_index, positions, _ = pending.pop(row)
+        yield text_index, positions, surprisal

@@ -52,25 +52,15 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or one mark in each category.
-
-    Attributes:
-        label: its name in the legend.
-        x: numbers or names.
-        y: numbers; None for what was not measured.
-        low: the lower ends of intervals, if there are any.
-        high: the upper ends.
-        style: "faint" for the raw values behind a smoothed line, "reference" for a level to compare with.
-        color: its index in the palette (default: its index in the figure).
-    """
+    """One line, or one mark in each category."""
 
     label: str
-    x: Sequence[Any]
-    y: Sequence[Any]
-    low: Sequence[Any] = ()
+    x: Sequence[Any]  # numbers or names
+    y: Sequence[Any]  # numbers; None for what was not measured
+    low: Sequence[Any] = ()  # the ends of intervals, if there are any
     high: Sequence[Any] = ()
-    style: Literal["line", "points", "faint", "reference"] = "line"
-    color: int | None = None
+    style: Literal["line", "points", "faint", "reference"] = "line"  # faint: behind a smoothed line
+    color: int | None = None  # its index in the palette (default: its index in the figure)
 
     @classmethod
     def through(cls, label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], **more: Any) -> Series:
@@ -81,28 +71,18 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure to draw: a name that no other figure of its page has, a title, and how to read it.
-
-    Attributes:
-        series: what it shows. A matrix has a row for each series and a column for each x.
-        kind: how.
-        x: the title of the horizontal axis.
-        y: that of the vertical one.
-        axis: the axis of runs that x shows, if any: the legend then says where each line ends.
-        x_range: the ends of the horizontal axis (default: those of the data).
-        y_range: those of the vertical axis, or of a matrix's shades.
-    """
+    """A figure to draw: a name that no other figure of its page has, a title, and how to read it."""
 
     name: str
     title: str
     note: str
-    series: Sequence[Series]
+    series: Sequence[Series]  # a matrix has a row for each, and a column for each x
     kind: Literal["lines", "categories", "matrix"] = "lines"
-    x: str = ""
+    x: str = ""  # the title of the horizontal axis
     y: str = ""
-    axis: Axis | None = None
-    x_range: Sequence[float] | None = None
-    y_range: Sequence[float] | None = None
+    axis: Axis | None = None  # the axis of runs that x shows: the legend then says where each line ends
+    x_range: Sequence[float] | None = None  # the ends of an axis (default: those of the data)
+    y_range: Sequence[float] | None = None  # or of a matrix's shades
 
 
 def missing() -> str:

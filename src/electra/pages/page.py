@@ -25,24 +25,14 @@ from electra.pages.figures import Figure
 
 @dataclass(frozen=True)
 class Number:
-    """A number, shown rounded; the page has the exact value in a <data> element.
+    """A number, shown rounded; the page has the exact value in a <data> element."""
 
-    Attributes:
-        value: the number; None, NaN or infinity is shown as a dash.
-        spec: a format specification of Python; "points" (81.2 for 0.812), "large" (15.2 M), "time"
-            (1 h 02 min) or "" (1,234, 0.5).
-        low: the lower end of its interval (None: no interval).
-        high: the upper end.
-        after: a remark in quiet type.
-        mark: "best" of its row, or an "aside" in parentheses, because it is not comparable.
-    """
-
-    value: float | None
-    spec: str = ".3f"
-    low: float | None = None
+    value: float | None  # None, NaN or infinity is shown as a dash
+    spec: str = ".3f"  # as in Python; or points (81.2 for 0.812), large (15.2 M), time (1 h 02 min)
+    low: float | None = None  # ends of its interval, if there is one
     high: float | None = None
-    after: str = ""
-    mark: Literal["", "best", "aside"] = ""
+    after: str = ""  # a remark in quiet type
+    mark: Literal["", "best", "aside"] = ""  # best of its row; in parentheses, because not comparable
 
     def __html__(self) -> str:
         if self.value is None or not -1e300 < self.value < 1e300:  # None, NaN or infinite
@@ -59,21 +49,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of strings, Numbers and None; Numbers are aligned to the right.
+    """Columns and rows of strings, Numbers and None; Numbers are aligned to the right."""
 
-    Attributes:
-        columns: the headings; all empty: no head.
-        rows: the cells.
-        caption: the title.
-        noted: whether the last column is prose, which goes under its row on a narrow screen.
-        folded: whether the caption must be clicked to see the table.
-    """
-
-    columns: Sequence[str]
+    columns: Sequence[str]  # all empty: no head
     rows: Sequence[Sequence[object]]
     caption: str = ""
-    noted: bool = False
-    folded: bool = False
+    noted: bool = False  # whether the last column is prose, which goes under its row on a narrow screen
+    folded: bool = False  # whether the caption must be clicked to see the table
 
     @classmethod
     def of(
@@ -113,27 +95,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page.
-
-    Attributes:
-        title: the title.
-        verdict: the answer in one sentence.
-        sections: the sections; None is skipped.
-        kicker: the small line over the title.
-        facts: (label, value) or (label, value, remark) of the tiles under the verdict.
-        warnings: sentences that must not be overlooked.
-        notes: further sentences on the first screen.
-        command: the command that gives these results; empty if unknown.
-    """
+    """A whole page."""
 
     title: str
-    verdict: str
+    verdict: str  # the answer in one sentence
     sections: Sequence[Section | None]
-    kicker: str = "electra"
-    facts: Sequence[Sequence[object]] = ()
-    warnings: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    command: str = ""
+    kicker: str = "electra"  # the small line over the title
+    facts: Sequence[Sequence[object]] = ()  # label, value and perhaps a remark of the tiles under the verdict
+    warnings: Sequence[str] = ()  # sentences that must not be overlooked
+    notes: Sequence[str] = ()  # further sentences on the first screen
+    command: str = ""  # the command that gives these results, if known
 
 
 def render(page: Page) -> str:

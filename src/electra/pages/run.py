@@ -81,9 +81,9 @@ def read_run(path: Path) -> RunRecord:
     return RunRecord(path, recipe, ledger, audit, examples, [*notes, *ledger.notes])
 
 
-def write_page(run: Path, out: Path | None = None) -> Path:
-    """Writes the page of a run (RUN/report.html, or `out`) and returns its path."""
-    return publish(page(read_run(run)), out or RunFolder(run).page)
+def write_page(run: Path) -> Path:
+    """Writes the page of a run and returns its path."""
+    return publish(page(read_run(run)), RunFolder(run).page)
 
 
 def page(run: RunRecord) -> Page:

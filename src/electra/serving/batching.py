@@ -41,18 +41,10 @@ class Batcher:
         self._answering: asyncio.Task[None] | None = None
 
     async def __call__(self, key: Hashable, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """Returns the results of `work` on the items, computed alone or in a batch with other requests.
+        """Returns the results of `work` on the items, computed with those of requests with an equal key.
 
-        Args:
-            key: requests with equal keys may share a batch.
-            work: returns one result per item.
-            items: the request's inputs.
-
-        Raises:
-            RequestError: the queue is full or the server is stopping (503), or there is no answer in time
-                (504). The computation then ends before the next forward pass, unless another client still
-                waits for the same batch.
-            Exception: any exception of `work`.
+        Raises RequestError if the queue is full or the server is stopping (503), or there is no answer in
+        time (504), and the exceptions of `work`.
         """
         if self._is_stopping or self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")

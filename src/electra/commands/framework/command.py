@@ -1,24 +1,8 @@
 """Declares commands: a command is a frozen dataclass, and nothing about it is declared twice.
 
-Its fields are its options on the command line, its arguments in Python, and what a record stores of it. Its
-docstring and the text below each field are its help.
-
-    @dataclass(frozen=True)
-    class Embed(Command[Vectors], group="Use", examples=("electra embed tiny-en texts.txt", ...)):
-        '''Turn each text into a vector.'''
-
-        model: Source
-        '''A run folder, a model folder, or a name on the hub.'''
-        _: KW_ONLY
-        out: Source | None = None
-        '''The file to write.'''
-
-        def run(self) -> Vectors: ...
-
-    embed = function(Embed)
-
-Fields before KW_ONLY are positional, in the shell and in Python. A file of `electra/commands/` holds one
-command, and is named after it.
+Its fields are its options on the command line, its arguments in Python, and what a record stores of it; those
+before KW_ONLY are positional. Its docstring and the text below each field are its help. A file of
+`electra/commands/` holds one command, and is named after it: see `electra/commands/embed.py`.
 """
 
 from __future__ import annotations
@@ -170,28 +154,17 @@ def hints_of(kind: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a command line, or a positional argument.
+    """One option of a command line, or a positional argument."""
 
-    Attributes:
-        name: its name in Python; with a dot if it belongs to a section: training.learning_rate.
-        field: the field of the command that takes the value.
-        hint: the type of the value.
-        repeated: whether each of several values repeats the option.
-        default: the default, or dataclasses.MISSING.
-        declared_in: the dataclass with the field.
-        aliases: further flags.
-        heading: the title of its group in the help: HEADING of the base class that declares it.
-    """
-
-    name: str
-    field: str
-    hint: Any
-    repeated: bool
-    default: Any
+    name: str  # in Python; with a dot if it belongs to a section: training.learning_rate
+    field: str  # of the command, which takes the value
+    hint: Any  # the type of the value
+    repeated: bool  # whether each of several values repeats the option
+    default: Any  # or dataclasses.MISSING
     positional: bool
-    declared_in: type
-    aliases: tuple[str, ...] = ()
-    heading: str = ""
+    declared_in: type  # the dataclass with the field
+    aliases: tuple[str, ...] = ()  # further flags
+    heading: str = ""  # the title of its group in the help: HEADING of the base class that declares it
 
     @property
     def text(self) -> str:

@@ -37,9 +37,7 @@ FOLDER = Path(__file__).parents[1]
 
 def commands() -> dict[str, Path]:
     """Returns each command's file in `electra/commands/`, in the help's order."""
-    files = {path.stem: path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
-    order = ORDER.split()
-    return dict(sorted(files.items(), key=lambda item: (*map(item[0].__ne__, order), item[0])))
+    return {name: FOLDER / f"{name}.py" for name in ORDER.split()}
 
 
 def class_of(file: Path) -> type[Command[Any]]:

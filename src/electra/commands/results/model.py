@@ -83,10 +83,7 @@ class Model:
     def network(self, kind: Kind) -> Loaded:
         """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
 
-        Raises:
-            AbsentNetwork: the model does not have this network.
-            ModelError: the model is damaged or not supported.
-            CheckpointError: the requested checkpoint is missing or damaged.
+        Raises AbsentNetwork if there is none, and ModelError or CheckpointError if it is damaged.
         """
         if kind not in self._networks:
             if self.backend == "onnx":
@@ -145,24 +142,17 @@ class Model:
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> list[Detection]:
-        """Returns the probability that each word was replaced, for each text.
-
-        A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
-        `p_replaced`), and `marked`, the words whose `p_replaced` is at least `threshold`; its `suspects()`
-        returns the words with the highest `p_replaced`. Long texts are read in windows.
+        """Returns a Detection for each text: the probability that each word was replaced.
 
         Args:
-            texts: one text or several.
+            texts: one text or several; long ones are read in windows.
             threshold: the lowest P(replaced) at which a word is marked (None: the best one on the
                 model's held-out text, or 0.5 for a model that has none).
             scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
-                pass per word; it is better at words that no generator would have written (see
-                `electra.inference.mlm_detection`). "auto": the latter if the model comes with a full-size
-                masked language model, as tiny-en does, else the former.
+                pass per word; it is better at words that no generator would have written. "auto": the latter
+                if the model comes with a full-size masked language model, as tiny-en does, else the former.
 
-        Raises:
-            AbsentNetwork: the model does not have this network.
-            DataError: an input is not a text.
+        Raises AbsentNetwork if the model does not have this network, and DataError for what is no text.
         """
         return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 

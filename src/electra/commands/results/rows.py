@@ -24,12 +24,16 @@ class Rows(list[dict[str, Any]]):
         return frame
 
     def __repr__(self) -> str:
+        more = f"\n... {len(self)} rows" * (len(self) > MAX_ROWS_SHOWN)
+        return f"{self.table(MAX_ROWS_SHOWN)}{more}"
+
+    def table(self, most: int | None = None) -> str:
+        """Returns the rows, or the first of them, as a table with aligned columns."""
         columns = list(dict.fromkeys(key for row in self for key in row))
         rows = [[str(name) for name in columns]]  # pandas names some 0, 1, ...
-        rows += [[cell(row.get(name)) for name in columns] for row in self[:MAX_ROWS_SHOWN]]
+        rows += [[cell(row.get(name)) for name in columns] for row in self[:most]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, *([f"... {len(self)} rows"] if len(self) > MAX_ROWS_SHOWN else [])])
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
