@@ -43,7 +43,7 @@ class Pretrain(
     out: Source
     """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
-    """A token store, instead of DATA: a folder or a .ds file."""
+    """A token store, instead of DATA: a folder, a .ds file, or an address (s3://..., https://...)."""
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init: Source | None = None

@@ -249,47 +249,31 @@ def _copied(source: Source, name: str, stream: IO[bytes], scratch: Path) -> Sour
     compression = suffix if suffix in COMPRESSIONS else ""
     target = scratch / f"source-{index:06d}.{source.format}{compression}"
     with durable.explain_disk_errors(target), open(target, "wb") as file:
-        while block := _read(stream, source.name):
+        while block := read_block(stream, source.name):
             file.write(block)
     return replace(source, path=target)
-
-
-def _read(stream: IO[bytes], name: str) -> bytes:
-    with convert_errors(name):  # so that they are told from errors of the disk
-        return stream.read(1 << 20)
 
 
 def _remote(url: str, scratch: Path, format: str) -> Iterator[Source]:
     """Yields copies of a remote file or, through fsspec, of the files of a remote glob or folder."""
     with convert_errors(url):
-        for name, size, stream in (
-            _open_web(url) if url.startswith(("http://", "https://")) else _open_at(url)
-        ):
+        for name in [url] if _is_web(url) else _files_at(url):
+            listed = re.sub(r"[?#].*", "", name)
+            source = Source(name, None, _known_format(listed, name, format), url)
+            stream, size = open_address(name)
             with stream:
-                listed = re.sub(r"[?#].*", "", name)
-                source = Source(name, None, _known_format(listed, name, format), url)
                 copy = _copied(source, listed, stream, scratch)
             if size is not None and copy.path and (found := copy.path.stat().st_size) != size:
                 raise CorpusError(f"has {found:,} bytes instead of {size:,}", where=name, fix="Try again")
             yield copy
 
 
-def _open_web(url: str) -> Iterator[tuple[str, int | None, IO[bytes]]]:
-    """Yields the name, listed size and stream of a file at http(s), for which fsspec needs two packages."""
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    try:
-        opened = urlopen(Request(url, headers={"User-Agent": "electra"}), timeout=60)
-    except HTTPError as error:
-        error.close()  # it holds the connection open
-        raise
-    size = str(opened.headers.get("Content-Length"))
-    yield url, int(size) if size.isdecimal() else None, opened
+def _is_web(address: str) -> bool:
+    return address.startswith(("http://", "https://"))
 
 
-def _open_at(url: str) -> Iterator[tuple[str, int | None, IO[bytes]]]:
-    """Yields the names, listed sizes and streams of the files at any other address."""
+def _files_at(url: str) -> list[str]:
+    """Returns the addresses of the files with known extensions at an address, glob or folder."""
     import fsspec
 
     system, path = fsspec.core.url_to_fs(url)
@@ -300,14 +284,42 @@ def _open_at(url: str) -> Iterator[tuple[str, int | None, IO[bytes]]]:
     if not files:
         fix = f"Recognised extensions: {' '.join(FORMATS)}"
         raise CorpusError("no text files at this address", where=url, fix=fix)
-    for file in files:
-        name = url if file == path else system.unstrip_protocol(file)
-        yield name, system.size(file), system.open(file, "rb")
+    return [url if file == path else system.unstrip_protocol(file) for file in files]
+
+
+def open_address(address: str) -> tuple[IO[bytes], int | None]:
+    """Opens a file at an address, and returns its listed size (None: unknown).
+
+    Errors are those of the library; `convert_errors` turns them into ours.
+    """
+    if not _is_web(address):
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(address)
+        return system.open(path, "rb"), system.size(path)
+    from urllib.error import HTTPError  # fsspec would need two more packages
+    from urllib.request import Request, urlopen
+
+    try:
+        opened = urlopen(Request(address, headers={"User-Agent": "electra"}), timeout=60)
+    except HTTPError as error:
+        error.close()  # it holds the connection open
+        raise
+    size = str(opened.headers.get("Content-Length"))
+    return opened, int(size) if size.isdecimal() else None
+
+
+def read_block(stream: IO[bytes], name: str, error: type[ElectraError] = CorpusError) -> bytes:
+    """Reads up to 1 MiB. Raises `error`, which tells what the stream raises from errors of the disk."""
+    with convert_errors(name, error=error):
+        return stream.read(1 << 20)
 
 
 @contextmanager
-def convert_errors(name: str, kind: type[Exception] = Exception) -> Iterator[None]:
-    """Turns errors of a file system into a CorpusError that names the source.
+def convert_errors(
+    name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
+) -> Iterator[None]:
+    """Turns errors of a file system into an `error` that names the source.
 
     Only exceptions of class `kind` are caught; the file systems of fsspec raise many kinds.
     """
@@ -317,4 +329,4 @@ def convert_errors(name: str, kind: type[Exception] = Exception) -> Iterator[Non
         raise
     except kind as problem:
         reason = getattr(problem, "strerror", None) or reason_of(problem)
-        raise CorpusError(f"cannot be read ({reason})", where=name) from problem
+        raise error(f"cannot be read ({reason})", where=name) from problem

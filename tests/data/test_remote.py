@@ -1,0 +1,140 @@
+"""A store on a remote file system is copied once, completely, and again when it was rebuilt."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import http.server
+import io
+import json
+import resource
+import threading
+from pathlib import Path
+
+import fsspec
+import pytest
+from corpora import contents, texts, write
+
+from electra.artifacts import session
+from electra.data import remote
+from electra.data.sources import read_block
+from electra.data.store import TokenStore
+from electra.data.store_builder import build_store
+from electra.data.tokenizer import Tokenizer
+from electra.foundation import durable
+from electra.foundation.errors import FullDisk, StoreError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELECTRA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def upload(folder: Path, url: str) -> None:
+    system, path = fsspec.core.url_to_fs(url)
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            system.pipe_file(f"{path}/{file.relative_to(folder)}", file.read_bytes())
+
+
+def test_a_remote_store_is_copied_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    upload(tmp_path / "store", "memory://there/store")
+    messages: list[str] = []
+    here = remote.fetch_store("memory://there/store/", messages.append)
+    assert TokenStore.open(here).digest == built.digest
+    assert contents(here) == contents(tmp_path / "store")
+    assert remote.fetch_store("memory://there/store", messages.append) == here and len(messages) == 1, (
+        "the copy is used again"
+    )
+    (here / "train.ds").write_bytes(b"")
+    assert remote.fetch_store("memory://there/store", messages.append) == here and len(messages) == 2, (
+        "a damaged copy is fetched again"
+    )
+    assert durable.verify_directory(here) is None
+
+    build_store([write(tmp_path, texts(60))], tokenizer, tmp_path / "anew", workers=1)
+    upload(tmp_path / "anew", "memory://there/store")
+    assert remote.fetch_store("memory://there/store") != here
+
+
+def test_a_damaged_remote_store_is_refused(tmp_path: Path, tokenizer: Tokenizer, cache: Path) -> None:
+    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    with pytest.raises(StoreError):
+        remote.fetch_store("memory://nowhere/store")
+    upload(tmp_path / "store", "memory://torn/store")
+    files = fsspec.filesystem("memory")
+    size = (tmp_path / "store" / "train.ds").stat().st_size
+    for content in (bytes(size), b"less", bytes(size + 1)):
+        files.pipe_file("/torn/store/train.ds", content)
+        with pytest.raises(StoreError) as caught:
+            remote.fetch_store("memory://torn/store")
+        assert caught.value.where == "memory://torn/store/train.ds"
+    left = [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")]
+    assert not left, "nothing half-copied is left"
+    for names in (["store.json", "../evil"], ["store.json", "/tmp/evil"], ["train.ds"], []):
+        listing = {"files": {name: {"size": 1, "sha256": "0"} for name in names}}
+        files.pipe_file("/torn/store/manifest.json", json.dumps(listing).encode())
+        with pytest.raises(StoreError):
+            remote.fetch_store("memory://torn/store")
+
+
+def test_an_error_of_the_disk_is_not_one_of_the_server(
+    tmp_path: Path, tokenizer: Tokenizer, cache: Path
+) -> None:
+    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    upload(tmp_path / "store", "memory://full/store")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))  # of a file: EFBIG, as from a quota
+    try:
+        with pytest.raises(FullDisk):
+            remote.fetch_store("memory://full/store")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    class Reset(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    with pytest.raises(StoreError), durable.explain_disk_errors(tmp_path):
+        read_block(Reset(), "there", StoreError)
+
+
+def test_a_second_process_waits_for_the_copy_of_the_first(
+    tmp_path: Path, tokenizer: Tokenizer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    upload(tmp_path / "store", "memory://busy/store")
+    here = remote.fetch_store("memory://busy/store")
+    turns: list[float] = []
+
+    def wait(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 3:
+            held.close()
+
+    monkeypatch.setattr(session.time, "sleep", wait)
+    messages: list[str] = []
+    durable.remove_directory(here)
+    with contextlib.ExitStack() as held:
+        held.enter_context(durable.lock(here.with_name(f"{here.name}.lock")))  # as the first process holds it
+        assert remote.fetch_store("memory://busy/store", messages.append) == here
+    assert len(turns) == 3 and len(messages) == 1
+
+
+def test_a_store_is_read_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(tmp_path))  # type: ignore[arg-type]
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        actual = remote.fetch_store(f"http://127.0.0.1:{server.server_port}/store")
+        assert TokenStore.open(actual).digest == built.digest
+        server.shutdown()
