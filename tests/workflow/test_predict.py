@@ -86,8 +86,6 @@ def test_only_a_line_feed_ends_a_text(
     (tmp_path / "new.txt").write_text(given, newline="")
     for name in ("-", str(tmp_path / "new.txt")):
         assert [row["sentence"] for row in run([tuned, name], capsys, given)[0]] == texts
-    assert main(["predict", tuned, "grim"]) == 2
-    assert "error: grim: no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["said.xlsx", "said", "said.txt"])
@@ -107,8 +105,7 @@ def test_a_spreadsheet_is_predicted(tuned: str, tmp_path: Path, capsys: pytest.C
     words = [tuned, str(tmp_path / "new.csv")]
     [row], notes = run(words, capsys)
     assert row["sentence"] == "ein schöner film" and "read as cp1252" in notes
-    [row], _ = run([*words, "--encoding", "cp1251"], capsys)
-    assert row["sentence"] == "ein schцner film"
+    assert run([*words, "--encoding", "cp1251"], capsys)[0][0]["sentence"] == "ein schцner film"
 
 
 def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
@@ -149,24 +146,24 @@ def test_input_that_is_not_text_is_named_by_its_number(given: list[object], mess
 
 
 def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path: Path) -> None:
-    train = "".join(f"{i},a {('grim', 'fine')[i % 2]} film,{i % 2},web,{i}\n" for i in range(20))
-    dev = "5,a fine film,0,<b>book</b>,old\n6,my grim town,0,web,older\n"
+    """A text may hold any end of a line."""
+    end = "\u2028"
+    train = "".join(f"{i},a{end}{('grim', 'fine')[i % 2]} film,{i % 2},web,{i}\n" for i in range(20))
+    dev = f"5,a{end}fine film,0,<b>book</b>,old\n6,my grim town,0,web,older\n"
     header = "number,body,topic,source,predicted\n"
-    (tmp_path / "train.csv").write_text(header + train)
-    (tmp_path / "dev.csv").write_text(header + dev)
-    out = tmp_path / "out"
-    words = ["finetune", tuned, "--task", "classification", "--data", str(tmp_path), "--text-column", "body"]
-    words += ["--label-column", "topic", "--epochs", "8", "--no-baselines", "--device", "cpu", "--out"]
-    words.append(str(out))
-    assert main(words) == 0
-    model = electra.FineTuned(out)
-    first = model.folder.read_dev()[0]
+    for name, rows in (("train", train), ("dev", dev)):
+        (tmp_path / f"{name}.csv").write_text(header + rows, newline="")
+    columns = {"text_column": "body", "label_column": "topic"}
+    model = electra.finetune(
+        tuned, task="classification", data=tmp_path, out=tmp_path / "out", epochs=8, baselines=False,
+        device="cpu", **columns,
+    )  # fmt: skip
+    first, second = model.folder.read_dev()
     assert list(first) == ["id", "number", "source", "text", "gold", *COLUMNS[3:]]
-    assert first["text"] == "a fine film" and first["source"] == "<b>book</b>" and first["gold"] == "0"
-    [wrong] = model.mistakes()
-    assert wrong == first and wrong["predicted"] == "1"
-    (out / "dev.jsonl").unlink()
-    with pytest.raises(electra.ElectraError, match=str(out)):
+    assert first["text"] == f"a{end}fine film" and first["source"] == "<b>book</b>"
+    assert first["gold"] == second["predicted"] == "0" and model.mistakes() == [first]
+    (tmp_path / "out" / "dev.jsonl").unlink()
+    with pytest.raises(electra.ElectraError, match=str(tmp_path)):
         model.mistakes()
 
 
@@ -207,4 +204,5 @@ def test_a_number_too_large_for_parquet_is_one_line(
     assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.parquet")]) == 2
     error = capsys.readouterr().err
     assert "jsonl" in error and error.count("\n") == 1
-    assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.jsonl")]) == 0
+    assert main(["predict", tuned, "grim"]) == 2
+    assert "error: grim: no such file" in capsys.readouterr().err

@@ -67,6 +67,12 @@ def test_a_sentence_on_each_line(
     assert [row["probability"] for row in python] == pytest.approx([p for _, p in answers[0]])
 
 
+@pytest.mark.parametrize("given", [[["the"], []], [{"tokens": ["the"]}, {"tokens": []}]])
+def test_a_sentence_without_words_is_named(given: list[Any], tuned: str) -> None:
+    with pytest.raises(electra.ElectraError, match="row 2"):
+        electra.FineTuned(tuned).predict(given)
+
+
 def test_words_in_columns_are_still_words(
     tuned: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
