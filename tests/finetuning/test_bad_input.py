@@ -95,7 +95,7 @@ def test_missing_folders_and_other_models(
     refused(options, r"no-model: no such folder", model=tmp_path / "no-model")
     (tmp_path / "gpt2").mkdir()
     (tmp_path / "gpt2" / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 9}')
-    refused(options, r"'gpt2'", model=tmp_path / "gpt2")
+    refused(options, r"gpt2", model=tmp_path / "gpt2")
 
 
 def test_predict_needs_a_finished_classifier(
