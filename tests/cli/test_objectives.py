@@ -26,7 +26,7 @@ CASES = {  # name of the objective, what else is typed -> networks of the run
     "sentence": ("", BOTH),
     "coco_lm": ("", GENERATOR),
     "electra_15": ("", BOTH),
-    "replace_mlm": ("--objective.masking span", GENERATOR),
+    "replace_mlm": ("--objective.masking frequency", GENERATOR),
     "all_tokens_mlm": ("--objective.masking whole_word", GENERATOR),
     "mlm": ("--objective.masking frequency", GENERATOR),
     "rtd unigram": ("--objective.generator unigram --objective.disallow-correct", DISCRIMINATOR),

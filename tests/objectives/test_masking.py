@@ -20,7 +20,7 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import Options
 from electra.testing import toy
 
-SCHEMES = ("uniform", "frequency", "whole_word", "span")
+SCHEMES = ("uniform", "frequency", "whole_word")
 NAMES = [name for name in OBJECTIVES.names() if issubclass(objectives.module_of(name).Config, Options)]
 
 
@@ -62,25 +62,14 @@ rows = (
 fractions = st.floats(0.0, 1.0)
 
 
-def runs(chosen: npt.NDArray[np.bool_]) -> list[int]:
-    """The lengths of the runs of True in a row."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(int), [0]])))
-    return list(edges[1::2] - edges[::2])
-
-
 @given(rows, fractions)
 def test_exactly_the_budget_is_masked_and_no_special_token(drawn: Any, fraction: float) -> None:
     random, special = drawn
-    scores, lengths, counts = (
-        random.random(special.shape),
-        random.random(special.shape),
-        random.integers(0, 99, special.shape),
-    )
+    scores, counts = random.random(special.shape), random.integers(0, 99, special.shape)
     wanted = [0 if free == 0 else min(max(1, round(fraction * free)), free) for free in (~special).sum(1)]
     for chosen in (
         masking.choose(special, scores, fraction),
         masking.choose_rare(special, counts, scores, fraction),
-        masking.choose_spans(special, scores, lengths, fraction),
     ):
         assert not (chosen & special).any()
         assert chosen.sum(1).tolist() == wanted
@@ -116,29 +105,6 @@ def test_rare_tokens_are_masked_more_often() -> None:
     chosen = masking.choose_rare(np.zeros_like(counts, dtype=bool), counts, scores, 1 / 3)
     weights = np.array([1, 1 / 2, 1 / 4])
     assert np.allclose(chosen.mean(0), weights / weights.sum(), atol=0.01)
-
-
-def test_spans_have_the_published_lengths() -> None:
-    """A budget of one span in a long row: lengths are geometric, renormalised over 1 to 10, of mean 3.8."""
-    random = np.random.default_rng(0)
-    special = np.zeros((4000, 200), dtype=bool)
-    lengths = random.random(special.shape)
-    chosen = masking.choose_spans(special, random.random(special.shape), lengths, 10 / 200)
-    assert (chosen.sum(1) == 10).all()
-    sizes = np.searchsorted(masking.SPAN_LENGTHS, random.random(200_000), side="right") + 1
-    assert sizes.min() == 1 and sizes.max() == 10
-    assert abs(sizes.mean() - 3.797) < 0.02
-    share = np.bincount(sizes, minlength=11)[1:] / len(sizes)
-    assert np.allclose(share, 0.2 * 0.8 ** np.arange(10) / (1 - 0.8**10), atol=0.004)
-    observed = np.mean([length for row in chosen for length in runs(row)])
-    by_itself = np.mean(
-        [
-            length
-            for row in masking.choose(special, random.random(special.shape), 10 / 200)
-            for length in runs(row)
-        ]
-    )
-    assert observed > 2.5 and by_itself < 1.2
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

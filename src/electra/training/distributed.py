@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -85,11 +85,8 @@ class Reduction:
         self.missing_gradients: list[int] = []  # number of gradients that each bucket still waits for
         self.sent_buckets: list[tuple[Tensor, Any]] = []  # gradients and all-reduce handle of each sent one
         self.listening = False
-        self.world = world
-        if world.size == 1:
-            return
-        remaining_bytes = 0
-        for parameter in reversed(parameters):
+        self.world, remaining_bytes = world, 0
+        for parameter in reversed(parameters) if world.size > 1 else ():
             if remaining_bytes < parameter.nbytes:
                 self.buckets.append([])
                 remaining_bytes = bucket_bytes
@@ -119,9 +116,8 @@ class Reduction:
             if handle is not None:
                 handle.wait()
             parameters = _with_gradient(bucket)
-            for parameter, piece in zip(
-                parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True
-            ):
+            pieces = torch.split(flat, [p.numel() for p in parameters])
+            for parameter, piece in zip(parameters, pieces, strict=True):
                 parameter.grad = piece.view_as(parameter)
         self.sent_buckets.clear()
 
@@ -139,11 +135,9 @@ class Reduction:
         return gradient_ready
 
     def _send(self) -> None:
-        gradients = [
-            torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent_buckets)])
-        ]
-        flat = torch.cat(gradients) if gradients else torch.empty(0)
-        self.sent_buckets.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
+        bucket = _with_gradient(self.buckets[len(self.sent_buckets)])
+        flat = torch.cat([torch.as_tensor(p.grad).reshape(-1) for p in bucket] or [torch.empty(0)])
+        self.sent_buckets.append((flat, dist.all_reduce(flat, async_op=True) if bucket else None))
 
 
 class FixedOrder:
@@ -163,9 +157,7 @@ class FixedOrder:
         bucket_bytes: int = BUCKET_BYTES,
     ) -> None:
         self.world, self.parameters, self.bucket_elements = world, list(parameters), bucket_bytes // 4
-        self.micro_batches_per_leaf = micro_batches // _power_of_two(
-            micro_batches
-        )  # summed sequentially into a leaf
+        self.micro_batches_per_leaf = micro_batches // _power_of_two(micro_batches)  # summed in turn
         self.num_added = 0  # micro-batches of this update so far
         self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (number of micro-batches, gradients)
 
@@ -306,17 +298,11 @@ def join_world() -> World:
 
 def _timeout() -> timedelta:
     text = os.environ.get(TIMEOUT, "10")
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < 1e6:
-        raise ConfigError(
-            f"must be a number of minutes above 0, not {text!r}",
-            where=TIMEOUT,
-            fix="Set it to 10, for example",
-        )
-    return timedelta(minutes=minutes)
+    with suppress(ValueError):
+        if 0 < (minutes := float(text)) < 1e6:
+            return timedelta(minutes=minutes)
+    problem = f"must be a number of minutes above 0, not {text!r}"
+    raise ConfigError(problem, where=TIMEOUT, fix="Set it to 10, for example")
 
 
 @contextmanager

@@ -132,11 +132,9 @@ def refuse_length(length: int, networks: Networks) -> None:
     """
     positions = min(row.config.max_positions for row in networks.rows if row.role != "auxiliary")
     if length > positions:
-        raise ConfigError(
-            f"{length} exceeds the model's {positions} positions",
-            key="training.length",
-            fix=f"Use at most {positions}, or a model with more positions",
-        )
+        fix = f"Use at most {positions}, or a model with more positions"
+        problem = f"{length} exceeds the model's {positions} positions"
+        raise ConfigError(problem, key="training.length", fix=fix)
 
 
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
@@ -148,28 +146,23 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
     rows = section.batch_size // processes
     tokens = min(section.micro_batch or rows, rows) * section.length
     # fp32 weights, gradients and two moments; on a GPU, only the initial weights are in main memory
-    on_host = not device_kind(device).own_memory
-    weight_bytes = sum(
-        (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
-    )
-    batch_bytes = 25 * rows * section.length  # 25 bytes per token: see `data.batches.Rows`
-    num_states = tokens * networks.main.num_layers * networks.main.hidden_size
-    activation_bytes = 2 * num_states if on_host else 0  # 16 bits each
-    needed_bytes, available = weight_bytes + batch_bytes + activation_bytes, memory()
-    if available is not None and needed_bytes > available:
-        requirement = (
-            f"needs at least {needed_bytes / 2**30:,.1f} GiB of memory; this machine has"
-            f" {available / 2**30:,.1f} GiB"
-        )
-        if weight_bytes > available:
-            fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
-            raise ConfigError(f"this model {requirement}", key="model", fix=fix)
-        if batch_bytes > available:
-            raise ConfigError(
-                f"this batch {requirement}", key="training.batch_size", fix="Use a smaller batch"
-            )
-        fix = "Set a smaller `training.micro_batch`; the result is the same"
-        raise ConfigError(f"this batch {requirement}", key="training.micro_batch", fix=fix)
+    on_host, main = not device_kind(device).own_memory, networks.main
+    weights = ((16 if on_host and row.role != "frozen" else 4, row.config) for row in networks.rows)
+    needs = {
+        "model": sum(size * config.min_parameters for size, config in weights),
+        "training.batch_size": 25 * rows * section.length,  # bytes per token: see `data.batches.Rows`
+        "training.micro_batch": 2 * tokens * main.num_layers * main.hidden_size if on_host else 0,  # 16 bits
+    }
+    needed, available = sum(needs.values()), memory()
+    if available is None or needed <= available:
+        return
+    problem = f"needs at least {needed / 2**30:,.1f} GiB; this machine has {available / 2**30:,.1f} GiB"
+    key = next((key for key, size in needs.items() if size > available), "training.micro_batch")
+    fixes = {
+        "model": "Use a smaller `model.size`, `model.layers` or `model.hidden_size`",
+        "training.micro_batch": "Set a smaller one; the result is the same",
+    }
+    raise ConfigError(problem, key=key, fix=fixes.get(key, "Use a smaller batch"))
 
 
 def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:
@@ -198,24 +191,14 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     Raises:
         ConfigError: if a setting does not work with the objective.
     """
-    settings = {
-        **vars(recipe.model),
-        "generator_width": recipe.model.generator_width or resolve_size(recipe.model.size).generator_width,
-    }
-    mismatched = [
-        name
-        for name, required_value in objective.required_settings.items()
-        if settings[name] != required_value
-    ]
-    if mismatched:
-        name = recipe.objective.get("name", "rtd")
-        required = " ".join(f"`model.{name}={value}`" for name, value in objective.required_settings.items())
-        raise ConfigError(
-            f"{settings[mismatched[0]]!r} does not work with the objective {name}",
-            key=f"model.{mismatched[0]}",
-            fix=f"It needs {required}",
-        )
+    width = recipe.model.generator_width or resolve_size(recipe.model.size).generator_width
+    settings = {**vars(recipe.model), "generator_width": width}
+    required, name = objective.required_settings, recipe.objective.get("name", "rtd")
+    if mismatched := [key for key, value in required.items() if settings[key] != value]:
+        key, fix = mismatched[0], " ".join(f"`model.{each}={value}`" for each, value in required.items())
+        problem = f"{settings[key]!r} does not work with the objective {name}"
+        raise ConfigError(problem, key=f"model.{key}", fix=f"It needs {fix}")
     num_steps = 1 << 30
     if recipe.training.schedule == "wsd" and objective.phase(0, num_steps) != (0, num_steps):
-        problem = f"'wsd' does not work with {recipe.objective.get('name')}, which trains in phases"
+        problem = f"'wsd' does not work with {name}, which trains in phases"
         raise ConfigError(problem, key="training.schedule", fix="Use `training.schedule=linear`")

@@ -93,11 +93,6 @@ ALGORITHMS: dict[Algorithm, AlgorithmSpec] = {
 }
 
 
-def algorithm_for(chosen: Algorithm, name: str, weight: Tensor) -> Algorithm:
-    """Returns the algorithm that updates a weight: the chosen one if it accepts the weight, else AdamW."""
-    return chosen if ALGORITHMS[chosen].accepts(name, weight) else "adamw"
-
-
 class GroupedOptimizer:
     """Updates named weights in groups, with torch's fused kernels.
 
@@ -194,46 +189,30 @@ class Optimizer(GroupedOptimizer):
     def _groups(
         self, named: Mapping[str, nn.Parameter], settings: OptimizerSection, rates: Mapping[str, float]
     ) -> dict[Algorithm, Groups]:
-        """Returns the groups of each algorithm.
-
-        Shared weights belong to the groups of the main network.
-        """
+        """Returns the groups of each algorithm. Shared weights are in those of the main network."""
+        owners = {p: network for network, own in reversed(self.own_parameters.items()) for p in own}
         groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
         for name, parameter in named.items():
-            network = next(
-                (
-                    network_name
-                    for network_name, parameters in self.own_parameters.items()
-                    if parameter in parameters
-                ),
-                "",
-            )
-            decayed = parameter.dim() >= 2
+            network, decayed = owners.get(parameter, ""), parameter.dim() >= 2
             group = {
                 "params": [],
                 "peak": rates.get(network, settings.learning_rate),
                 "weight_decay": settings.weight_decay if decayed else 0.0,
             }
-            algorithm_name = algorithm_for(settings.optimizer, name, parameter)
-            groups.setdefault(algorithm_name, {}).setdefault((network, decayed), group)["params"].append(
-                parameter
-            )
-        return {algorithm: list(groups_by_key.values()) for algorithm, groups_by_key in groups.items()}
+            chosen = settings.optimizer
+            algorithm = chosen if ALGORITHMS[chosen].accepts(name, parameter) else "adamw"
+            by_key = groups.setdefault(algorithm, {})
+            by_key.setdefault((network, decayed), group)["params"].append(parameter)
+        return {algorithm: list(by_key.values()) for algorithm, by_key in groups.items()}
 
     @override
     def clip(self) -> Tensor:
         """As in the base class, but separately for each network's own weights if the recipe says so."""
         if not self.settings.clip_separately:
             return super().clip()
-        by_network = [list(own) for own in self.own_parameters.values()]
-        other_parameters = [
-            p for p in self.parameters if not any(p in own for own in self.own_parameters.values())
-        ]
-        norms = [
-            nn.utils.clip_grad_norm_(parameters, self.settings.clip)
-            for parameters in [*by_network, other_parameters]
-        ]
-        total_norm: Tensor = torch.linalg.vector_norm(
-            torch.stack([norm.to(other_parameters[0].device) for norm in norms])
-        )
-        return total_norm
+        separate = [list(own) for own in self.own_parameters.values()]
+        owned = {parameter for own in separate for parameter in own}
+        parts = [*separate, [parameter for parameter in self.parameters if parameter not in owned]]
+        norms = [nn.utils.clip_grad_norm_(parameters, self.settings.clip) for parameters in parts]
+        total: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(norms[-1].device) for norm in norms]))
+        return total

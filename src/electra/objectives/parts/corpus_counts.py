@@ -41,6 +41,6 @@ class CorpusCounts:
             raise ConfigError(
                 "whole_word needs a tokenizer that marks where words begin or continue; this one does not",
                 key="objective.masking",
-                fix="Use a tokenizer trained by electra prepare, or masking uniform, frequency or span",
+                fix="Use a tokenizer trained by electra prepare, or masking uniform or frequency",
             )
         return marked

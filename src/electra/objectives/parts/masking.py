@@ -24,10 +24,6 @@ from electra.foundation.config import option, share
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
-# Span lengths as in SpanBERT: Geometric(0.2), renormalised over 1 to 10 (mean 3.8)
-MAX_SPAN, SPAN_STOP = 10, 0.2
-_LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(MAX_SPAN)
-SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
 
 @dataclass(frozen=True)
@@ -40,9 +36,9 @@ class Options:
     """Mask fraction at the end of training, if it changes linearly (default: constant)."""
     mask_share: float = share(0.85)
     """Fraction of the masked positions that show [MASK]; the rest keep the original token."""
-    masking: Literal["uniform", "frequency", "whole_word", "span"] = option("uniform", evaluated="uniform")
+    masking: Literal["uniform", "frequency", "whole_word"] = option("uniform", evaluated="uniform")
     """How positions are chosen. uniform: at random; frequency: rare tokens more often; whole_word: whole
-    words; span: runs of 1 to 10 tokens.
+    words.
     """
 
 
@@ -162,10 +158,7 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
 
 def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
     """Returns bool [B, T]: True at the positions that a scheme other than uniform masks."""
-    uniforms = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), 2 * batch.input_ids.shape[1])
-    scores, length_draws = np.split(uniforms, 2, axis=1)
-    if scheme == "span":
-        return choose_spans(batch.special, scores, length_draws, fraction)
+    scores = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), batch.input_ids.shape[1])
     assert objective.statistics is not None
     if scheme == "whole_word":
         return choose_words(batch.special, objective.statistics.continues[batch.input_ids], scores, fraction)
@@ -199,29 +192,6 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
         order = np.argsort(scores[row, starts], kind="stable")
         none_fits = len(sizes) > 0 and sizes.min() > room
         chosen[row] = np.isin(word_index[row], order[:1] if none_fits else _fill(order, sizes, int(room)))
-    return chosen
-
-
-def choose_spans(special: Bools, scores: Floats, length_draws: Floats, fraction: float) -> Bools:
-    """Masks runs of 1 to 10 tokens with geometric lengths (SpanBERT, Joshi et al. 2020, section 3.1).
-
-    Starts are drawn in random order. A span ends early at a special or masked token, or once enough tokens
-    are masked, so exactly `num_masked` are. Departure: spans consist of tokens instead of whole words, so
-    that any tokenizer works.
-    """
-    sizes = np.searchsorted(SPAN_LENGTHS, length_draws, side="right").clip(max=MAX_SPAN - 1) + 1
-    chosen = np.zeros_like(special)
-    for row, room in enumerate(num_masked(special, fraction)):
-        free, remaining = ~special[row], int(room)
-        for start in np.argsort(scores[row], kind="stable"):
-            if not free[start]:
-                continue
-            span = free[start : start + min(int(sizes[row, start]), remaining)]
-            length = len(span) if span.all() else int(span.argmin())
-            chosen[row, start : start + length], free[start : start + length] = True, False
-            remaining -= length
-            if remaining == 0:
-                break
     return chosen
 
 
