@@ -7,7 +7,7 @@ import re
 import resource
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,29 +43,12 @@ CONLLU = (
     b"2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n"
 )
 BIO = b"word tag\nEU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n"
-SQUAD = json.dumps(
-    {
-        "version": "2.0",
-        "data": [
-            {
-                "title": "T",
-                "paragraphs": [
-                    {
-                        "context": "Paris is the capital of France.",
-                        "qas": [
-                            {
-                                "id": "1",
-                                "question": "Which?",
-                                "answers": [{"text": "Paris", "answer_start": 0}],
-                            },
-                            {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
-                        ],
-                    }
-                ],
-            }
-        ],
-    }
-).encode()
+ASKED = [
+    {"id": "1", "question": "Which?", "answers": [{"text": "Paris", "answer_start": 0}]},
+    {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
+]
+PARAGRAPH = {"context": "Paris is the capital of France.", "qas": ASKED}
+SQUAD = json.dumps({"version": "2.0", "data": [{"title": "T", "paragraphs": [PARAGRAPH]}]}).encode()
 JSONL = (
     b'{"text": "fine", "label": 1, "words": ["a", "b"], "tags": ["X", "Y"]}\n{"text": "bad", "label": 0}\n'
 )
@@ -172,57 +155,31 @@ def attempt(reader: Callable[[Path], Any], path: Path) -> None:
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - before < MEMORY
 
 
-def fuzz(folder: Path, name: str, examples: int) -> None:
-    content, reader = READERS[name]
-    path = folder / name
-
-    @settings(max_examples=examples, deadline=None, derandomize=examples < 100, database=None)
-    @given(CHANGES)
-    def run(changes: list[tuple[str, float, int, bytes]]) -> None:
-        path.write_bytes(mutated(content, changes))
-        attempt(reader, path)
-
-    run()
+def rows_with(quick: int, long: int, names: Iterable[str]) -> list[Any]:
+    """Some mutations of each file, and many of them in `make test-reliability`."""
+    many = [pytest.param(name, long, marks=pytest.mark.reliability) for name in names]
+    return [*((name, quick) for name in names), *many]
 
 
-def fuzz_folder(folder: Path, name: str, examples: int) -> None:
-    run_folder = folder / "run"
-    shutil.copytree(RUN, run_folder)
-    path = run_folder / name
-    content = path.read_bytes()
+@pytest.mark.parametrize(("name", "examples"), [*rows_with(25, 1000, READERS), *rows_with(8, 300, FOLDERS)])
+def test_a_mutated_file_is_read_or_refused_in_one_line(name: str, examples: int, tmp_path: Path) -> None:
+    if name in FOLDERS:
+        folder, reader = shutil.copytree(RUN, tmp_path / "run"), FOLDERS[name]
+        content = (folder / name).read_bytes()
+    else:
+        folder, (content, reader) = tmp_path, READERS[name]
+    quiet = [HealthCheck.too_slow]
 
     @settings(
         max_examples=examples,
         deadline=None,
         derandomize=examples < 100,
         database=None,
-        suppress_health_check=[HealthCheck.too_slow],
+        suppress_health_check=quiet,
     )
     @given(CHANGES)
     def run(changes: list[tuple[str, float, int, bytes]]) -> None:
-        path.write_bytes(mutated(content, changes))
-        attempt(FOLDERS[name], run_folder)
+        (folder / name).write_bytes(mutated(content, changes))
+        attempt(reader, folder if name in FOLDERS else folder / name)
 
     run()
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_mutated_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    fuzz(tmp_path, name, 25)
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_with_a_mutated_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    fuzz_folder(tmp_path, name, 8)
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize("name", READERS)
-def test_a_thousand_mutations_of_a_file_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    fuzz(tmp_path, name, 1000)
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize("name", FOLDERS)
-def test_hundreds_of_mutations_of_a_folder_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    fuzz_folder(tmp_path, name, 300)
