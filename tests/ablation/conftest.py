@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from driven import toy_store  # noqa: F401
-from fake_study import RECIPE, STUDY
+from toy_study import RECIPE, STUDY
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_study import STUDY
+from toy_study import STUDY
 
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_study import STUDY
+from toy_study import STUDY
 
 from electra.foundation.config import toml_names
 from electra.foundation.errors import ConfigError

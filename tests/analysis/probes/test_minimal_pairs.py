@@ -23,7 +23,7 @@ from electra.laboratory.analysis.scoring import scorers
 from electra.laboratory.analysis.scoring.scorers import SCORERS
 from electra.testing import small
 
-GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
+PAIRS = [(f"the cat eats {i} .", f"the cat eat {i} .") for i in range(30)]
 
 
 def write(folder: Path, name: str, pairs: Sequence[tuple[str, str]], **fields: Any) -> Path:
@@ -37,21 +37,13 @@ def write(folder: Path, name: str, pairs: Sequence[tuple[str, str]], **fields: A
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     for name, term in (("agreement_1", "agreement"), ("agreement_2", "agreement"), ("island_1", "islands")):
-        write(
-            tmp_path / "blimp",
-            name,
-            [(GOOD.format(i), BAD.format(i)) for i in range(30)],
-            linguistics_term=term,
-        )
-    write(tmp_path / "babylm-supplement", "questions", [(GOOD.format(i), BAD.format(i)) for i in range(10)])
+        write(tmp_path / "blimp", name, PAIRS, linguistics_term=term)
+    write(tmp_path / "babylm-supplement", "questions", PAIRS[:10])
     return tmp_path
 
 
 class Letters:
     """A tokenizer of letters, whose tokens the length baseline counts."""
-
-    digest = "letters"
-    vocab_size = 1
 
     def encode_corpus(self, texts: Sequence[str]) -> list[Any]:
         return [np.arange(len(text)) for text in texts]
@@ -70,68 +62,61 @@ class StubModel(Model):
         return Letters()
 
 
-def ask(
-    data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    score: Callable[[str], float],
-    *networks: str,
-    twin: str = "",
-    **options: Any,
-) -> small.RenderedFindings:
-    """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a
-    second model.
+def knows(text: str) -> float:
+    return float("eats" in text)
+
+
+Ask = Callable[..., small.RenderedFindings]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Gives the probe's report when every scorer of a network gives `score(sentence)`.
+
+    `networks` are those of the first model, `twin` the one network of a second.
     """
 
-    def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], progress: Any) -> dict[str, Any]:
-        assert len(set(texts)) == len(texts)  # equal texts are scored once
-        progress(1.0)
-        return {name: np.array([score(text) for text in texts]) for name in names}
+    def report(
+        data: Path, score: Callable[[str], float], *networks: str, twin: str = "", **options: Any
+    ) -> small.RenderedFindings:
+        def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], progress: Any) -> dict[str, Any]:
+            assert len(set(texts)) == len(texts)  # equal texts are scored once
+            progress(1.0)
+            return {name: np.array([score(text) for text in texts]) for name in names}
 
-    monkeypatch.setattr(scorers, "sentence_scores", scores)
-    monkeypatch.setattr(
-        scorers,
-        "scorers_for",
-        lambda kind: [name for name, scorer in SCORERS.items() if scorer.network == kind],
-    )
-    probe = analysis.create("minimal_pairs", options)
-    shares: list[float] = []
-    model = StubModel("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
-    second = [StubModel("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
-    report = small.render(
-        probe.run([model, *second], probe.find([data]), lambda what, share: shares.append(share))
-    )
-    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+        of_kind = {n: [name for name in SCORERS if SCORERS[name].network == n] for n in scorers.NETWORK_KINDS}
+        monkeypatch.setattr(scorers, "sentence_scores", scores)
+        monkeypatch.setattr(scorers, "scorers_for", of_kind.__getitem__)
+        probe, shares = analysis.create("minimal_pairs", options), list[float]()
+        loaded: Any = {kind: kind for kind in networks or ("discriminator",)}
+        second: Any = [StubModel("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
+        models = [StubModel("toy", "toy", _loaded=loaded), *second]
+        findings = probe.run(models, probe.find([data]), lambda what, share: shares.append(share))
+        assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+        return small.render(findings)
+
     return report
 
 
-def test_a_constant_scorer_gets_chance_and_all_ties(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = ask(data, monkeypatch, lambda text: 7.0)
-    assert {estimate.value for estimate in report.headline.values()} == {0.5}
-    row = report.tables[0].rows[0]
-    assert row[5] == 100  # ties: 3 * 30 + 10
-    for estimate in report.headline.values():
-        assert estimate.low is not None and estimate.high is not None and estimate.low < 0.5 < estimate.high
-
-
-def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    perfect = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", "generator")
+def test_constant_perfect_and_opposite_scorers(data: Path, ask: Ask) -> None:
+    constant = ask(data, lambda text: 7.0)
+    assert constant.tables[0].rows[0][5] == 100  # ties: 3 * 30 + 10
+    for estimate in constant.headline.values():
+        assert estimate.low is not None and estimate.high is not None
+        assert estimate.value == 0.5 and estimate.low < 0.5 < estimate.high
+    perfect = ask(data, knows, "discriminator", "generator")
+    names = {tuple(name.split(": ")) for name in perfect.headline}
+    sums = ("original", "odds", "pll", "unmasked")
+    assert names == {(folder, name) for folder in ("blimp", "babylm-supplement") for name in sums}
     assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
-    assert {name.split(": ")[0] for name in perfect.headline} == {"blimp", "babylm-supplement"}
-    assert {name.split(": ")[1] for name in perfect.headline} == {
-        "original",
-        "odds",
-        "pll",
-        "unmasked",
-    }
     assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(
         SCORERS, 1.0
     )
-    opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
-    assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
+    assert {each.value for each in ask(data, lambda text: -knows(text)).headline.values()} == {0.0}
 
 
-def test_phenomena_paradigms_and_limit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = ask(data, monkeypatch, lambda text: float("eats" in text), limit=5)
+def test_phenomena_paradigms_and_limit(data: Path, ask: Ask) -> None:
+    report = ask(data, knows, limit=5)
     overall, phenomena, paradigms = report.tables
     assert [row[0] for row in phenomena.rows] == ["agreement", "islands", "babylm-supplement"]
     names = ["agreement_1", "agreement_2", "island_1", "questions"]
@@ -144,34 +129,31 @@ def test_phenomena_paradigms_and_limit(data: Path, monkeypatch: pytest.MonkeyPat
     json.dumps(report.json, allow_nan=False)
 
 
-def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, ask: Ask) -> None:
     for folder, name, term, verb in (
-        ("blimp", "a", "x", "eats"),
-        ("blimp", "b", "y", "saw"),
-        ("supplement", "c", "", "ran"),
+        ("blimp", "a", {"linguistics_term": "x"}, "eats"),
+        ("blimp", "b", {"linguistics_term": "y"}, "saw"),
+        ("supplement", "c", {}, "ran"),
     ):
-        pairs = [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)]
-        write(tmp_path / folder, name, pairs, **({"linguistics_term": term} if term else {}))
-    report = ask(
-        tmp_path, monkeypatch, lambda text: float(text.startswith("the") and "saw" not in text)
-    )  # knows nothing of "saw"
-    assert {name: estimate.value for name, estimate in report.headline.items() if "original" in name} == {
-        "blimp: original": 0.75,
-        "supplement: original": 1.0,
-    }
-    assert [(row[0], row[1].value) for row in report.tables[1].rows] == [
-        ("x", 1.0),
-        ("y", 0.5),
-        ("supplement", 1.0),
-    ]  # type: ignore[union-attr]
+        write(
+            tmp_path / folder,
+            name,
+            [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)],
+            **term,
+        )
+    report = ask(tmp_path, lambda text: float(text.startswith("the") and "saw" not in text))
+    values = {name: each.value for name, each in report.headline.items() if "original" in name}
+    assert values == {"blimp: original": 0.75, "supplement: original": 1.0}
+    of_phenomena = [(row[0], row[1].value) for row in report.tables[1].rows]
+    assert of_phenomena == [("x", 1.0), ("y", 0.5), ("supplement", 1.0)]
 
 
-def test_each_model_is_scored_with_its_own_networks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", twin="generator")
-    scorers = {"toy": "discriminator", "twin": "generator"}
+def test_each_model_is_scored_with_its_own_networks(data: Path, ask: Ask) -> None:
+    report = ask(data, knows, "discriminator", twin="generator")
+    kinds = {"toy": "discriminator", "twin": "generator"}
     expected = [
         (model, name)
-        for model, kind in scorers.items()
+        for model, kind in kinds.items()
         for name in (*SCORERS, "shorter")
         if name == "shorter" or SCORERS[name].network == kind
     ]
@@ -187,21 +169,26 @@ def test_rows_are_read_unchanged_and_equal_sentences_left_out(tmp_path: Path) ->
     assert (paradigm.name, paradigm.phenomenon, paradigm.num_equal) == ("p", "order", 1)
 
 
-def test_missing_data_networks_and_scorers_are_refused(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_data_networks_and_scorers_are_refused(tmp_path: Path, data: Path, ask: Ask) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProbeDataError):
-        ask(tmp_path / "empty", monkeypatch, len)
+        ask(tmp_path / "empty", len)
+    probe = analysis.create("minimal_pairs")
     with pytest.raises(ModelError):
-        probe = analysis.create("minimal_pairs")
         probe.run([StubModel("bare", "bare")], probe.find([data]), lambda what, share: None)
     with pytest.raises(ConfigError) as no_network:
-        ask(data, monkeypatch, len, "generator", scorers=("original",))
+        ask(data, len, "generator", scorers=("original",))
     assert "toy" in no_network.value.what and "pll" in no_network.value.fix
     with pytest.raises(ConfigError) as unknown:
         analysis.create("minimal_pairs", {"scorers": ["plll"]})
     assert "'pll'" in unknown.value.fix
+
+
+def test_files_with_the_same_name_get_distinct_names(tmp_path: Path, ask: Ask) -> None:
+    for language in ("en", "de"):
+        write(tmp_path / language / "minimal-pairs", "agreement", PAIRS[:9])
+    names = [row[0] for row in ask(tmp_path, len).tables[2].rows]
+    assert sorted(names) == ["de/minimal-pairs/agreement", "en/minimal-pairs/agreement"]
 
 
 def test_differences_below_the_precision_of_scores_are_ties() -> None:
@@ -214,9 +201,8 @@ def test_the_interval_is_wilsons(wins: int, pairs: int) -> None:
     expected = binomtest(wins, pairs).proportion_ci(method="wilson")
     assert Accuracy(wins, 0, pairs).interval() == pytest.approx((expected.low, expected.high))
     single = mean_over_paradigms([Accuracy(wins, 0, pairs)])
-    assert single == Estimate(
-        pytest.approx(wins / pairs), pytest.approx(expected.low), pytest.approx(expected.high)
-    )  # type: ignore[arg-type]
+    ends = pytest.approx(expected.low), pytest.approx(expected.high)
+    assert single == Estimate(pytest.approx(wins / pairs), *ends)  # type: ignore[arg-type]
 
 
 def test_the_interval_of_a_mean_covers() -> None:
@@ -227,16 +213,3 @@ def test_the_interval_of_a_mean_covers() -> None:
         assert estimate.low is not None and estimate.high is not None
         held += estimate.low <= truth.mean() <= estimate.high
     assert 930 <= held <= 975
-
-
-def test_files_with_the_same_name_get_distinct_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for language in ("en", "de"):
-        write(
-            tmp_path / language / "minimal-pairs",
-            "agreement",
-            [(GOOD.format(i), BAD.format(i)) for i in range(9)],
-        )
-    report = ask(tmp_path, monkeypatch, len, "discriminator")
-    [table] = [table for table in report.tables if table.title == "By paradigm"]
-    names = [row[0] for row in table.rows]
-    assert sorted(names) == ["de/minimal-pairs/agreement", "en/minimal-pairs/agreement"]
