@@ -26,7 +26,7 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
+from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
 from electra.laboratory.analysis.texts import held_out_rows, text_input
 
 MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word and the index of a letter
@@ -80,7 +80,7 @@ class Probe(contract.Probe):
             )
             sentence = np.repeat(np.arange(len(texts)), [len(words) for words in texts])
             scores = {
-                model.name: np.concatenate(word_values(model.discriminator, misspelt, "odds", suspicion))
+                model.name: np.concatenate(word_suspicion(model.discriminator, misspelt, "odds"))
                 for model in models
             }
             scores[TOKENS] = np.concatenate(

@@ -16,12 +16,7 @@ from electra.foundation.errors import DataError
 from electra.laboratory.analysis import corruption, texts
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import (
-    highest_token_values,
-    suspicion,
-    word_ids,
-    word_values,
-)
+from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
 from electra.testing import small
 
 
@@ -113,21 +108,14 @@ def test_draws_by_frequency() -> None:
     assert set(new) == {2, 4} and (new == 4).mean() == pytest.approx(0.75, abs=0.04)
 
 
-def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
-    words = ["the", "unhappy", "cats", "cooked"]
-    owner = word_ids(small.tokenizer(tmp_path), words)
-    assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
-    values = np.array([1.0, 5, 2, 3, 4, 0, 9])
-    assert highest_token_values(values, owner, 4).tolist() == [1, 5, 4, 9]
-    assert np.isnan(highest_token_values(values[:5], owner[:5], 4)[3])  # a word without tokens
-
-
-def test_word_values_are_log_odds_of_the_discriminator(tmp_path: Path) -> None:
+def test_a_words_suspicion_is_that_of_its_most_suspicious_token(tmp_path: Path) -> None:
     discriminator = small.network(tmp_path)
-    values = word_values(discriminator, [["the", "unhappy", "cat"], ["cats"]], "odds", suspicion)
+    assert word_ids(discriminator.tokenizer, ["unhappy", "cats", "cooked"]).tolist() == [0, 0, 1, 1, 2, 2]
+    values = word_suspicion(discriminator, [["the", "unhappy", "\u200b", "cat"], ["cats"]], "odds")
     ids = np.asarray(discriminator.tokenizer.encode("the unhappy cat").ids[1:-1])
     odds = token_rows.log_odds(discriminator, [ids])[0]
-    assert values[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(values[1]) == 1
+    assert values[0][[0, 1, 3]] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5)
+    assert np.isnan(values[0][2]) and len(values[1]) == 1  # a word without tokens
 
 
 def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:

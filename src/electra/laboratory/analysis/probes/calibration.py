@@ -24,7 +24,7 @@ from electra.laboratory.analysis.contract import Data, Findings, Input, Model, P
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece, sigmoid
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import suspicion, word_values
+from electra.laboratory.analysis.scoring.words import word_suspicion
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 WIDTH, MASS = "ECE, equal width", "ECE, equal mass"
@@ -141,7 +141,7 @@ class Probe(contract.Probe):
             scored[GENERATOR] = collect(log_odds, corrupted.replaced)
         if "learners" in data:
             sentences = texts.sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
-            values = word_values(model.discriminator, [s.words for s in sentences], "odds", suspicion)
+            values = word_suspicion(model.discriminator, [s.words for s in sentences], "odds")
             scored[HUMAN] = collect(values, [np.array(s.columns[0]) != texts.CORRECT for s in sentences])
         return scored
 

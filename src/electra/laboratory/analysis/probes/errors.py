@@ -28,7 +28,7 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
+from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
 from electra.laboratory.analysis.texts import CORRECT, Language, learner_inputs, read_learners, sample
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
@@ -144,11 +144,11 @@ class Probe(contract.Probe):
         by_scorer: dict[str, Sequence[Floats]] = {}
         for i, model in enumerate(models):
             if (network := model.optional("discriminator")) is not None:
-                by_scorer[f"discriminator of {model.name}"] = word_values(network, texts, "odds", suspicion)
+                by_scorer[f"discriminator of {model.name}"] = word_suspicion(network, texts, "odds")
             progress("scoring words", (2 * i + 1) / steps)
             if self.config.surprisal and (network := model.optional("generator")) is not None:
                 share_done = part_progress(progress, "the generator's surprisal", 2 * i + 1, steps)
-                values = word_values(network, texts, "masked", suspicion, progress=share_done)
+                values = word_suspicion(network, texts, "masked", progress=share_done)
                 by_scorer[f"surprisal, generator of {model.name}"] = values
         by_scorer[TOKENS] = [counts.astype(np.float64) for counts in token_counts(models[0], sentences)]
         scores = {name: flatten(values) for name, values in by_scorer.items()}

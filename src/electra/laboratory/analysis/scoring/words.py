@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,44 +32,20 @@ def word_ids_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Int
     return np.searchsorted(ends, last_character, side="right").astype(np.int64)
 
 
-def highest_token_values(values: Floats, word_ids: Ints, num_words: int) -> Floats:
-    """Returns the highest value [words] of each word's tokens; NaN for a word without tokens."""
-    by_word = np.full(num_words, np.nan)
-    np.fmax.at(by_word, word_ids, values)
-    return by_word
-
-
-def word_values(
-    loaded: Loaded,
-    texts: Sequence[Sequence[str]],
-    reading: Reading,
-    transform: Callable[[Floats], Floats],
-    *,
-    progress: Share | None = None,
+def word_suspicion(
+    loaded: Loaded, texts: Sequence[Sequence[str]], reading: Reading, *, progress: Share | None = None
 ) -> list[Floats]:
-    """Returns, for each sentence, the highest value [words] of each word's tokens.
+    """Returns, for each sentence given as words, the suspicion [words] of each word's most suspicious token.
 
-    A word without tokens gets NaN.
-
-    Args:
-        loaded: The network.
-        texts: The words of each sentence.
-        reading: What to compute for each token.
-        transform: Applied first to the readings of a sentence's tokens, such as `suspicion`.
-        progress: Receives the fraction done.
-
-    Raises:
-        ModelError: The network cannot give this reading.
+    The suspicion of a token is its reading, negated: odds become log-odds of "replaced", log p becomes
+    surprisal. A word without tokens gets NaN. `progress` receives the fraction done. Raises ModelError if the
+    network cannot give this reading.
     """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
-    values_of_texts = []
+    suspicions = []
     for words, values in zip(texts, per_token, strict=True):
-        ids = word_ids(loaded.tokenizer, words)
+        ids, by_word = word_ids(loaded.tokenizer, words), np.full(len(words), np.nan)
         assert len(ids) == len(values), "the two tokenisations differ"
-        values_of_texts.append(highest_token_values(transform(values), ids, len(words)))
-    return values_of_texts
-
-
-def suspicion(values: Floats) -> Floats:
-    """Returns readings as suspicions: odds become log-odds of "replaced", log p becomes surprisal."""
-    return -values
+        np.fmax.at(by_word, ids, -values)
+        suspicions.append(by_word)
+    return suspicions
