@@ -179,8 +179,7 @@ def test_data_sets_in_python_are_as_their_files() -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        lambda rows: [{"context": r["context"], "qas": [{**r, "answers": r["list"]}]} for r in rows],
-        lambda rows: {"data": [{**r, "answers": {"text": ["Ada"], "answer_start": [4.0]}} for r in rows]},
+        lambda rows: [{**r, "answers": {"text": ["Ada"], "answer_start": [4.0]}} for r in rows],
         lambda rows: [{**r, "answers": r["list"]} for r in rows],
         lambda rows: {
             "data": [
@@ -191,11 +190,11 @@ def test_data_sets_in_python_are_as_their_files() -> None:
     ],
 )
 def test_questions_in_other_shapes(shape: Callable[[list[dict[str, Any]]], Any], tmp_path: Path) -> None:
-    starts: list[Any] = [4, 4.0, "4"]
+    starts: list[Any] = [4, 4.0]
     rows = [
         {"id": str(i), "question": "who?", "context": "So, Ada", "list": [{"text": "Ada", "answer_start": s}]}
         for i, s in enumerate(starts)
     ]
     (tmp_path / "q.json").write_text(json.dumps(shape(rows)))
     result = read_questions(tmp_path / "q.json", ("question", "context", "answers"), True)
-    assert [(e.gold[0].text, e.gold[0].start) for e in result] == [("Ada", 4)] * 3
+    assert [(e.gold[0].text, e.gold[0].start) for e in result] == [("Ada", 4)] * 2

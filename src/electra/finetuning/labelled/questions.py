@@ -15,7 +15,7 @@ context is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,71 +53,59 @@ def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Exam
     Raises:
         DataError: the file is empty or in another format, an answer is invalid, or an id occurs twice.
     """
-    is_json = known_extension(source, FORMATS) == ".json"
-    rows = _squad(source, columns) if is_json else read_rows(source)
+    articles = _articles(source) if known_extension(source, FORMATS) == ".json" else None
+    rows = read_rows(source) if articles is None else _squad_rows(articles, columns, str(source))
+    question, context, answers = columns
     examples: dict[str, Example] = {}
-    for example in _examples(rows, columns, labelled):
+    for index, (where, row) in enumerate(rows):
+        texts = (cell_text(row, question, where), cell_text(row, context, where))
+        gold = None if answers is None else _gold(row, answers, texts[1], where)
+        if gold is None and labelled:
+            fix = f"The columns are {', '.join(row)}; name one with `label_column`"
+            raise DataError(f"no column {answers!r}", where=where, fix=fix)
+        example = Example(row_id(row, "id", index), where, texts, gold)
         if (earlier := examples.setdefault(example.id, example)) is not example:
             problem = f"duplicate id {example.id!r}, also used at {earlier.where}"
-            raise DataError(problem, where=example.where, fix="Give each question its own id")
+            raise DataError(problem, where=where, fix="Give each question its own id")
     if not examples:
         raise DataError("no questions in the file", where=source)
     return tuple(examples.values())
 
 
-def _squad(source: Data, columns: Columns) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
+def _articles(source: Data) -> list[Any] | None:
+    """Returns the articles of SQuAD's JSON; None if a .json file is a table."""
     try:
         document = json.loads(read_bytes(source).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         fix = "Name a file with one object per line .jsonl"
         raise DataError(f"not valid JSON ({error})", where=source, fix=fix) from None
-    document = {"data": document} if isinstance(document, list) else document
-    articles = list(_entries(document, "data", str(source)))
-    keys = articles[0][1] if articles else {}
-    if "paragraphs" not in keys and columns[0] in keys:  # one object for each question
-        yield from articles
-        return
-    if "qas" in keys:  # paragraphs without articles
-        articles = [(str(source), {"paragraphs": document["data"]})]
-    for article_place, article in articles:
-        for paragraph_place, paragraph in _entries(article, "paragraphs", article_place):
-            refuse_nul(paragraph, paragraph_place)
-            context = cell_text(paragraph, "context", paragraph_place)
-            for place, question in _entries(paragraph, "qas", paragraph_place):
-                name = str(question.get("id", place.removeprefix(f"{source}: ")))
-                answers = {columns[2]: question.get("answers")} if columns[2] else {}
-                text = cell_text(question, "question", f"{source}: question {name}")
-                row = {**question, "id": name, columns[0]: text, columns[1]: context, **answers}
-                yield f"{source}: question {name}", row
+    articles = document.get("data") if isinstance(document, dict) else None
+    is_squad = isinstance(articles, list) and any("paragraphs" in each for each in articles[:1])
+    return articles if is_squad else None
+
+
+def _squad_rows(
+    articles: list[Any], columns: Columns, source: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
+    question, context, answers = columns
+    for number, article in enumerate(articles):
+        for place, paragraph in _entries(article, "paragraphs", f"{source}: data {number}"):
+            refuse_nul(paragraph, place)
+            passage = cell_text(paragraph, "context", place)
+            for inner, entry in _entries(paragraph, "qas", place):
+                where = f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}"
+                row = {**entry, question: cell_text(entry, "question", where), context: passage}
+                yield where, row if answers is None else {**row, answers: entry.get("answers")}
 
 
 def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (place, object) for a list in SQuAD's JSON, with places like "dev.json: data 0 paragraphs 3"."""
     entries = parent.get(field) if isinstance(parent, dict) else None
-    if not isinstance(entries, list):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         fix = "See docs/finetuning-data.md, Question answering"
-        raise DataError(f"not SQuAD's JSON: no list {field!r}", where=where, fix=fix)
-    for index, entry in enumerate(entries):
-        place = f"{where}{'' if ': ' in where else ':'} {field} {index}"
-        if not isinstance(entry, dict):
-            raise DataError("expected an object", where=place)
-        yield place, entry
-
-
-def _examples(
-    rows: Iterable[tuple[Any, Mapping[str, Any]]], columns: Columns, labelled: bool
-) -> Iterator[Example]:
-    question, context, answers = columns
-    for index, (where, row) in enumerate(rows):
-        texts = (cell_text(row, question, where), cell_text(row, context, where))
-        gold = None
-        if answers is not None:
-            gold = _gold(row, answers, texts[1], where)
-            if gold is None and labelled:
-                fix = f"The columns are {', '.join(row)}; name one with `label_column`"
-                raise DataError(f"no column {answers!r}", where=where, fix=fix)
-        yield Example(row_id(row, "id", index), where, texts, gold)
+        raise DataError(f"not SQuAD's JSON: no list {field!r} of objects", where=where, fix=fix)
+    yield from ((f"{where} {field} {index}", entry) for index, entry in enumerate(entries))
 
 
 def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tuple[GoldAnswer, ...] | None:
@@ -144,18 +132,16 @@ def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
     if not isinstance(entry, dict):
         fix = 'Write {"text": ..., "answer_start": ...}'
         raise DataError(f"{entry!r} is not an answer", where=where, fix=fix)
-    text, given = cell_text(entry, "text", where), entry.get("answer_start")
-    if given is None:
+    text, start = cell_text(entry, "text", where), entry.get("answer_start")
+    if start is None:
         found = context.find(text)
         return GoldAnswer(text, found if found >= 0 and text else None)
-    try:
-        start = int(float(given))  # 11.0 and "11" are offsets, too
-        if start != float(given) or isinstance(given, bool) or not 0 <= start <= len(context) - len(text):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
+    is_whole = isinstance(start, int | float) and start == start // 1
+    if isinstance(start, bool) or not is_whole or not 0 <= start <= len(context) - len(text):
         size = f"an answer of {len(text)} characters in a context of {len(context)}"
-        problem = f"answer_start {given!r} is out of range ({size})"
-        raise DataError(problem, where=where, fix="Count characters from 0") from None
+        problem = f"answer_start {start!r} is out of range ({size})"
+        raise DataError(problem, where=where, fix="Count characters from 0")
+    start = int(start)
     if text and context.startswith(text, start):
         return GoldAnswer(text, start)
     nearby = (context.rfind(text, 0, start + len(text)), context.find(text, start))
