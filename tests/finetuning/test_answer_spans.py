@@ -36,9 +36,16 @@ from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import END, START, QuestionAnswering
-from electra.finetuning.windows.context_windows import Context, PairTemplate, Window, best_window, cut_windows
-from electra.finetuning.windows.features import Tokens, collate
-from electra.finetuning.windows.span_search import Prediction, Span, plain_spans
+from electra.finetuning.windows.context_windows import (
+    Context,
+    Prediction,
+    Span,
+    Window,
+    best_window,
+    cut_windows,
+    plain_spans,
+)
+from electra.finetuning.windows.features import PairTemplate, Tokens, collate
 from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.testing import toy_task
 
@@ -208,6 +215,9 @@ def test_a_pair_is_encoded_as_by_the_tokenizer(tmp_path: Path) -> None:
     parts = map(np.array, tokenizer.encode_corpus(["my town", "red film and music"]))
     ids, types = PairTemplate.of(tokenizer).join(*parts)
     assert (ids.tolist(), types.tolist()) == (encoding.ids, encoding.segments)
+    [(ids, types, cut)] = Tokens(tokenizer).join([["my town"], ["red film and music"]], 7)
+    encoding = tokenizer.encode("my town", "red film and music", 7)
+    assert (ids.tolist(), types.tolist(), cut) == (encoding.ids, encoding.segments, True)
 
 
 ALPHABET = str.split("fine|Dull|e\u0301|\u00e9|\u4eac|\U0001f600|a| |  |\t|.|,|\u00a0|\u200d|\u0130|the", "|")

@@ -23,7 +23,7 @@ from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, run_model
 from electra.finetuning.runner.train_seed import build_model, parameter_groups, train_seed
 from electra.finetuning.settings import Settings
-from electra.finetuning.windows.features import Tokens, collate, epoch_order, join
+from electra.finetuning.windows.features import Tokens, collate, epoch_order
 from electra.foundation.errors import RunFailed
 from electra.testing import toy_task
 
@@ -225,7 +225,6 @@ def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
         )
         assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
         assert cut == (len(whole["input_ids"][0]) > 12)
-    assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
 
 
 def test_both_orders_of_a_pair_are_read_in_training_only(

@@ -1,4 +1,4 @@
-"""Splits a question and a context of any length into windows that fit the model.
+"""Splits a question and a context into windows that fit the model, and finds answers in their logits.
 
 Every window contains the question and a part of the context; the parts overlap. A token in several windows
 may start an answer only in the window where it has the most context on its shorter side (Devlin et al. 2019,
@@ -7,54 +7,19 @@ as in ELECTRA's published code). Offsets map tokens back to exact characters of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.windows.features import Ids
+from electra.finetuning.windows.features import Ids, PairTemplate
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import tokenize
 
 Offsets = npt.NDArray[np.int64]  # [tokens, 2]: start and end in characters, end exclusive
-
-
-@dataclass(frozen=True)
-class PairTemplate:
-    """The special tokens and token types that a tokenizer adds to a pair of texts."""
-
-    before: Ids
-    between: Ids
-    after: Ids
-    types: tuple[int, ...]  # the types of `before`, the first text, `between`, the second text and `after`
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> PairTemplate:
-        """Infers the template of a tokenizer from an encoded pair of equal texts."""
-        encoding = tokenizer.encode("a", "a")
-        positions = [i for i, special in enumerate(encoding.special) if not special]
-        ids, half = np.array(encoding.ids, np.int64), len(positions) // 2
-        first_text, second_text = positions[:half], positions[half:]
-        spans = [
-            slice(0, first_text[0]),
-            slice(first_text[0], first_text[-1] + 1),
-            slice(first_text[-1] + 1, second_text[0]),
-        ]
-        spans += [slice(second_text[0], second_text[-1] + 1), slice(second_text[-1] + 1, len(ids))]
-        types = tuple(encoding.segments[span][0] if encoding.segments[span] else 0 for span in spans)
-        return cls(ids[spans[0]], ids[spans[2]], ids[spans[4]], types)
-
-    def join(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
-        """Returns the ids [tokens] and the token types [tokens] of a pair."""
-        parts = [self.before, first, self.between, second, self.after]
-        types = [np.full(len(part), kind, np.int64) for part, kind in zip(parts, self.types, strict=True)]
-        return np.concatenate(parts).astype(np.int64), np.concatenate(types)
-
-    @property
-    def num_special(self) -> int:
-        """The number of special tokens."""
-        return len(self.before) + len(self.between) + len(self.after)
 
 
 @dataclass(frozen=True)
@@ -142,3 +107,85 @@ def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
     margin = np.minimum(positions - begin, end - 1 - positions).astype(np.float64)
     best: Ids = np.where(margin >= 0, margin + 0.01 * (end - begin), -1.0).argmax(0)
     return best
+
+
+# Answers
+
+
+@dataclass(frozen=True)
+class Span:
+    """A candidate answer; `text` is context[start:end]."""
+
+    text: str
+    start: int
+    end: int
+    start_logit: float
+    end_logit: float
+
+    @property
+    def score(self) -> float:
+        """The sum of the two logits."""
+        return self.start_logit + self.end_logit
+
+
+NO_ANSWER = Span("", -1, -1, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The candidate answers to a question, and the evidence that it has none."""
+
+    spans: tuple[Span, ...]  # with distinct texts, the best first; () if the context has no tokens
+    null_odds: float  # the score of "no answer" minus that of the best answer, if there is one
+
+    @property
+    def best(self) -> Span:
+        """The best answer, or `NO_ANSWER` if there is no candidate."""
+        return self.spans[0] if self.spans else NO_ANSWER
+
+
+Candidate = tuple[int, int, float, float]
+"""The indices of the first and last token in the window's part of the context, and their logits."""
+
+
+def plain_spans(
+    window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
+) -> Iterator[Candidate]:
+    """Yields the `count` best spans of at most `longest` tokens in a window, by the sum of their logits.
+
+    A span starts at a token that the window scores. `logits` [T, 2] are the standard head's start and end
+    logits.
+    """
+    starts, ends = logits[window.first : window.first + len(window.offsets)].T
+    num_tokens = len(starts)
+    if not num_tokens:
+        return
+    padded_ends = np.append(ends, np.full(longest, -np.inf))
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded_ends, longest)[:num_tokens]
+    sums = np.where(window.may_start[:, None], sums, -np.inf).ravel()
+    for index in np.argsort(-sums, kind="stable")[:count]:
+        start, extra_tokens = divmod(int(index), longest)
+        if sums[index] > -np.inf:
+            yield start, start + extra_tokens, float(starts[start]), float(ends[start + extra_tokens])
+
+
+def span_of(context: str, window: Window, candidate: Candidate) -> Span:
+    """Returns the span of a candidate, without the white space that some tokenizers include in tokens."""
+    first, last, start_logit, end_logit = candidate
+    start, end = int(window.offsets[first, 0]), int(window.offsets[last, 1])
+    text = context[start:end]
+    start += len(text) - len(text.lstrip())
+    return Span(text.strip(), start, start + len(text.strip()), start_logit, end_logit)
+
+
+def probabilities(prediction: Prediction) -> list[float]:
+    """Returns the softmax of the candidates' scores; [1.0] if there are no candidates."""
+    scores = np.array([span.score for span in prediction.spans] or [0.0])
+    exponentials = np.exp(scores - scores.max())
+    return [float(value) for value in exponentials / exponentials.sum()]
+
+
+def n_best(prediction: Prediction) -> list[dict[str, Any]]:
+    """Returns the candidates with the fields of the official n-best list and their character offsets."""
+    pairs = zip(prediction.spans, probabilities(prediction), strict=False)
+    return [{**asdict(span), "probability": probability} for span, probability in pairs]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,21 +27,51 @@ NO_TARGET = -100  # the target of positions that the loss ignores
 BATCHES_PER_POOL = 64  # sorted by length together: a compromise between little padding and good shuffling
 
 
+@dataclass(frozen=True)
+class PairTemplate:
+    """The special tokens and token types that a tokenizer adds to a pair of texts."""
+
+    before: Ids
+    between: Ids
+    after: Ids
+    types: tuple[int, ...]  # the types of `before`, the first text, `between`, the second text and `after`
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> PairTemplate:
+        """Infers the template of a tokenizer from an encoded pair of equal texts."""
+        encoding = tokenizer.encode("a", "a")
+        positions = [i for i, special in enumerate(encoding.special) if not special]
+        ids, half = np.array(encoding.ids, np.int64), len(positions) // 2
+        first, second = positions[:half], positions[half:]
+        cuts = [0, first[0], first[-1] + 1, second[0], second[-1] + 1, len(ids)]
+        parts = [slice(*ends) for ends in pairwise(cuts)]
+        types = tuple(encoding.segments[part][0] if encoding.segments[part] else 0 for part in parts)
+        return cls(ids[parts[0]], ids[parts[2]], ids[parts[4]], types)
+
+    def join(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
+        """Returns the ids [tokens] and the token types [tokens] of a pair."""
+        parts = [self.before, first, self.between, second, self.after]
+        types = [np.full(len(part), kind, np.int64) for part, kind in zip(parts, self.types, strict=True)]
+        return np.concatenate(parts).astype(np.int64), np.concatenate(types)
+
+    @property
+    def num_special(self) -> int:
+        """The number of special tokens."""
+        return len(self.before) + len(self.between) + len(self.after)
+
+
 class Tokens:
     """Encodes the texts of examples with a model's tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.pad, self.cls, self.sep = tokenizer.specials.pad, tokenizer.specials.cls, tokenizer.specials.sep
-        empty_pair = tokenizer.encode("", "")
-        self.like_bert = empty_pair.ids == [self.cls, self.sep, self.sep] and empty_pair.segments == [0, 0, 1]
+        self.tokenizer, self.template = tokenizer, PairTemplate.of(tokenizer)
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
         """Encodes the text or the pair of texts of every example.
 
         Args:
             texts: a list of all first texts and, for pairs, a list of all second texts.
-            max_length: the number of tokens to which longer inputs are truncated.
+            max_length: the number of tokens to which longer inputs are truncated; see `join`.
 
         Returns:
             For every example, its ids with special tokens, its token types, and whether it was truncated.
@@ -48,24 +79,8 @@ class Tokens:
         Raises:
             ConfigError: `max_length` leaves no room for text.
         """
-        if not self.like_bert:  # special tokens or token types differ from those that `join` writes
-            return [
-                self._encode(row[0], row[1] if len(row) > 1 else None, max_length)
-                for row in zip(*texts, strict=True)
-            ]
-        first_ids, *other_ids = (self.tokenizer.encode_corpus(column) for column in texts)
-        second_ids = other_ids[0] if other_ids else [None] * len(first_ids)
-        return [
-            join(a, b, cls=self.cls, sep=self.sep, max_length=max_length)
-            for a, b in zip(first_ids, second_ids, strict=True)
-        ]
-
-    def _encode(self, first: str, second: str | None, max_length: int) -> tuple[Ids, Ids, bool]:
-        encoding = self.tokenizer.encode(first, second)
-        is_truncated = len(encoding.ids) > max_length
-        if is_truncated:
-            encoding = self.tokenizer.encode(first, second, max_length)
-        return np.array(encoding.ids, np.int64), np.array(encoding.segments, np.int64), is_truncated
+        columns = [self.tokenizer.encode_corpus(column) for column in texts]
+        return [join(row, self.template, max_length) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -121,10 +136,8 @@ class Batch:
     texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
 
 
-def join(
-    first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, sep: int, max_length: int
-) -> tuple[Ids, Ids, bool]:
-    """Builds [CLS] first [SEP] second [SEP] with token types 0 and 1; [CLS] first [SEP] if `second` is None.
+def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: int) -> tuple[Ids, Ids, bool]:
+    """Builds the input of a text or a pair, such as [CLS] first [SEP] second [SEP] with token types 0 and 1.
 
     The longer text is truncated to the length of the shorter one, then both are truncated, as by
     transformers' "longest_first".
@@ -135,12 +148,14 @@ def join(
     Raises:
         ConfigError: `max_length` leaves no room for text.
     """
-    if max_length < (3 if second is None else 5):
+    num_between = len(template.between) if len(row) > 1 else 0
+    room = max_length - len(template.before) - num_between - len(template.after)
+    if room < len(row):
         raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
+    first, second = (*row, None)[:2]
     if second is None:
-        ids = np.concatenate([[cls], first[: max_length - 2], [sep]]).astype(np.int64)
-        return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2
-    room = max_length - 3
+        ids = np.concatenate([template.before, first[:room], template.after]).astype(np.int64)
+        return ids, np.full(len(ids), template.types[1], np.int64), len(first) > room
     shorter_size, longer_size = sorted((len(first), len(second)))
     is_truncated = shorter_size + longer_size > room
     if is_truncated:
@@ -149,10 +164,7 @@ def join(
     size_first, size_second = (
         (shorter_size, longer_size) if len(first) <= len(second) else (longer_size, shorter_size)
     )
-    ids = np.concatenate([[cls], first[:size_first], [sep], second[:size_second], [sep]]).astype(np.int64)
-    types = np.zeros(len(ids), np.int64)
-    types[size_first + 2 :] = 1
-    return ids, types, is_truncated
+    return *template.join(first[:size_first], second[:size_second]), is_truncated
 
 
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:

@@ -8,7 +8,7 @@ As in the published code, windows have 512 tokens and start 128 tokens apart, qu
 tokens, answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the
 first of several gold answers. The target of windows without the answer is [CLS], even in SQuAD 1.1, and the
 score of "no answer" is the lowest over all windows. A question is left unanswered if the null odds
-(`span_search.Prediction`) exceed 0, or the threshold that was best on dev.
+(`context_windows.Prediction`) exceed 0, or the threshold that was best on dev.
 
 Departures: every span of the context is considered, not only pairs of the 20 best
 starts and ends; answers are extracted from the context by character offsets, whereas the published code looks
@@ -35,17 +35,19 @@ from electra.finetuning.metrics.scores import Score
 from electra.finetuning.metrics.squad import METRICS, squad1_scores, squad2_scores
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
-from electra.finetuning.windows.context_windows import Context, PairTemplate, Window, cut_windows
-from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
-from electra.finetuning.windows.span_search import (
+from electra.finetuning.windows.context_windows import (
     NO_ANSWER,
+    Context,
     Prediction,
     Span,
+    Window,
+    cut_windows,
     n_best,
     plain_spans,
     probabilities,
     span_of,
 )
+from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.terminal_text import plural
@@ -56,7 +58,7 @@ THRESHOLD_KEY = "no_answer_threshold"  # the key of the threshold in a saved mod
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(Task):
-    """Finds answers to questions in their contexts; predictions are `span_search.Prediction`."""
+    """Finds answers to questions in their contexts; predictions are `context_windows.Prediction`."""
 
     head: ClassVar[HeadKind] = "reader"
     has_classes: ClassVar[bool] = False
@@ -127,7 +129,7 @@ class QuestionAnswering(Task):
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
-        tokenizer, template = tokens.tokenizer, PairTemplate.of(tokens.tokenizer)
+        tokenizer, template = tokens.tokenizer, tokens.template
         labelled = all(example.gold is not None for example in examples)
         if labelled and not self.unanswerable:
             _require_answers(examples)
