@@ -15,10 +15,11 @@ context is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from electra.data.lines import Place
 from electra.data.table_files import TABLES, Data, known_extension
 from electra.data.tables import cell_text, read_bytes, read_rows, refuse_nul, row_id
 from electra.finetuning.labelled.examples import Example
@@ -54,6 +55,7 @@ def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Exam
         DataError: the file is empty or in another format, an answer is invalid, or an id occurs twice.
     """
     articles = _articles(source) if known_extension(source, FORMATS) == ".json" else None
+    rows: Iterable[tuple[Place | str, Mapping[str, Any]]]
     rows = read_rows(source) if articles is None else _squad_rows(articles, columns, str(source))
     question, context, answers = columns
     examples: dict[str, Example] = {}

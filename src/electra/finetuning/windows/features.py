@@ -152,8 +152,8 @@ def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: in
     room = max_length - len(template.before) - num_between - len(template.after)
     if room < len(row):
         raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
-    first, second = (*row, None)[:2]
-    if second is None:
+    first, second = row[0], row[-1]
+    if len(row) == 1:
         ids = np.concatenate([template.before, first[:room], template.after]).astype(np.int64)
         return ids, np.full(len(ids), template.types[1], np.int64), len(first) > room
     shorter_size, longer_size = sorted((len(first), len(second)))
