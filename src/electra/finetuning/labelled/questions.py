@@ -15,7 +15,7 @@ context is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,6 @@ def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Exam
         DataError: the file is empty or in another format, an answer is invalid, or an id occurs twice.
     """
     articles = _articles(source) if known_extension(source, FORMATS) == ".json" else None
-    rows: Iterable[tuple[Place | str, Mapping[str, Any]]]
     rows = read_rows(source) if articles is None else _squad_rows(articles, columns, str(source))
     question, context, answers = columns
     examples: dict[str, Example] = {}
@@ -86,9 +85,7 @@ def _articles(source: Data) -> list[Any] | None:
     return articles if is_squad else None
 
 
-def _squad_rows(
-    articles: list[Any], columns: Columns, source: str
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
     question, context, answers = columns
     for number, article in enumerate(articles):
@@ -96,7 +93,7 @@ def _squad_rows(
             refuse_nul(paragraph, place)
             passage = cell_text(paragraph, "context", place)
             for inner, entry in _entries(paragraph, "qas", place):
-                where = f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}"
+                where = Place(f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}")
                 row = {**entry, question: cell_text(entry, "question", where), context: passage}
                 yield where, row if answers is None else {**row, answers: entry.get("answers")}
 
