@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus
 
-from electra.commands.framework.main import main
 from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 from electra.inference.detection import build_detection, tokenize
 
-KINDS = ("bpe",)
+
+def trained(**settings: bool) -> Tokenizer:
+    return Tokenizer.train(corpus(), TokenizerConfig(kind="bpe", vocab_size=400, **settings))
 
 
-def trained(kind: str, **settings: object) -> Tokenizer:
-    return Tokenizer.train(corpus(), TokenizerConfig(kind=kind, vocab_size=400, **settings))  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def cased(request: pytest.FixtureRequest) -> Tokenizer:
-    return trained(request.param, lowercase=False)
+@pytest.fixture(scope="module")
+def cased() -> Tokenizer:
+    return trained(lowercase=False)
 
 
 def covered(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -60,8 +51,8 @@ def test_word_offsets_with_unusual_spaces_and_multibyte_characters(cased: Tokeni
     assert words == ["The", "chef", ",", "cafe\u0301", "\u6f22", "(", "don", "'", "t", ")"]
 
 
-def test_each_byte_piece_has_the_offsets_of_its_character() -> None:
-    tokenizer = trained("bpe", lowercase=False)
+def test_each_byte_piece_has_the_offsets_of_its_character(cased: Tokenizer) -> None:
+    tokenizer = cased
     assert covered(tokenizer, "a \u6f22\U0001f468") == ["a", "", *3 * ["\u6f22"], *4 * ["\U0001f468"]]
     assert tokenizer.specials.unk not in tokenizer.encode("\u6f22 \x00 \U0001f468").ids
     assert tokenizer.decode(tokenizer.encode("The \u6f22, chef").ids) == "The \u6f22, chef"
@@ -81,57 +72,15 @@ def test_continuation_pieces_are_marked_when_displayed(cased: Tokenizer) -> None
     assert "##," in shown and not cased.continues[list(cased.specials)].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_case_and_accents_follow_the_settings(kind: str) -> None:
-    plain, accented = trained(kind), trained(kind, strip_accents=False)
+def test_case_and_accents_follow_the_settings() -> None:
+    plain, accented = trained(), trained(strip_accents=False)
     assert plain.encode("CAF\u00c9 the").ids == plain.encode("cafe the").ids
     assert accented.encode("CAF\u00c9 the").ids == accented.encode("caf\u00e9 the").ids
     assert accented.encode("caf\u00e9 the").ids != accented.encode("cafe the").ids
 
 
-TRAINING = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from test_tokenizer import Tokenizer, TokenizerConfig, corpus
-for kind in ("bpe",):
-    print(Tokenizer.train(corpus(), TokenizerConfig(kind=kind, vocab_size=420)).digest)
-"""
-
-
-@pytest.mark.slow
-def test_training_gives_the_same_vocabulary_in_every_process() -> None:
-    """And from the same texts in another order."""
-    command = [sys.executable, "-c", TRAINING, str(Path(__file__).parent)]
-    environment = os.environ | {"TOKENIZERS_PARALLELISM": "true"}
-    there = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
-    texts = corpus()[::-1]
-    here = [Tokenizer.train(texts, TokenizerConfig(kind=k, vocab_size=420)).digest for k in KINDS]  # type: ignore[arg-type]
-    assert there.split() == here
-
-
 def test_impossible_vocabulary_sizes_are_refused() -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.vocab_size.*261"):
         Tokenizer.train(corpus(), TokenizerConfig(kind="bpe", vocab_size=260))
-    for kind in KINDS:
-        with pytest.raises(TokenizerError):
-            Tokenizer.train([" "], TokenizerConfig(kind=kind, vocab_size=300))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_prepare_makes_a_store_with_space_marked_tokens(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "texts.txt").write_text("\n".join(corpus()), encoding="utf-8")
-    command = [
-        "prepare",
-        str(tmp_path / "texts.txt"),
-        "--out",
-        str(tmp_path / "store"),
-        "--data.unit",
-        "line",
-    ]
-    command += ["--tokenizer.kind", kind, "--vocab-size", "300", "--workers", "1"]
-    assert main(command) == 0
-    store = TokenStore.open(tmp_path / "store")
-    assert store.description["settings"]["tokenizer"]["kind"] == kind
-    assert store.tokenizer.continues.any() and store.audit["tokens_lost"] == 0
-    assert main(command) == 0, "the same command finds it complete"
-    assert main([*command, "--tokenizer.kind", "wordpiece"]) == 2
+    with pytest.raises(TokenizerError):
+        Tokenizer.train([" "], TokenizerConfig(kind="bpe", vocab_size=300))

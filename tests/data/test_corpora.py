@@ -171,10 +171,8 @@ def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
     content = b'{"text": "lone \\ud83d, pair \\ud83d\\ude00, \\u0000 and caf\xe9"}\r\n'
     (document,) = read(written(tmp_path / "b.jsonl", content))
     assert document == readers.Text("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
-    for number in range(40):
-        written(tmp_path / "old" / f"{number:02d}.txt", ("plain words " * 6 + "мой дом").encode("cp1251"))
-    found = read(tmp_path / "old")
-    assert sum(d.replaced for d in found) == 40 * 6 and "240 bytes in 40 files" in found.notes()[0]
+    found = read(tmp_path)
+    assert sum(d.replaced for d in found) == 5 and "5 bytes in 2 files" in found.notes()[0]
 
 
 def test_a_few_broken_rows_are_noted_and_many_are_an_error(tmp_path: Path) -> None:

@@ -14,15 +14,12 @@ from typing import Any
 
 import pytest
 
-from electra.commands.framework.display import Display
 from electra.commands.framework.main import main
-from electra.commands.parts.stores import build
 from electra.commands.prepare import prepare
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
-from electra.training.recipe import TokenizerSection
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -54,43 +51,6 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     assert "tokenizer.vocab_size was 50, now 51; tokenizer.lowercase was False, now True" in other.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.txt"], "nowhere.txt: no such file or folder"),
-        ([], "electra prepare"),
-        (["a.txt", "--vocab-size", "9"], "--tokenizer.vocab-size: must be at least 10"),
-        (["a.txt", "--heldout", "2"], "data.heldout"),
-        (["a.txt", "--workers", "0"], "--workers: must be at least 1"),
-        (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
-        (["a.txt", "--tokeniser", "x"], "tokenizer"),
-        (["a.txt", "--unit", "page"], "unit"),
-    ],
-)
-def test_wrong_input_is_a_one_line_error_and_leaves_nothing(
-    tmp_path: Path,
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    corpus(tmp_path / "a.txt")
-    monkeypatch.chdir(tmp_path)
-    assert main(["prepare", *arguments, "--out", "store"]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1, error
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
-def test_a_small_text_makes_a_smaller_vocabulary_with_a_note(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = corpus(tmp_path / "a.txt")
-    assert main(["prepare", str(text), "--vocab-size", "9999", "--out", str(tmp_path / "store")]) == 0
-    assert "entries, not 9,999" in capsys.readouterr().out
-    assert TokenStore.open(tmp_path / "store").vocab_size < 9999
-
-
 def test_prepare_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = "".join(json.dumps({"body": f"the chef cooked meal {i}"}) + "\n" for i in range(50))
     tokenizer = Tokenizer.train(["the chef cooked a meal"] * 9, TokenizerConfig(vocab_size=24))
@@ -118,19 +78,6 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     process.communicate()
     assert process.returncode == 143
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
-
-
-def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
-    text, one = [str(corpus(tmp_path / "a.txt"))], TokenizerSection(vocab_size=50)
-    lines, display = CorpusConfig(unit="line"), Display()
-    store = build(text, tmp_path / "one", one, lines, workers=1, display=display)
-    assert store.vocab_size == 50 and store.audit["documents_read"] == 200
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.toml").write_text("")
-    store.tokenizer.save(tmp_path / "run" / "tokenizer")
-    section = TokenizerSection(source=str(tmp_path / "run"))
-    other = build(text, tmp_path / "two", section, CorpusConfig(), workers=1, display=display)
-    assert other.tokenizer_digest == store.tokenizer_digest, "the tokenizer of a run folder"
 
 
 @pytest.mark.parametrize(
@@ -219,17 +166,3 @@ def unmarked(text: str) -> str:
 
 def marked(character: str) -> bool:
     return unmarked(character) != character
-
-
-def test_the_suggested_command_continues_from_the_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""
-    text = str(corpus(tmp_path / "a.txt"))
-    given = ["--tokenizer", "tiny-en", "--out", str(tmp_path / "a"), "--workers", "1"]
-    assert main(["prepare", text, *given]) == 0
-    assert f"electra pretrain {tmp_path}/a --init tiny-en" in "".join(capsys.readouterr())
-    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
-    given = ["--tokenizer", str(tmp_path / "vocab.txt"), "--out", str(tmp_path / "b"), "--workers", "1"]
-    assert main(["prepare", text, *given]) == 0
-    assert "--init" not in "".join(capsys.readouterr())

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import http.server
 import io
 import json
 import resource
-import threading
 from pathlib import Path
 
 import fsspec
@@ -121,20 +119,3 @@ def test_a_second_process_waits_for_the_copy_of_the_first(
         held.enter_context(durable.lock(here.with_name(f"{here.name}.lock")))  # as the first process holds it
         assert remote.fetch_store("memory://busy/store", messages.append) == here
     assert len(turns) == 3 and len(messages) == 1
-
-
-def test_a_store_is_read_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: object) -> None:
-            super().__init__(*args, directory=str(tmp_path))  # type: ignore[arg-type]
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        actual = remote.fetch_store(f"http://127.0.0.1:{server.server_port}/store")
-        assert TokenStore.open(actual).digest == built.digest
-        server.shutdown()

@@ -168,15 +168,6 @@ def test_the_smallest_hash_is_held_out_if_no_hash_is_below_the_limit(
     assert all_ids(built.train) == encoded(tokenizer, (text for text in documents if text != least))
 
 
-@pytest.mark.slow
-def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: None) -> None:
-    corpus, config = write(tmp_path, texts(400)), TokenizerConfig(vocab_size=80)
-    one, other = (
-        build_store([corpus], config, tmp_path / str(count), config=CONFIG, workers=count) for count in (1, 2)
-    )
-    assert contents(one.path) == contents(other.path) and one.digest == other.digest
-
-
 def test_a_killed_worker_is_a_one_line_error(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:

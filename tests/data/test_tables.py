@@ -201,19 +201,6 @@ def test_any_text_survives_a_quoted_csv(rows: list[tuple[str, str]], separator: 
         assert read_back == rows
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    content=st.binary(max_size=120),
-    name=st.sampled_from(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet"]),
-)
-def test_any_bytes_give_rows_or_one_line(content: bytes, name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    try:
-        read(tmp_path / name)
-    except DataError as error:
-        assert "\n" not in str(error) and error.where.startswith(str(tmp_path / name))
-
-
 @pytest.mark.parametrize("ending", COMPRESSIONS)
 def test_compressed_members_are_one_table_and_damage_is_an_error(ending: str, tmp_path: Path) -> None:
     rows = [
