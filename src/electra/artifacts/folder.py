@@ -175,17 +175,11 @@ def error_message(read: Callable[[], object]) -> str:
 
 
 def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
-    """Returns, for each path (as parts), the shortest ending that distinguishes it from the others.
-
-    Parts are joined by "/". Equal paths get equal names.
-    """
+    """Returns the shortest endings (joined by "/") that tell paths, given as parts, from each other."""
     names = [path[-1] for path in paths]
     for depth in range(2, max(map(len, paths), default=0) + 1):
-        counts = Counter(names)
-        names = [
-            "/".join(path[-depth:]) if counts[name] > 1 else name
-            for path, name in zip(paths, names, strict=True)
-        ]
+        counts, pairs = Counter(names), zip(paths, names, strict=True)
+        names = ["/".join(path[-depth:]) if counts[name] > 1 else name for path, name in pairs]
     return names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -103,10 +104,7 @@ class RunFolder(PairFolder):
     @property
     @override
     def record(self) -> dict[str, Any]:
-        """The content of run.toml.
-
-        Raises ConfigError if it is missing or not valid TOML, and RunFolderError if it is empty.
-        """
+        """The content of run.toml. Raises ConfigError if it is not valid TOML, RunFolderError if empty."""
         record = config.read_toml(self.path / self.RECORD)
         if not record:
             raise self.not_a_record()
@@ -190,10 +188,9 @@ class RunFolder(PairFolder):
 
     def example_texts(self) -> list[str]:
         """Returns the sentences of the examples; [] if the file is missing or damaged."""
-        try:
+        rows: Any = []
+        with suppress(ElectraError, OSError):
             rows = durable.read_json(self.examples, self.ERROR)
-        except (ElectraError, OSError):
-            return []
         texts = [row.get("text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         return [text for text in texts if isinstance(text, str)]
 

@@ -44,25 +44,17 @@ def toml_names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def find_named(folder: Path, name: str, kind: str, *, key: str, also: Sequence[str] = ()) -> Path:
+def find_named(folder: Path, name: str, kind: str, *, key: str) -> Path:
     """Returns one of the package's TOML files in `folder` by name, or the user's own by path.
 
-    Args:
-        folder: where the package's files are.
-        name: the name or path to look up.
-        kind: what such a file is called in messages, such as "recipe".
-        key: the setting that holds the name, for messages.
-        also: further names that the setting accepts, for suggestions.
-
-    Raises:
-        ConfigError: there is no such name or file.
+    Raises ConfigError if there is none, with `kind` ("recipe") and the setting `key` in the message.
     """
     for path in (folder / f"{name}.toml", Path(name)):
         if path.is_file():
             return path
     if name.endswith(".toml") or "/" in name:
         raise ConfigError(f"no such {kind} file", where=name)
-    fix = f"{nearest(name, [*toml_names(folder), *also])} Or pass a TOML file"
+    fix = f"{nearest(name, toml_names(folder))} Or pass a TOML file"
     raise ConfigError(f"no {kind} named {name!r}", key=key, fix=fix)
 
 
@@ -83,25 +75,19 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def write_toml(sections: Mapping[str, Any]) -> str:
     """Returns the text of a TOML file. Omits keys whose value is None: a missing key means the default."""
-    return tomli_w.dumps(_without_none(sections))
 
+    def defined(value: Any) -> Any:
+        is_table = isinstance(value, Mapping)
+        return {k: defined(v) for k, v in value.items() if v is not None} if is_table else value
 
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, Mapping) else value
-        for key, value in values.items()
-        if value is not None
-    }
+    return tomli_w.dumps(defined(sections))
 
 
 def option(default: Any, *, limits: tuple[float, float, str] | None = None, **more: Any) -> Any:
     """Declares a field of a dataclass of options, with its default and metadata.
 
-    Args:
-        default: the default value.
-        limits: the smallest and largest value, and a description for the error that `build` raises.
-        more: further metadata. `evaluated=X`, for an option of an objective, sets the option to X for
-            held-out evaluation, whatever its value in training.
+    `limits` are the smallest and largest value, and a description for the error that `build` raises;
+    `evaluated=X` sets an objective's option to X for held-out evaluation, whatever its value in training.
     """
     return dataclasses.field(default=default, metadata=more | ({"limits": limits} if limits else {}))
 

@@ -127,18 +127,14 @@ def threads_are_set() -> bool:
 
 
 def is_distributed() -> bool:
-    """Whether a launcher started this process as one of several that train together.
-
-    Raises ConfigError if WORLD_SIZE is invalid.
-    """
+    """Whether a launcher started this process as one of several. Raises ConfigError for a bad WORLD_SIZE."""
     return launch_variable("WORLD_SIZE", 1) > 1
 
 
 def launch_variable(name: str, default: int | None = None) -> int:
     """Returns WORLD_SIZE, RANK or LOCAL_RANK, as set by a launcher.
 
-    Raises:
-        ConfigError: the variable is not a number, WORLD_SIZE is 0, or it is not set and has no default.
+    Raises ConfigError if it is not a number, WORLD_SIZE is 0, or it is not set and has no default.
     """
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
@@ -162,14 +158,10 @@ def versions(*libraries: str) -> dict[str, str]:
 def library(
     name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> Any:
-    """Imports an optional library and returns its top-level module.
+    """Imports an optional library, such as "pyarrow.parquet", and returns its top-level module.
 
-    Args:
-        name: the module to import, such as "pyarrow.parquet".
-        extra: the extra of this package that installs it.
-        what: a plural noun for the message, such as "parquet files", that says what needs the library.
-        error: the class of the error if it is not installed.
-        location: `where` or `key` of that error.
+    If it is not installed, raises `error` (with `where` or `key` in `location`), which names the `extra` of
+    this package that installs it and, as a plural noun ("parquet files"), `what` needs it.
     """
     top_module = name.partition(".")[0]
     try:

@@ -37,8 +37,7 @@ RepeatedNames = Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], re
 def as_name(source: Source, key: str = "") -> str:
     """Returns a path (`~` expanded) or a name on the hub as a string.
 
-    Raises:
-        ConfigError: the value of the option `key` is neither.
+    Raises ConfigError if the value of the option `key` is neither.
     """
     if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
         return os.path.expanduser(name)
@@ -68,11 +67,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def as_strings(value: str | Sequence[str], key: str) -> tuple[str, ...]:
-    """Returns one string or several as a tuple.
-
-    Raises:
-        ConfigError: the value of the option `key` is neither.
-    """
+    """Returns one string or several as a tuple. Raises ConfigError if the option `key` is neither."""
     strings: tuple[str, ...] = convert(tuple[str, ...], (value,) if isinstance(value, str) else value, key)
     return strings
 
@@ -91,9 +86,5 @@ def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
 
 
 def checked_path(source: Source, key: str = "") -> Path:
-    """Returns a path with `~` expanded.
-
-    Raises:
-        ConfigError: the value of the option `key` is not a path, or access to it is denied.
-    """
+    """Returns a path with `~` expanded. Raises ConfigError if the option `key` is none, or not accessible."""
     return expand_path(as_name(source, key), ConfigError)

@@ -70,7 +70,6 @@ class _Outcome(NamedTuple):
     lines: Sequence[str] = ()
 
 
-_Do = Callable[[Sequence[Piece]], Iterable[tuple[Piece, _Outcome]]]
 _Submit = Callable[[Piece, Path], Future[_Outcome]]
 
 
@@ -98,28 +97,23 @@ def run_pieces(
         ended: called with each piece that has ended, and its error.
         refresh: called several times a second while workers run.
 
-    Returns:
-        The errors of the pieces that failed, by name. A failure does not stop the others.
-
-    Raises:
-        Interrupted: a stop was requested; the same call resumes.
-        ConfigError: Ray is not installed, or there is no cluster.
-        DiskError: a lock cannot be written.
+    Returns the errors of the pieces that failed, by name; a failure does not stop the others. Raises
+    Interrupted after a request to stop (the same call resumes), ConfigError if Ray is not installed or there
+    is no cluster, and DiskError if a lock cannot be written.
     """
     waiting = [piece for piece in pieces if not piece.is_finished()]
     failures: dict[str, ElectraError] = {}
     with ExitStack() as stack:
         stop = stop or stack.enter_context(StopRequest())
-        do: _Do = partial(_do_in_turn, say=say, stop=stop)
-        if waiting and (workers > 1 or engine == "ray"):
-            start = partial(_local_workers, threads)
-            if engine == "ray":
-                start = partial(_ray_tasks, stack.enter_context(_ray_cluster()), threads)
-            do = _Workers(start, workers, say, stop, refresh).do
+        start = partial(_local_workers, threads)
+        if waiting and engine == "ray":
+            start = partial(_ray_tasks, stack.enter_context(_ray_cluster()), threads)
+        others = _Workers(start, workers, say, stop, refresh) if workers > 1 or engine == "ray" else None
         while waiting:
             done_elsewhere = [(piece, _Outcome("finished")) for piece in waiting if piece.is_finished()]
             free = [piece for piece in waiting if not piece.is_finished() and not _is_held(piece)]
-            for piece, outcome in chain(done_elsewhere, do(free)):
+            in_turn = ((piece, _do(piece, say, stop)) for piece in free)
+            for piece, outcome in chain(done_elsewhere, others.do(free) if others else in_turn):
                 if outcome.state == "stopped":
                     raise Interrupted(piece.folder.parent)
                 if outcome.state in ("finished", "failed"):
@@ -138,10 +132,6 @@ def unfinished(pieces: Iterable[Piece]) -> list[str]:
     """Returns the names of the pieces that are not finished, marked if a process is doing them now."""
     left = [piece for piece in pieces if not piece.is_finished()]
     return [f"{piece.name} (in progress)" if _is_held(piece) else piece.name for piece in left]
-
-
-def _do_in_turn(pieces: Sequence[Piece], say: Say, stop: Stop) -> Iterator[tuple[Piece, _Outcome]]:
-    return ((piece, _do(piece, say, stop)) for piece in pieces)
 
 
 def _do(piece: Piece, say: Say, stop: Stop) -> _Outcome:

@@ -35,15 +35,11 @@ def documents(count: int, seed: int) -> TokenDocuments:
     for _ in range(count):
         chain = [int(rng.integers(5, VOCABULARY))]
         for _ in range(int(rng.integers(3, 40))):
-            chain.append(
-                5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5)
-                if rng.random() < 0.9
-                else int(rng.integers(5, VOCABULARY))
-            )
+            follows = rng.random() < 0.9
+            next_token = 5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5)
+            chain.append(next_token if follows else int(rng.integers(5, VOCABULARY)))
         chains.append(np.array(chain, dtype=np.uint16))
-    return TokenDocuments(
-        np.concatenate(chains), np.cumsum([len(tokens) for tokens in chains]).astype(np.uint64)
-    )
+    return TokenDocuments(np.concatenate(chains), np.cumsum([*map(len, chains)]).astype(np.uint64))
 
 
 def store(path: Path = Path("nowhere")) -> TokenStore:
@@ -108,14 +104,8 @@ def pair_for(objective: Objective, seed: int = 0, **changes: Any) -> Pair:
     frozen = {row.name: build_network(row) for row in networks.frozen}
     for network in frozen.values():
         initialise(network, seed + 1, "fan_in")
-    pair = build_networks(
-        networks,
-        heads=objective.heads(networks),
-        frozen=frozen,
-        sharing=sharing,
-        seed=seed,
-        initialisation="fan_in",
-    )
+    settings: dict[str, Any] = {"sharing": sharing, "seed": seed, "initialisation": "fan_in"}
+    pair = build_networks(networks, heads=objective.heads(networks), frozen=frozen, **settings)
     objective.tie_weights(pair)
     return pair
 
