@@ -77,14 +77,13 @@ def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     kinds = ["noun", "verb", "noun", "noun"] * 30 + ["noun", "verb", "article", "noun"] * 30
     words = errors.Words(np.repeat(np.arange(60), 4), wrong, np.array(kinds))
     findings, config = Findings(), errors.Config(resamples=20)
-    errors.add_scorer(findings, "a", scores, words, tuning=np.arange(240) < 120, config=config)
+    both = {"a": scores, "b": -scores}
+    errors.add_measures(findings, both, words, tuning=np.arange(240) < 120, config=config)
     numbers_of = findings.select(scorer="a")
     assert value(numbers_of["precision"]) == 1 and value(numbers_of["recall"]) == pytest.approx(2 / 3)
     assert value(numbers_of["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
     recall = {kind: value(numbers_of) for kind, numbers_of in findings.select("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
-    both = {"a": scores, "b": -scores}
-    errors.add_differences(findings, both, words, test=np.arange(240) >= 120, config=config)
     assert findings.select("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 

@@ -115,9 +115,7 @@ class Probe(contract.Probe):
             fix = "Label correct words c and wrong words i: are the labels withheld?"
             raise contract.ProbeDataError(problem, where=where, fix=fix)
         scores = self.scores(models, sentences, progress)
-        for name, score in scores.items():
-            add_scorer(findings, name, score, words, tuning=tuning, config=config)
-        add_differences(findings, scores, words, test=~tuning, config=config)
+        add_measures(findings, scores, words, tuning=tuning, config=config)
         add_tables_and_figures(findings, list(scores), words.select(~tuning).frequent_errors())
         first_measures = findings.select(scorer=next(iter(scores)))
         findings.headline.update({name: first_measures[name] for name in MEASURES})
@@ -212,52 +210,44 @@ def flatten(values: Sequence[Floats]) -> Floats:
     return np.where(has_score, scores, scores[has_score].min(initial=0.0) - 1.0)
 
 
-def add_scorer(
-    findings: Findings, name: str, scores: Floats, words: Words, *, tuning: Bools, config: Config
+def add_measures(
+    findings: Findings, scores: Mapping[str, Floats], words: Words, *, tuning: Bools, config: Config
 ) -> None:
-    """Chooses a scorer's threshold on the words of `tuning` [N], and adds its measures on the others."""
-    threshold = Ranking(scores[tuning], words.wrong[tuning]).best_threshold(beta=0.5)
-    test = words.select(~tuning)
-    ranking = Ranking(scores[~tuning], test.wrong)
-    flagged = ranking.scores >= threshold
+    """Chooses each scorer's threshold on the words of `tuning` [N], and adds its measures on the others.
+
+    Also adds the first scorer's measures minus each other scorer's. All are measured on the same resamples.
+    """
+    test, first = words.select(~tuning), next(iter(scores))
+    thresholds = {
+        name: Ranking(score[tuning], words.wrong[tuning]).best_threshold(beta=0.5)
+        for name, score in scores.items()
+    }
+    rankings = {name: Ranking(score[~tuning], test.wrong) for name, score in scores.items()}
     errors_of = {kind: test.wrong & (test.kinds == kind) for kind in sorted(test.frequent_errors())}
 
-    def measure(w: Floats) -> dict[str, float]:
-        numbers = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
-        return numbers | ranking.at(threshold, w)
+    def measure(w: Floats) -> dict[tuple[str, str, str], float]:
+        numbers: dict[tuple[str, str, str], float] = {}  # by axis, place and measure
+        for name, ranking in rankings.items():
+            ranked = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
+            at_threshold = ranking.at(thresholds[name], w)
+            numbers |= {("scorer", name, key): v for key, v in (ranked | at_threshold).items()}
+            flagged = ranking.scores >= thresholds[name]
+            numbers |= {
+                ("errors", kind, name): bootstrap.share(w * mask, flagged) for kind, mask in errors_of.items()
+            }
+            if name != first:
+                numbers |= {("of", name, key): numbers["scorer", first, key] - v for key, v in ranked.items()}
+        return numbers
 
-    def recall(w: Floats) -> dict[str, float]:
-        return {kind: bootstrap.share(w * errors, flagged) for kind, errors in errors_of.items()}
-
-    resampled = {"resamples": config.resamples, "seed": config.seed}
-    findings.add_all(bootstrap.estimates(measure, test.sentence, **resampled), scorer=name)
-    for kind, estimate in bootstrap.estimates(recall, test.sentence, **resampled).items():
-        findings.add(estimate, errors=kind, measure=name)
-        if name == CHANCE:
-            findings.add(int(errors_of[kind].sum()), errors=kind, measure="how many")
-    if name != CHANCE:
-        for at_recall, precision in zip(*precision_recall(ranking), strict=True):
-            findings.add(precision, measure="precision", scorer=name, recall=at_recall)
-
-
-def add_differences(
-    findings: Findings, scores: Mapping[str, Floats], words: Words, *, test: Bools, config: Config
-) -> None:
-    """Adds the first scorer's measures minus each other scorer's, all on the same resamples."""
-    tested = words.select(test)
-    first, *others = (Ranking(score[test], tested.wrong) for score in scores.values())
-
-    def measure(w: Floats) -> dict[tuple[str, str], float]:
-        differences: dict[tuple[str, str], float] = {}
-        average_precision, auc = first.average_precision(w), first.auc(w)
-        for name, ranking in zip([*scores][1:], others, strict=True):
-            differences[name, "average precision"] = average_precision - ranking.average_precision(w)
-            differences[name, "AUC"] = auc - ranking.auc(w)
-        return differences
-
-    estimates = bootstrap.estimates(measure, tested.sentence, resamples=config.resamples, seed=config.seed)
-    for (name, measured), difference in estimates.items():
-        findings.add(difference, of=name, measure=measured)
+    how = {"resamples": config.resamples, "seed": config.seed}
+    for (axis, place, name), estimate in bootstrap.estimates(measure, test.sentence, **how).items():
+        findings.add(estimate, **{axis: place}, measure=name)
+    for kind, mask in errors_of.items():
+        findings.add(int(mask.sum()), errors=kind, measure="how many")
+    for name, ranking in rankings.items():
+        if name != CHANCE:
+            for at_recall, precision in zip(*precision_recall(ranking), strict=True):
+                findings.add(precision, measure="precision", scorer=name, recall=at_recall)
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
