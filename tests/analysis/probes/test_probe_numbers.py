@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra.laboratory.analysis import corruption
 from electra.laboratory.analysis.contract import Estimate, Findings
 from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.probes import bias, calibration, errors, generators
+from electra.laboratory.analysis.scoring import token_rows
 from electra.testing import small
 
 
@@ -135,7 +135,7 @@ def test_plausibility_by_hand() -> None:
     odds = np.array([2.0, 1.0, -1.0, 0.5, -2.0, -3.0] * 20)
     # The last but one was drawn and came out the same.
     advantage = np.array([-9.0, -0.5, 0.2, np.nan, 3.0, np.nan])
-    text = corruption.Corrupted([np.zeros(6, np.int64)] * 20, [labels] * 20, [advantage] * 20)
+    text = token_rows.Corrupted([np.zeros(6, np.int64)] * 20, [labels] * 20, [advantage] * 20)
     findings = Findings()
     generators.add_measures(findings, text, odds, generators.Config(resamples=10), model="m", kind="swaps")
     at = {"model": "m", "corruption": "swaps"}

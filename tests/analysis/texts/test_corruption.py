@@ -13,7 +13,7 @@ import torch
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store_builder import build_store
 from electra.foundation.errors import DataError
-from electra.laboratory.analysis import corruption, texts
+from electra.laboratory.analysis import texts
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
@@ -27,16 +27,16 @@ def rows_of(count: int = 6) -> list[token_rows.Ints]:
 
 def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> None:
     generator, rows = small.network(tmp_path, "generator"), rows_of(20)
-    made = corruption.by_generator(generator, rows, seed=3)
+    made = token_rows.by_generator(generator, rows, seed=3)
     for row, new, replaced, advantage in zip(rows, made.rows, made.replaced, made.advantage, strict=True):
         chosen = np.isfinite(advantage)
         assert (replaced == (row != new)).all() and not (replaced & ~chosen).any()
         assert chosen.sum() == max(1, round(0.15 * len(row)))
         # guessed right: no better, no worse
         assert advantage[chosen & ~replaced] == pytest.approx(0, abs=1e-6)
-    again = corruption.by_generator(generator, rows, seed=3)
+    again = token_rows.by_generator(generator, rows, seed=3)
     assert all((a == b).all() for a, b in zip(made.rows, again.rows, strict=True))
-    other = corruption.by_generator(generator, rows, seed=4)
+    other = token_rows.by_generator(generator, rows, seed=4)
     pairs = zip(made.advantage, other.advantage, strict=True)
     assert any((np.isnan(a) != np.isnan(b)).any() for a, b in pairs)
 
@@ -48,7 +48,7 @@ def test_the_advantage_belongs_to_replacements(tmp_path: Path) -> None:
         generator.head.get_parameter("bias")[7] = (
             40.0  # always puts 7, far likelier to it than what stood there
         )
-    made = corruption.by_generator(generator, [np.array([9, 9, 11, 12, 13, 9, 8])] * 5)
+    made = token_rows.by_generator(generator, [np.array([9, 9, 11, 12, 13, 9, 8])] * 5)
     assert all(
         (new[replaced] == 7).all() and (advantage[replaced] > 20).all()
         for new, replaced, advantage in zip(made.rows, made.replaced, made.advantage, strict=True)
@@ -102,7 +102,7 @@ def test_log_odds_do_not_depend_on_the_batch(tmp_path: Path) -> None:
 def test_draws_by_frequency() -> None:
     rows = [np.full(100, 5) for _ in range(40)]
     frequency = np.array([0, 0, 1.0, 0, 3.0, 0])
-    made = corruption.by_frequency(rows, frequency, fraction=0.5)
+    made = token_rows.by_frequency(rows, frequency, fraction=0.5)
     assert [mask.sum() for mask in made.replaced] == [50] * 40
     new = np.concatenate([row[mask] for row, mask in zip(made.rows, made.replaced, strict=True)])
     assert set(new) == {2, 4} and (new == 4).mean() == pytest.approx(0.75, abs=0.04)

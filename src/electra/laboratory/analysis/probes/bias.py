@@ -20,7 +20,7 @@ from typing_extensions import override
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_universal_dependencies
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
-from electra.laboratory.analysis import contract, corruption
+from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
@@ -43,7 +43,7 @@ class Config:
     """Sentences sampled from the file (0: all)."""
     draws: int = 2
     """How many times each sentence is corrupted."""
-    fraction: float = corruption.FRACTION
+    fraction: float = token_rows.FRACTION
     """Share of the tokens that the generator resamples."""
     resamples: int = 200
     """Bootstrap samples for the intervals."""
@@ -118,7 +118,7 @@ class Probe(contract.Probe):
         """Corrupts the rows as often as the option `draws` says, and scores every token."""
         config = self.config
         draws = [
-            corruption.by_generator(model.generator, rows, fraction=config.fraction, seed=config.seed + draw)
+            token_rows.by_generator(model.generator, rows, fraction=config.fraction, seed=config.seed + draw)
             for draw in range(config.draws)
         ]
         odds = [values for draw in draws for values in token_rows.log_odds(model.discriminator, draw.rows)]

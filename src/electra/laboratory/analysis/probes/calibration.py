@@ -19,7 +19,7 @@ from typing_extensions import override
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import require_log_odds
-from electra.laboratory.analysis import contract, corruption, texts
+from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece, sigmoid
@@ -46,7 +46,7 @@ class Config:
     """Rows of held-out text."""
     length: int = 128
     """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = corruption.FRACTION
+    fraction: float = token_rows.FRACTION
     """Share of the tokens that the generator resamples."""
     sentences: int = 2000
     """Sentences by learners (0: all)."""
@@ -136,7 +136,7 @@ class Probe(contract.Probe):
             length = min(config.length - 2, token_rows.max_row_length(model.discriminator, generator))
             tokenizer = model.discriminator.tokenizer
             rows = texts.held_out_rows(tokenizer, data["text"], length=length, count=config.rows)
-            corrupted = corruption.by_generator(generator, rows, fraction=config.fraction, seed=config.seed)
+            corrupted = token_rows.by_generator(generator, rows, fraction=config.fraction, seed=config.seed)
             log_odds = token_rows.log_odds(model.discriminator, corrupted.rows)
             scored[GENERATOR] = collect(log_odds, corrupted.replaced)
         if "learners" in data:

@@ -22,13 +22,13 @@ from typing_extensions import override
 
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ModelError
-from electra.laboratory.analysis import contract, corruption, texts
+from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Network, Progress
-from electra.laboratory.analysis.corruption import Corrupted
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import log_loss, sigmoid
 from electra.laboratory.analysis.scoring import token_rows
+from electra.laboratory.analysis.scoring.token_rows import Corrupted
 
 UNIFORM, UNIGRAM = "any token", "frequent tokens"
 EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # edges of the bins of advantage, in nats
@@ -53,7 +53,7 @@ class Config:
     """Rows of held-out text."""
     length: int = 128
     """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = corruption.FRACTION
+    fraction: float = token_rows.FRACTION
     """Share of the tokens that are resampled."""
     resamples: int = 200
     """Bootstrap samples for the intervals."""
@@ -127,12 +127,12 @@ class Probe(contract.Probe):
         how: dict[str, Any] = {"fraction": config.fraction, "seed": config.seed}
         for model in models:
             if (generator := model.optional("generator")) is not None:
-                made[own_generator(model.name)] = corruption.by_generator(generator, rows, **how)
+                made[own_generator(model.name)] = token_rows.by_generator(generator, rows, **how)
         equal_frequency = np.ones(tokenizer.vocab_size)
         equal_frequency[list(tokenizer.specials)] = 0.0
         counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * equal_frequency
-        made[UNIFORM] = corruption.by_frequency(rows, equal_frequency, **how)
-        made[UNIGRAM] = corruption.by_frequency(rows, counts, **how)
+        made[UNIFORM] = token_rows.by_frequency(rows, equal_frequency, **how)
+        made[UNIGRAM] = token_rows.by_frequency(rows, counts, **how)
         return {name: text for name, text in made.items() if any(wrong.any() for wrong in text.replaced)}
 
 
