@@ -287,19 +287,6 @@ def test_every_type_of_error_was_rendered() -> None:
     assert kinds - rendered == {FullDisk, LostProcess}  # below, and in training/test_resume.py
 
 
-def test_errors_are_one_line_whatever_they_are_made_of() -> None:
-    error = ElectraError("what\nhas two\tlines", where=Path("some/where"), fix="Do  this")
-    assert str(error) == "some/where: what has two lines. Do this"
-
-
-def test_invalid_utf8_is_counted_not_refused(place: Place) -> None:
-    text = driven.write_corpus(Path("latin.txt")).read_bytes()
-    text += b"the caf\x81 likes the sea .\n" * 30 + b"\xff\xfe the cat .\n"  # no letter in a Western encoding
-    Path("latin.txt").write_bytes(text)
-    assert main(place.words("prepare latin.txt")) == 0
-    assert json.loads(Path("made/audit.json").read_text())["bytes_replaced"] == 32
-
-
 HOLD = """
 import sys
 from pathlib import Path

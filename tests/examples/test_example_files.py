@@ -129,28 +129,6 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "fraction=0.1" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = str(toy_task.save_encoder(tmp_path / "model"))
-    (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text())
-    (tmp_path / "data" / "stars").mkdir(parents=True)
-    rows = "".join(f"{word} film,{stars}\n" for word, stars in (("slow", 1), ("new", 3), ("bright", 5)))
-    for split in ("train", "dev"):
-        (tmp_path / "data" / "stars" / f"{split}.csv").write_text("text,stars\n" + 4 * rows)
-    suite, out = tmp_path / "mine.toml", tmp_path / "out"
-    suite.write_text('title = "Mine"\n[[task]]\nname = "stars"\ntask = "my_stars.py"\n')
-    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-baselines"]
-    words += ["--finetune.epochs", "1", "--finetune.max_length", "8", "--out", str(out)]
-    words += ["--task", str(tmp_path / "my_stars.py")]
-    assert main([*words, "--device", "cpu"]) == 0, capsys.readouterr().err
-    [row] = electra.Evaluation(out).table
-    assert (row["task"], row["status"]) == ("stars", "done")
-    capsys.readouterr()
-    (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text() + "\n")
-    assert main([*words, "--device", "cpu"]) == 2
-    assert "stars.task_sha256 has other contents" in capsys.readouterr().err
-
-
 def test_the_overlap_head_learns_pairs_texts_and_numbers(tmp_path: Path) -> None:
     """Its linear model alone tells equal pairs, of words that no training pair has; folders need the file."""
     head, model = str(EXAMPLES / "overlap_head.py"), toy_task.save_encoder(tmp_path / "model")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,43 +113,3 @@ def test_more_connections_than_the_limit_are_refused(served: list[ServedModel]) 
             each.close()
         time.sleep(0.2)
         assert ask(f"{address}/healthz")["status"] == "ok"
-
-
-@pytest.mark.slow
-def test_sigterm_ends_the_process_while_it_computes(tmp_path: Path) -> None:
-    """What is not answered in time is given up before the next forward pass."""
-    folder = small.write_pair(tmp_path / "toy", "modern")
-    program = (
-        "import sys; from electra.commands.framework.main import main; from electra.serving import server\n"
-    )
-    program += "server.GRACE = 1; sys.exit(main())"
-    words = ["serve", str(folder), "--port", "0", "--threads", "1"]
-    started = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    assert started.stdout is not None
-    try:
-        lines = [started.stdout.readline() for _ in range(2)]
-        address = lines[-1].partition("/ ")[0]
-        body = {"texts": ["the cat sat on the mat " * 60], "scorer": "language-model"}
-
-        def give_up() -> None:
-            with suppress(OSError):
-                ask(f"{address}/detect", body)
-
-        asked = [threading.Thread(target=give_up, daemon=True) for _ in range(10)]
-        for each in asked:
-            each.start()
-        time.sleep(0.5)
-        began = time.monotonic()
-        started.send_signal(signal.SIGTERM)
-        said, _ = started.communicate(timeout=20)
-        assert (started.returncode, said.splitlines()[-1]) == (143, "stopped")
-        assert time.monotonic() - began < 15
-    finally:
-        started.kill()
-        started.wait()

@@ -244,7 +244,7 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     for loss in ("states_loss", "vectors_loss"):
         held_out = {row["step"]: row[loss] for row in run.metrics if row["kind"] == "eval"}
         assert all(0 < value < 2 for value in held_out.values()) and max(held_out) == 3, loss
-    student, before = run.load(), exported(run)
+    student, before = electra.load(run), exported(run)
     shape = student.config
     assert (shape.num_layers, shape.hidden_size, shape.vocab_size) == (2, 64, 75)
     assert len(student.embed(["the chef", "a cat"])) == 2
@@ -254,7 +254,7 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     further = electra.distil(
         teacher, text, out=tmp_path / "more", init=tmp_path / "run", budget="1steps", **more
     )
-    assert equal(before, exported(further)) and further.load().config.vocab_size == 75
+    assert equal(before, exported(further)) and electra.load(further).config.vocab_size == 75
     with pytest.raises(ConfigError) as refused:
         electra.distil(teacher, "text", out=tmp_path / "x", init=tmp_path / "run", keep_layers="0", **cut)
     assert refused.value.key == "init"

@@ -16,8 +16,6 @@ from electra.commands.framework.main import main
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
-from electra.laboratory.analysis.contract import named_models
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.pages import probes
@@ -187,32 +185,6 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
     said = capsys.readouterr().out
     assert f"{out / 'stops.probe.json'} (reused" in said and (out / "errors.probe.json").exists()
     assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
-
-
-def test_a_network_added_later_is_probed_and_a_damaged_one_is_not_absent(
-    folders: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(folders / "pair" / "discriminator", tmp_path / "pair" / "discriminator")
-    model = named_models([str(tmp_path / "pair")])[0]
-    assert model.network("discriminator") and model.optional("generator") is None
-    described = json.loads(json.dumps(model.describe()))
-    assert named_models([str(tmp_path / "pair")])[0].matches_record(described)
-    shutil.copytree(folders / "pair" / "generator", tmp_path / "pair" / "generator")
-    assert not named_models([str(tmp_path / "pair")])[0].matches_record(described)
-    weights = tmp_path / "pair" / "generator" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(ModelError):
-        named_models([str(tmp_path / "pair")])[0].optional("generator")
-
-
-@pytest.mark.parametrize("probe", ["--probe errors", "--probe generators --probe errors --out {out}/out"])
-def test_options_of_the_chosen_probes_are_listed(
-    probe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert analyze(f"{probe} --probe-option help", tmp_path) == 0
-    said = capsys.readouterr().out
-    assert "surprisal=true  " in said and ("length=128" in said) == ("generators" in probe)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

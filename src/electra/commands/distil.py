@@ -17,7 +17,7 @@ from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, TrackerName, as_name, optional_name
+from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
 
 if TYPE_CHECKING:
     from electra.training.recipe import Recipe
@@ -38,7 +38,8 @@ class Distil(
 
     The student learns to reproduce the teacher's hidden states and text vectors and, at the same time, to
     detect replaced tokens. It starts from some of the teacher's layers (--keep-layers), or from random
-    weights at any size. Resuming, budgets and the recipe's settings work as in electra pretrain.
+    weights at any size. Resuming, budgets (which include the teacher's passes) and the recipe's settings
+    work as in electra pretrain.
     """
 
     teacher: Source
@@ -48,8 +49,6 @@ class Distil(
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on, or a token store, as in electra pretrain."""
     _: KW_ONLY
-    out: Source
-    """The run folder. Rerun the command to resume a stopped run."""
     keep_layers: Annotated[str | Sequence[int] | None, OnCommandLine(str | None)] = None
     """Layers of the teacher that the student starts from, counted from 0, such as 0,2,5; the student also
     takes its width and embeddings (default: random initialization, with --layers and --hidden-size).
@@ -58,12 +57,6 @@ class Distil(
     """An encoder that the student starts from, with its tokenizer, such as the student of an earlier run."""
     recipe: Source | None = None
     """The recipe: a name or a TOML file (default: distil)."""
-    budget: str | None = None
-    """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's). It includes the
-    teacher's forward passes.
-    """
-    track: TrackerName | None = None
-    """Send the measurements to this experiment tracker too, as in electra pretrain."""
     overrides: Annotated[
         Mapping[str, Any] | None,
         Sections(

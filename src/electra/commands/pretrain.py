@@ -11,7 +11,7 @@ from electra.commands.framework.command import function
 from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
-from electra.foundation.options import Source, TrackerName, optional_name
+from electra.foundation.options import Source, optional_name
 
 if TYPE_CHECKING:
     from electra.training.recipe import Recipe
@@ -40,12 +40,8 @@ class Pretrain(
     strings, a DataFrame or a Hugging Face dataset.
     """
     _: KW_ONLY
-    out: Source
-    """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
     """A token store, instead of DATA: a folder, a .ds file, or an address (s3://..., https://...)."""
-    budget: str | None = None
-    """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init: Source | None = None
     """Start from all networks of this model: a run, a model folder, a hub name, or one that comes with the
     package (tiny-en, small-en). Size, tokenizer and learning rate are set as with --init-discriminator.
@@ -57,8 +53,6 @@ class Pretrain(
     """
     init_generator: Source | None = None
     """Start from this model's generator (default: random initialization)."""
-    track: TrackerName | None = None
-    """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
 
     @property
     @override

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from electra.training.recipe import Recipe
 
 
+@dataclass(frozen=True, kw_only=True)
 class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
     """A command that trains with a recipe on text or on a store."""
 
-    data: Corpus
     out: Source
-    overrides: Mapping[str, Any] | None
-    track: TrackerName | None
+    """The run folder. Rerun the command to resume a stopped run."""
+    budget: str | None = None
+    """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
+    track: TrackerName | None = None
+    """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
+
+    if TYPE_CHECKING:
+        data: Corpus
+        overrides: Mapping[str, Any] | None
 
     @property
     def recipe_source(self) -> Source:

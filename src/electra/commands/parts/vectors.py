@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,28 +91,23 @@ def check_format(out: Path) -> None:
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
     """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
-    check_format(out)
+    import numpy as np
+
     if out.suffix.lower() == ".parquet":
         durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))
     elif out.suffix.lower() == ".jsonl":
         durable.commit_file(out, "".join(json_lines(rows, vectors)).encode("utf-8", "surrogatepass"))
     else:
-        durable.commit_file(out, lambda path: _save(path, vectors))
+        content = io.BytesIO()
+        np.save(content, vectors)
+        durable.commit_file(out, content.getvalue())
 
 
-def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
-    """Returns a line for each row: a JSON object with its vector, with enough digits to restore float32."""
-    return [
-        json.dumps({**row, "vector": [float(f"{value:.9g}") for value in vector]}, ensure_ascii=False) + "\n"
-        for row, vector in zip(rows, vectors, strict=True)
-    ]
-
-
-def _save(path: Path, vectors: Vectors) -> None:
-    import numpy as np
-
-    with open(path, "wb") as file:  # np.save would add an extension to the temporary name
-        np.save(file, vectors)
+def json_lines(rows: Rows, vectors: Vectors) -> Iterator[str]:
+    """Yields a line for each row: a JSON object with its vector, with enough digits to restore float32."""
+    for row, vector in zip(rows, vectors, strict=True):
+        record = {**row, "vector": [float(f"{value:.9g}") for value in vector]}
+        yield json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _is_file(path: Path) -> bool:

@@ -108,15 +108,6 @@ class Store(Artifact[StoreFolder]):
         """The number of tokens to train on, without held-out and special tokens."""
         return self.tokens.train.num_tokens
 
-    @property
-    def num_documents(self) -> int:
-        """The number of documents to train on, without held-out ones."""
-        return self.tokens.train.num_documents
-
-    def verify(self) -> None:
-        """Reads all files and compares their checksums. Raises StoreError naming a damaged file."""
-        self.tokens.verify()
-
 
 class Evaluation(Artifact[EvaluationFolder]):
     """A folder written by `evaluate`."""
@@ -219,17 +210,6 @@ class Run(Artifact[RunFolder]):
     def checkpoints(self) -> list[int]:
         """The steps that have a checkpoint, oldest first; `electra.load(run, step=...)` loads one."""
         return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
-
-    @property
-    def store(self) -> Store | None:
-        """The store in the run folder; None if the run was trained on a store elsewhere."""
-        return Store(self.folder.store.path) if self.folder.store.exists() else None
-
-    def load(self, *, step: int | None = None, average: int | None = None) -> Model:
-        """Loads the finished networks, a checkpoint, or the average of several: see `electra.load`."""
-        from electra.commands.results.model import Model
-
-        return Model(self, step=step, average=average)
 
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
         """Repeats `steps` updates from a checkpoint and compares their results with the log. Writes nothing.
