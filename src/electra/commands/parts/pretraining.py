@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -13,7 +12,7 @@ from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import Corpus, sources_of
+from electra.commands.parts.texts import sources_of
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
 from electra.foundation.signals import interrupt_on_signal
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
-    """A command that trains with a recipe on text or on a store."""
+    """A command that trains with a recipe (changed by `overrides`) on text or on a store (`data`)."""
 
     out: Source
     """The run folder. Rerun the command to resume a stopped run."""
@@ -34,10 +33,6 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     track: TrackerName | None = None
     """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
-
-    if TYPE_CHECKING:
-        data: Corpus
-        overrides: Mapping[str, Any] | None
 
     @property
     def recipe_source(self) -> Source:
@@ -95,7 +90,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
         from electra.commands.parts.warm_start import settle
 
         recipe, source = self.recipe_to_train(), as_name(self.recipe_source, "recipe")
-        out, given = checked_path(self.out, "out"), names_of(self.overrides)
+        out, given = checked_path(self.out, "out"), names_of(vars(self)["overrides"])
         text, models = self._text(recipe, given, display), self.initial_models()
         prepared = text.store is not None
         recipe = settle(recipe, models, out, display, source=source, given=given, prepared=prepared)
@@ -107,7 +102,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
         from electra.commands.parts.train import Text
 
         data, store = recipe.data, self.store_name
-        sources = sources_of(self.data, "data", data.text_field, data.format, display.say)
+        sources = sources_of(vars(self)["data"], "data", data.text_field, data.format, display.say)
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
