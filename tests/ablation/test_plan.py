@@ -149,12 +149,12 @@ def test_a_study_of_a_version_with_fewer_options_resumes(
 ) -> None:
     older = plan()
     for arm in older["fixed"]["arms"].values():
-        del arm["recipe"]["training"]["clip_separately"], arm["recipe"]["model"]["generator_width"]
+        del arm["recipe"]["training"]["bias_correction"], arm["recipe"]["model"]["generator_width"]
     durable.commit_json(tmp_path / "out" / "study.json", older)
     assert plan() != older
     with pytest.raises(RunFolderError) as caught:
-        plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.clip_separately = true\n[arms.mlm]"))
-    assert "arms.mlm.recipe.training.clip_separately" in caught.value.what
+        plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.bias_correction = false\n[arms.mlm]"))
+    assert "arms.mlm.recipe.training.bias_correction" in caught.value.what
 
 
 def test_seeds_begun_are_those_of_the_run_folders(

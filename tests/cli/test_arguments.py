@@ -131,7 +131,6 @@ def test_help_shows_the_values_of_the_recipe_that_is_named(capsys: pytest.Captur
     assert main(["pretrain", "--help"]) == 0
     usual = capsys.readouterr().out
     assert tiny != usual and f"(default: {TrainingSection.seed})" in usual
-    assert "no-clip-separately" not in usual
     assert "--training.bias-correction, --training.no-bias-correction" in usual
 
 

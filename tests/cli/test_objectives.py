@@ -22,7 +22,7 @@ CASES = {  # name of the objective, what else is typed -> networks of the run
         " --objective.anneal-to 0.7",
         BOTH,
     ),
-    "adversarial modern": (f"{MODERN} --training.clip-separately", BOTH),
+    "adversarial modern": (MODERN, BOTH),
     "sentence": ("", BOTH),
     "coco_lm": ("", GENERATOR),
     "electra_15": ("", BOTH),

@@ -37,7 +37,7 @@ def little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@pytest.mark.parametrize("value", [10**5000, 2**63 - 1, 1e308], ids=["5000 digits", "63 bits", "1e308"])
+@pytest.mark.parametrize("value", [10**5000, 2**63 - 1], ids=["5000 digits", "63 bits"])
 @pytest.mark.parametrize(("section", "name"), NUMBERS)
 def test_an_absurd_number_is_refused_in_one_line(
     section: str, name: str, value: Any, tmp_path: Path, little_memory: None
@@ -51,15 +51,10 @@ def test_an_absurd_number_is_refused_in_one_line(
         assert len(str(error)) < 400
 
 
-@pytest.mark.parametrize("digits", [30, 10**6])
-@pytest.mark.parametrize("verb", ["pretrain", "ablate"])
-def test_an_integer_of_a_million_digits(
-    verb: str, digits: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_integer_of_a_million_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "mine.toml"
-    recipe.write_text(f"[training]\nsteps = 1{'0' * digits}\n")
-    options = {"pretrain": ["--recipe", str(recipe)], "ablate": [str(recipe)]}[verb]
-    assert main([verb, *options, "--out", str(tmp_path / "run")]) == 2
+    recipe.write_text(f"[training]\nsteps = 1{'0' * 10**6}\n")
+    assert main(["pretrain", "--recipe", str(recipe), "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err.strip()
     assert len(said.splitlines()) == 1 and len(said) < 400 and "mine.toml" in said
 

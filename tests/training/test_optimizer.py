@@ -98,23 +98,3 @@ def test_moments_are_restored(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     missing.pop(next(name for name in missing if "qkv" in name))
     with pytest.raises(KeyError, match="qkv"):
         made(optimizer=kind)[1].load_tensors(missing, 3)
-
-
-def test_separate_clipping_leaves_the_generators_gradient_unchanged() -> None:
-    """DeBERTa's decoupled trainer: a large discriminator gradient takes nothing from the generator's."""
-    for apart in (False, True):
-        pair, optimizer = made(clip=1.0, clip_separately=apart)
-        own = list(pair.own_parameters(pair.auxiliary))  # type: ignore[arg-type]
-        assert own and not {id(p) for p in own} & {id(p) for p in pair.main.parameters()}  # type: ignore[union-attr]
-        for parameter in pair.parameters():
-            parameter.grad = torch.full_like(parameter, 1e-3)
-        for parameter in pair.main.parameters():  # type: ignore[union-attr]
-            parameter.grad = torch.full_like(parameter, 50.0)
-        small = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in own]))  # type: ignore[union-attr]
-        whole = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.parameters()]))  # type: ignore[union-attr]
-        assert small < 1.0 < whole
-        assert torch.allclose(optimizer.clip(), whole)
-        left = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in own]))  # type: ignore[union-attr]
-        rest = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.main.parameters()]))  # type: ignore[union-attr]
-        assert torch.allclose(rest, torch.tensor(1.0), rtol=1e-3)
-        assert torch.allclose(left, small) if apart else left < small / 100

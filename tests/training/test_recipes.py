@@ -13,13 +13,14 @@ import torch
 
 from electra.commands.framework.main import main
 from electra.finetuning.runner.train_seed import parameter_groups
-from electra.foundation.config import differences, find_recipe, read_toml
+from electra.foundation.config import differences, find_recipe, merge, read_toml
+from electra.foundation.errors import ConfigError
 from electra.model.pair import build_pair
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import GONE, Recipe, make_recipe, recorded_recipe
 from electra.training.run import build_run
 
 # Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size;
@@ -76,6 +77,14 @@ def test_the_reference_differs_in_three_settings() -> None:
         "training.schedule": "reference",
         "training.bias_correction": False,
     }
+
+
+def test_a_record_with_settings_that_are_gone_opens_unless_they_changed_something() -> None:
+    recipe = toy.recipe()
+    record = merge(merge(recipe.to_sections(), GONE), {"data": {"mix_seed": 0}, "identity": {}})
+    assert recorded_recipe(record) == recipe
+    with pytest.raises(ConfigError, match="clip_separately"):
+        recorded_recipe(merge(record, {"training": {"clip_separately": True}}))
 
 
 def small_run(folder: Path, **training: Any) -> Any:

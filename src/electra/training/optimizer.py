@@ -174,45 +174,26 @@ class GroupedOptimizer:
 class Optimizer(GroupedOptimizer):
     """The optimizer of a run, with groups by network, weight decay and algorithm.
 
-    `rates` are the peak learning rates, by network, of weights that only this network has.
+    `rates` are the peak learning rates, by network, of weights that only this network has; shared weights
+    have the main network's.
     """
 
     def __init__(
         self, pair: Pair, settings: OptimizerSection, rates: Mapping[str, float] | None = None
     ) -> None:
-        self.own_parameters = {
-            name: pair.own_parameters(net) for name, net in pair.named.items() if net is not pair.main
-        }
+        others = [(name, network) for name, network in pair.named.items() if network is not pair.main]
+        owners = {p: name for name, network in reversed(others) for p in pair.own_parameters(network)}
         named = dict(pair.named_parameters())
-        super().__init__(named, self._groups(named, settings, rates or {}), settings)
-
-    def _groups(
-        self, named: Mapping[str, nn.Parameter], settings: OptimizerSection, rates: Mapping[str, float]
-    ) -> dict[Algorithm, Groups]:
-        """Returns the groups of each algorithm. Shared weights are in those of the main network."""
-        owners = {p: network for network, own in reversed(self.own_parameters.items()) for p in own}
         groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
         for name, parameter in named.items():
             network, decayed = owners.get(parameter, ""), parameter.dim() >= 2
             group = {
                 "params": [],
-                "peak": rates.get(network, settings.learning_rate),
+                "peak": (rates or {}).get(network, settings.learning_rate),
                 "weight_decay": settings.weight_decay if decayed else 0.0,
             }
             chosen = settings.optimizer
             algorithm = chosen if ALGORITHMS[chosen].accepts(name, parameter) else "adamw"
             by_key = groups.setdefault(algorithm, {})
             by_key.setdefault((network, decayed), group)["params"].append(parameter)
-        return {algorithm: list(by_key.values()) for algorithm, by_key in groups.items()}
-
-    @override
-    def clip(self) -> Tensor:
-        """As in the base class, but separately for each network's own weights if the recipe says so."""
-        if not self.settings.clip_separately:
-            return super().clip()
-        separate = [list(own) for own in self.own_parameters.values()]
-        owned = {parameter for own in separate for parameter in own}
-        parts = [*separate, [parameter for parameter in self.parameters if parameter not in owned]]
-        norms = [nn.utils.clip_grad_norm_(parameters, self.settings.clip) for parameters in parts]
-        total: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(norms[-1].device) for norm in norms]))
-        return total
+        super().__init__(named, {name: list(each.values()) for name, each in groups.items()}, settings)

@@ -36,7 +36,8 @@ GONE: dict[str, dict[str, Any]] = {
         "sampling_dropout": True,
         "entropy_weight": 0.0,
     },
-    "training": {"on_collapse": None, "on_spike": None},
+    "model": {"mask_decoder": False},
+    "training": {"on_collapse": None, "on_spike": None, "clip_separately": False},
 }
 
 
@@ -139,8 +140,6 @@ class OptimizerSection:
     """Adam's bias correction; the published code has none."""
     clip: float = 1.0
     """Maximum global gradient norm, over both networks together."""
-    clip_separately: bool = False
-    """Clip the gradients of weights that only the generator has separately, as in DeBERTa's trainer."""
 
 
 @dataclass(frozen=True)
@@ -287,13 +286,18 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
 
 
 def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a record's sections of the recipe, without settings that are gone and changed nothing."""
+    """Returns a record's sections of the recipe, without settings that are gone and changed nothing.
+
+    Of the settings that made the store, those that today's version does not have are left out.
+    """
+
+    def is_kept(section: str, key: str, value: Any) -> bool:
+        made_store = {"tokenizer": TokenizerSection(), "data": CorpusConfig()}
+        is_known = section not in made_store or hasattr(made_store[section], key)
+        return is_known and GONE.get(section, {}).get(key, ...) not in (None, value)
+
     return {
-        section: {
-            key: value
-            for key, value in record[section].items()
-            if GONE.get(section, {}).get(key, ...) not in (None, value)
-        }
+        section: {key: value for key, value in record[section].items() if is_kept(section, key, value)}
         for section in Recipe.__dataclass_fields__
         if section in record
     }
