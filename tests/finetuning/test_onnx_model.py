@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +17,6 @@ from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.onnx_model import FinetunedGraph
 from electra.finetuning.windows.features import Batch
-from electra.foundation import durable
-from electra.foundation.errors import ModelError
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
 from electra.serving.operations import Predict
@@ -104,25 +101,3 @@ def test_the_command_line(written: tuple[Path, Path], capsys: pytest.CaptureFixt
         assert main(wrong) == 2
         problem = capsys.readouterr().err
         assert said in problem and problem.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[]", "{"],
-    ids=["list", "cut"],
-)
-def test_a_damaged_task_is_one_line(written: tuple[Path, Path], tmp_path: Path, content: str) -> None:
-    graph = written[1]
-    files = {
-        str(path.relative_to(graph)): path.read_bytes()
-        for path in graph.rglob("*")
-        if path.is_file() and path.name != durable.MANIFEST
-    }
-    assert json.loads(files["task.json"])["task"] == "classification"
-    durable.commit_directory(tmp_path / "copy", {**files, "task.json": content.encode()})
-    with pytest.raises(ModelError) as caught:
-        open_predictor(str(tmp_path / "copy"), backend="onnx")
-    assert "task.json" in caught.value.where
-    (tmp_path / "copy" / "task.json").write_bytes(files["task.json"])
-    with pytest.raises(ModelError):
-        open_predictor(str(tmp_path / "copy"), backend="onnx")

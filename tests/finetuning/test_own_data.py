@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_finetune import read_tsv, transformers_logits, tuning_for
+from test_finetune import read_tsv, transformers_logits
 
-from electra.commands.framework.main import main
+from electra.exchange.huggingface import exported_weights
+from electra.exchange.load import load
+from electra.exchange.weights import digest
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
@@ -171,36 +173,27 @@ def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_mnli_both_genres_submissions_and_rte_from_it(
-    modern_folder: Path, mnli_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from electra.exchange.huggingface import exported_weights
-    from electra.exchange.load import load
-    from electra.exchange.weights import digest
-
+def test_mnli_both_genres_and_submissions(modern_folder: Path, mnli_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "mnli"
-    options = "--task mnli --epochs 2 --learning-rate 5e-3 --precision fp32 --device cpu --seeds 2"
-    folders = ["--data", str(mnli_folder), "--out", str(out)]
-    assert main(["finetune", str(modern_folder), *folders, *options.split()]) == 0
-    output = capsys.readouterr().out
-    results = json.loads((out / "all_results.json").read_text())
+    results = finetune(str(modern_folder), toy_task.settings(out, mnli_folder, "mnli", epochs=1))
     assert (results["eval_samples"], results["dev_mismatched_samples"], results["test_samples"]) == (12, 9, 6)
     assert 0 <= results["dev_mismatched_accuracy"] <= 1 and "test_accuracy" not in results
-    assert any(line.startswith("test: ") and "'hidden'" in line for line in output.splitlines())
+    assert any(note.startswith("test: ") and "'hidden'" in note for note in results["notes"])
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         rows = read_tsv(out / "seeds/seed-0" / name)
         assert list(rows[0]) == ["index", "prediction"]
         assert [row["index"] for row in rows] == [str(i) for i in range(6)]
         assert {row["prediction"] for row in rows} <= {"entailment", "contradiction", "neutral"}
 
-    rte, pairs = tmp_path / "rte.tsv", [("fine", "entailment"), ("grim", "not_entailment")] * 20
-    rows_of_rte = "".join(f"{i}\tthe film\tnew {w}\t{a}\n" for i, (w, a) in enumerate(pairs))
-    rte.write_text(f"index\tsentence1\tsentence2\tlabel\n{rows_of_rte}")
-    chosen = toy_task.settings(tmp_path / "rte", rte, "rte", epochs=0.5, dev=rte)
-    assert tuning_for(out / "model", chosen).task.num_outputs == 2
-    assert finetune(str(out), chosen) is not None
-    identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
-    assert identity["weights"] == digest(exported_weights(load(out / "model", "encoder").encoder, None))
+
+def test_the_encoder_of_a_fine_tuned_model_is_trained_further(classified: Path, tmp_path: Path) -> None:
+    data = toy_task.write_regression(tmp_path / "data", train=20, dev=4)
+    for model in (classified, classified / "model"):
+        out = tmp_path / model.name
+        finetune(str(model), toy_task.settings(out, data, "regression", epochs=0.5))
+        identity = json.loads((out / "finetune.json").read_text())["identity"]
+        encoder = load(classified / "model", "encoder").encoder
+        assert identity["weights"] == digest(exported_weights(encoder, None))
 
 
 @pytest.mark.parametrize(

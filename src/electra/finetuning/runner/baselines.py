@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -201,28 +202,21 @@ def _features(train: Sequence[Example]) -> list[Any]:
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     if len(train[0].texts) == 1:
-        first_text = FunctionTransformer(_first_texts)
-        return [
-            first_text,
-            TfidfVectorizer(token_pattern=WORD.pattern, ngram_range=(1, 2), sublinear_tf=True),
-        ]
+        options = {"token_pattern": WORD.pattern, "ngram_range": (1, 2), "sublinear_tf": True}
+        return [TfidfVectorizer(preprocessor=lambda texts: texts[0].lower(), **options)]
     counts = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
     rarity = {word: math.log((1 + 2 * len(train)) / (1 + count)) for word, count in counts.items()}
-    cache: dict[tuple[str, ...], Floats] = {}
-
-    def compare(pairs: Iterable[tuple[str, ...]]) -> Floats:
-        for pair in pairs:
-            if pair not in cache:
-                weighted = weighted_overlap(pair[0], pair[1], lambda word: rarity.get(word, unseen))
-                cache[pair] = np.append(overlaps(pair[0], pair[1]), weighted)
-        return np.stack([cache[pair] for pair in pairs])
-
     unseen = math.log(1 + 2 * len(train))
-    return [FunctionTransformer(compare), StandardScaler()]
 
+    @cache
+    def compare(first: str, second: str) -> Floats:
+        weighted = weighted_overlap(first, second, lambda word: rarity.get(word, unseen))
+        return np.append(overlaps(first, second), weighted)
 
-def _first_texts(texts: Iterable[tuple[str, ...]]) -> list[str]:
-    return [each[0] for each in texts]
+    def features(pairs: Iterable[tuple[str, ...]]) -> Floats:
+        return np.stack([compare(*pair[:2]) for pair in pairs])
+
+    return [FunctionTransformer(features), StandardScaler()]
 
 
 def words(text: str) -> list[str]:

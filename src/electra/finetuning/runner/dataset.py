@@ -20,7 +20,7 @@ from electra.data.table_files import (
     split_name,
 )
 from electra.finetuning.heads import load_head
-from electra.finetuning.labelled.examples import TEXT_COUNTS, Example, Examples, Split
+from electra.finetuning.labelled.examples import Example, Examples, Split
 from electra.finetuning.labelled.splits import (
     DEV_SHARE,
     SPLIT_NAMES,
@@ -63,6 +63,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     """Reads all splits, holds out dev if there is no file for it, and fits the task to the training data."""
     sources = locate_files(settings, task)
     train = task.read(sources["train"])
+    load_head(settings.head).check_supports(task.head, len(train.examples[0].texts))
     if train.text_columns:  # other files may have other usual columns, too
         task = task.preferring(train.text_columns, train.label_column)
     unfitted_task, task = task, task.fit(train.examples)
@@ -72,7 +73,6 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []
     for split, content in contents.items():
-        check_number_of_texts(content, train, settings.head, task, sources[split])
         notes += [f"{split}: {note}" for note in notes_on_file(content, task, extension_of(sources[split]))]
     if "dev" not in splits:
         remaining, dev = hold_out_dev(train.examples, task, sources["train"])
@@ -107,18 +107,6 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")
     files = {split: data_digest(source) for split, source in sources.items()}
     return Dataset(task, splits, files, tuple(notes), train.text_columns)
-
-
-def check_number_of_texts(content: Split, train: Split, head: str, task: Task, source: Data) -> None:
-    """Raises an error if the examples have more or fewer texts than the head reads or train has."""
-    if not content.examples:
-        return
-    found, expected = len(content.examples[0].texts), len(train.examples[0].texts)
-    load_head(head).check_supports(task.head, found)
-    if task.head == "classifier" and found != expected:
-        problem = f"{TEXT_COUNTS[found]}, but {TEXT_COUNTS[expected]} in train"
-        fix = "Name the same columns with `text_column`, or pass another file"
-        raise DataError(problem, where=source, fix=fix)
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
