@@ -113,19 +113,9 @@ def test_an_old_finished_fine_tuning_is_not_repeated(
 ) -> None:
     """With its own settings, it is complete; other settings are refused by name."""
     settings = {"batch-size": "16", "epochs": "2", "max-length": "24", "seeds": "2", "precision": "fp32"}
-    words = (
-        "finetune",
-        "old-run-rtd",
-        "--task",
-        "classification",
-        "--data",
-        "old-reviews",
-        "--out",
-        "old-finetuning",
-    )
-    digests = {
-        path: path.read_bytes() for path in (old / "old-finetuning/seeds").rglob("*") if path.is_file()
-    }
+    line = "finetune old-run-rtd --task classification --data old-reviews --out old-finetuning"
+    words, seeds = line.split(), (old / "old-finetuning/seeds").rglob("*")
+    digests = {path: path.read_bytes() for path in seeds if path.is_file()}
     assert electra(*words, **settings) == 0
     assert electra(*words, **(settings | {option: "3"})) == 2
     assert f"{option.replace('-', '_')} was {value}" in capsys.readouterr().err

@@ -20,18 +20,8 @@ def test_known_values_never_change() -> None:
 
 def test_every_part_of_a_key_changes_the_numbers() -> None:
     base = seeds.key(1, "mask", 2, 3)
-    assert (
-        len(
-            {
-                base,
-                seeds.key(2, "mask", 2, 3),
-                seeds.key(1, "sample", 2, 3),
-                seeds.key(1, "mask", 3, 3),
-                seeds.key(1, "mask", 2, 4),
-            }
-        )
-        == 5
-    )
+    others = [(2, "mask", 2, 3), (1, "sample", 2, 3), (1, "mask", 3, 3), (1, "mask", 2, 4)]
+    assert len({base, *(seeds.key(*each) for each in others)}) == 5
     assert seeds.keys(1, "mask", 2, [3, 4]).tolist() == [base, seeds.key(1, "mask", 2, 4)]
 
 
