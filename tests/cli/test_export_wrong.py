@@ -23,8 +23,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("toy", ["--format", "onnx", "--network", "generator"], "ONNX export supports discriminators"),
         ("toy", ["--format", "onnx", "--dtype", "bfloat16"], "float32 or int8"),
-        ("toy", ["--average", "3"], "no checkpoints to choose from. Omit --average"),
-        ("tuned", ["--format", "onnx", "--average", "2"], "not a run folder"),
+        ("toy", ["--step", "3"], "no checkpoints to choose from. Omit --step"),
+        ("tuned", ["--format", "onnx", "--step", "2"], "not a run folder"),
         ("missing", ["--format", "onnx"], "missing"),
         ("toy", ["--format", "onnx", "--out", "busy"], "other files (notes.txt)"),
         ("toy", ["--format", "onnx", "--out", "file"], "file: "),

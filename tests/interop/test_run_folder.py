@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -14,19 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from electra.artifacts.checkpoints import Checkpoint, at_step
+from electra.artifacts.checkpoints import at_step
 from electra.commands.framework.main import main
-from electra.commands.results.model import load as load_model
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import Loaded, load
-from electra.exchange.run_folder import mean_weights
+from electra.exchange.load import load
 from electra.foundation.config import write_toml
 from electra.foundation.errors import (
     CheckpointError,
-    ConfigError,
     DamagedModel,
     RunFolderError,
 )
@@ -120,99 +113,11 @@ def damage(run: Path, step: int) -> None:
     weights.write_bytes(content)
 
 
-@pytest.mark.parametrize("sharing", ["embeddings", "disentangled"])
-def test_average_of_the_last_checkpoints(sharing: str, make_run: MakeRun) -> None:
-    run, pairs = make_run(10, 20, 30, 40, sharing=sharing)
-    ones = {seed: weights(load(run, step=10 * seed)) for seed in (1, 2, 3, 4)}
-
-    def is_mean(loaded: Loaded, *of: int) -> bool:
-        output = weights(loaded)
-        means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in output}
-        return all(torch.allclose(output[name], mean, atol=1e-6) for name, mean in means.items())
-
-    assert is_mean(load(run, average=2), 3, 4) and is_mean(load(run, average=4), 1, 2, 3, 4)
-    assert is_mean(load(run, step=30, average=2), 2, 3)
-    assert load(run, step=30, average=2).averaged == (20, 30)
-    one = load(run, average=1)
-    assert same(pairs[-1].main, one) and not one.averaged and not one.notes
-    damage(run, 30)
-    with pytest.warns(DamagedModel, match="step-00000030"):
-        assert is_mean(load(run, average=3), 1, 2, 4)
-    with pytest.raises(CheckpointError, match="step-00000030"):
-        load(run, step=30, average=2)
-    with pytest.raises(CheckpointError):
-        load(run, step=35, average=2)
-
-
-def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
-    def written(step: int, weight: torch.Tensor) -> Checkpoint:
-        output = at_step(tmp_path, step)
-        output.path.mkdir()
-        save_file({"w": weight}, output.weights)
-        return output
-
-    # in float32 the ones would be lost beside 2**25
-    values = [2.0**25, 1.0, 1.0, 1.0, -(2.0**25)]
-    mean = mean_weights([written(step, torch.tensor([value])) for step, value in enumerate(values)])
-    assert mean["w"].dtype == torch.float32 and mean["w"].item() == pytest.approx(3 / 5)
-    pair = [written(8, torch.zeros(2)), written(9, torch.zeros(1))]  # which would be broadcast
-    with pytest.raises(CheckpointError, match=r"step-00000009.*step 8"):
-        mean_weights(pair)
-    with pytest.raises(CheckpointError, match="step-00000010"):
-        mean_weights([pair[0], at_step(tmp_path, 10)])
-
-
-def test_a_copied_checkpoint_is_not_averaged_twice(make_run: MakeRun) -> None:
-    run, _ = make_run(50, 60)
-    shutil.copytree(run / "checkpoints" / "step-00000060", run / "checkpoints" / "step-000000060")
-    assert load(run, average=2).averaged == (50, 60)
-    for wrong in (0, 2.5, "2", [2]):
-        with pytest.raises(ConfigError):
-            load(run, average=wrong)  # type: ignore[arg-type]
-
-
 def test_weights_that_are_not_numbers_are_not_exported(make_run: MakeRun, tmp_path: Path) -> None:
     run, _ = make_run(50, 60, broken=True)
-    for argv in (["--average", "2"], ["--step", "60"], []):
+    for argv in (["--step", "60"], []):
         assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 2
         assert not (tmp_path / "out").exists()
-
-
-def test_export_of_an_average(make_run: MakeRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run, _ = make_run(50, 60, 70)
-    row = {"kind": "eval", "step": 60, "tokens": 600, "metrics": {"auc": 0.6, "best_f1_threshold": 0.3}}
-    (run / "metrics.jsonl").write_text(json.dumps(row))
-    out = tmp_path / "out"
-    assert main(["export", str(run), "--out", str(out), "--average", "2", "--step", "60"]) == 0
-    assert "note: the mean of the checkpoints of steps 50, 60\n" in capfd.readouterr().err
-    output = load(out)
-    assert same(output, load(run, step=60, average=2))
-    card = (out / "README.md").read_text()
-    averaged = re.search(r"\b2 checkpoints\D*\b50\b\D*\b60\.", " ".join(card.split()))
-    assert averaged and "| steps | 60 |" in card
-    assert "auc" not in card and output.threshold == 0.5, "measured on single checkpoints"
-    before = (out / "model.safetensors").read_bytes()
-    for options, message in (
-        (["--average", "4"], "3. Lower --average"),
-        (["--average", "4"], "--training.keep 4"),
-        (["--average", "2", "--step", "50"], "1 up to step 50"),
-        (["--average", "0"], "--average: "),
-    ):
-        assert main(["export", str(run), "--out", str(out), *options]) == 2
-        error = capfd.readouterr().err
-        assert message in error and error.count("\n") == 1
-        assert (out / "model.safetensors").read_bytes() == before
-
-
-def test_an_average_in_python(make_run: MakeRun) -> None:
-    run, _ = make_run(1, 2)
-    for kind, name in (("discriminator", "discriminator"), ("generator", "language_model")):
-        load_model(run).export(run / name, network=kind)  # finished networks, which an average leaves aside
-    model = load_model(run, average=2)
-    assert model.encoder.averaged == model.language_model.averaged == (1, 2)
-    assert repr(model).startswith(f"<Model {str(run)!r}, average of 2: ")
-    with pytest.raises(ConfigError):
-        os.fspath(model)
 
 
 def test_a_run_folder_without_a_part_is_an_error(make_run: MakeRun) -> None:

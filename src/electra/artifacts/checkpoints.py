@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from electra.artifacts.folder import ChildPath, SealedFolder
 from electra.foundation import durable
-from electra.foundation.errors import CheckpointError, ConfigError
+from electra.foundation.errors import CheckpointError
 
 _NAME = re.compile(r"step-(\d{8,})")
 
@@ -85,33 +85,6 @@ def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpo
         else:
             damaged[checkpoint.path] = problem
     return intact, damaged
-
-
-def last_checkpoints(
-    folder: Path, count: int, step: int | None = None
-) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
-    """Returns the newest `count` intact checkpoints, oldest first, and a line about each damaged one skipped.
-
-    `step` is that of the newest checkpoint to use (None: the newest of all).
-
-    Raises:
-        ConfigError: `count` is not a whole number of at least 1.
-        CheckpointError: fewer are intact, or the checkpoint of `step` is missing or damaged.
-    """
-    if not isinstance(count, int) or count < 1:
-        raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")
-    if step is not None:
-        verified_checkpoint(folder, step)
-    candidates = (each for each in list_checkpoints(folder) if step is None or each.step <= step)
-    intact, damaged = _intact(candidates, count)
-    if len(intact) < count:
-        there = f"{len(intact) or 'none'}{'' if step is None else f' up to step {step}'}"
-        damage = f" ({len(damaged)} damaged)" if damaged else ""
-        problem = f"cannot average {count} checkpoints; intact: {there}{damage}"
-        fix = f"Lower `average`, or train with `training.checkpoint_every` and `training.keep={count}`"
-        raise CheckpointError(problem, where=folder, fix=fix)
-    warnings = (f"{path} is damaged ({damage}): left out" for path, damage in damaged.items())
-    return tuple(reversed(intact)), tuple(warnings)
 
 
 def verified_checkpoint(folder: Path, step: int) -> Checkpoint:

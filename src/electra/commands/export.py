@@ -54,10 +54,6 @@ class Export(
     """
     step: int | None = None
     """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
-    average: int | None = None
-    """Average the weights of the run's last N checkpoints (with --step: of the last N up to that step)
-    (default: no averaging).
-    """
     push: str | None = None
     """Publish on the Hugging Face Hub, as owner/name: what was written to --out, or, without --out, all
     networks of MODEL (a run's generator in generator/, its milestones as branches step-N), with their cards.
@@ -75,8 +71,7 @@ class Export(
     def _export(self) -> tuple[Path, str, Loaded | None]:
         """Exports and publishes; returns the folder, a comparison, and the network whose notes are shown.
 
-        The comparison is that of an ONNX graph with the model, else "". The network is None for an ONNX
-        graph, unless checkpoints were averaged.
+        The comparison is that of an ONNX graph with the model, else "". A graph has no network.
         """
         if self.out is None and self.push is None:
             raise ConfigError("required", key="out")
@@ -92,13 +87,13 @@ class Export(
         return result
 
     def _write(self, out: Path) -> tuple[Path, str, Loaded | None]:
-        model = load(self.model, step=self.step, average=self.average, device="cpu")
+        model = load(self.model, step=self.step, device="cpu")
         if self.format == "onnx":
             if self.network in ("generator", "language_model") or self.dtype not in ("float32", "int8"):
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(problem, key="format")
             comparison = str(model.export_onnx(out, int8=self.dtype == "int8"))
-            return out, comparison, model.encoder if self.average else None
+            return out, comparison, None
         model.export(out, network=self.network, dtype=self.dtype)
         return out, "", model.chosen(self.network)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,13 @@ class Card:
     threshold: float | None = None
 
 
-def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequence[int] = ()) -> Card:
+def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
     """Makes the card of a network in the run folder `run`.
 
     Args:
         run: the run folder.
         kind: discriminator, generator or encoder: a discriminator whose head was not trained.
         step: the step of the checkpoint (None: the last).
-        averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
-            measured on single checkpoints.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
@@ -88,7 +86,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
     record.pop("environment", None)  # a card is published: paths and the command line of the run are private
     identity, objective = record.get("identity", {}), record.get("objective", {}).get("name", "")
     base = str(identity.get(f"initial_{'discriminator' if kind == 'encoder' else kind}", ""))
-    scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
+    scores = ledger.evals[-1].values if ledger.evals else {}
     threshold = scores.get("best_f1_threshold") if kind == "discriminator" else None
     last_row |= {} if step is None else {"step": step}
     labels = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "seconds"}
@@ -96,13 +94,11 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequen
         audit = durable.read_json(folder.audit, ElectraError)
     except ElectraError:  # a run from a store has none
         audit = {}
-    mean = f"Its weights are the mean over {len(averaged)} checkpoints, from step" if averaged else ""
     is_language_model = "generator" in record and "discriminator" not in record
     return Card(
         name=f"{run.resolve().name}-{kind}",
         kind=kind,
         objective=objective if kind == "encoder" or is_language_model else "",
-        summary=f"{mean} {averaged[0]:,} to step {averaged[-1]:,}." if averaged else "",
         training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=audit if isinstance(audit, dict) else {},

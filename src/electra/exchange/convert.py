@@ -54,5 +54,5 @@ def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
         card = card_of_language_model(run.path, None)
     else:
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
-        card = card_of_run(run.path, loaded.kind, step=step, averaged=loaded.averaged)
+        card = card_of_run(run.path, loaded.kind, step=step)
     return card if loaded.threshold == DEFAULT_THRESHOLD else replace(card, threshold=loaded.threshold)

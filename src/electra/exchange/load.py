@@ -76,8 +76,6 @@ class Loaded:
     output: str = LOG_ODDS
     # lowest P(replaced) at which `detect` marks a word
     threshold: float = DEFAULT_THRESHOLD
-    # steps of the checkpoints that were averaged; empty for the weights of a single one
-    averaged: tuple[int, ...] = ()
 
     def to(self, device: torch.device | str) -> Loaded:
         """Moves the weights in place and returns the model."""
@@ -114,29 +112,21 @@ class Loaded:
         ]
 
 
-def load(
-    source: str | Path,
-    network: Kind = "discriminator",
-    *,
-    step: int | None = None,
-    average: int | None = None,
-) -> Loaded:
+def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None) -> Loaded:
     """Loads a network from a run folder, a model folder or a name on the hub.
 
-    Without `step` and `average`, a run's finished network is loaded, or its newest intact checkpoint.
+    Without `step`, a run's finished network is loaded, or its newest intact checkpoint.
 
     Args:
         source: a path or a name.
         network: the kind of network. "encoder" accepts any model; for a run, it means the discriminator, or
             the generator if there is no discriminator.
         step: the step of a run's checkpoint.
-        average: the number of checkpoints whose weights to average, the last ones up to `step` (None: do not
-            average).
 
     Raises:
         AbsentNetwork: the model has no such network.
-        ModelError: the model is missing, damaged or not supported, or is not a run although `step` or
-            `average` is given.
+        ModelError: the model is missing, damaged or not supported, or is not a run although `step` is
+            given.
         ElectraError: the run, its checkpoint or the tokenizer is missing or damaged.
 
     Warns:
@@ -144,25 +134,18 @@ def load(
             skipped.
     """
     path = locate(source)
-    options = [name for name, value in (("step", step), ("average", average)) if value is not None]
-    if options and not RunFolder.is_at(path):
-        raise ModelError(
-            "not a run folder, so there are no checkpoints to choose from",
-            where=path,
-            fix=f"Omit {' and '.join(f'`{name}`' for name in options)}",
-        )
+    if step is not None and not RunFolder.is_at(path):
+        problem = "not a run folder, so there are no checkpoints to choose from"
+        raise ModelError(problem, where=path, fix="Omit `step`")
     if not run_folder.holds_networks(path):
         return load_folder(path, network)
-    finished = None if options else run_folder.finished_network(path, network)
+    finished = None if step is not None else run_folder.finished_network(path, network)
     if finished is not None:
         return load_folder(finished, network)
-    opened = run_folder.open_checkpoint(path, network, step, average)
+    opened = run_folder.open_checkpoint(path, network, step)
     for problem in opened.notes:
         warnings.warn(problem, DamagedModel, stacklevel=2)
     module = opened.network
-    steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
-    averaged = steps if len(steps) > 1 else ()
-    notes = (f"the mean of the checkpoints of steps {', '.join(map(str, steps))}",) if averaged else ()
     return Loaded(
         module.encoder,
         None if isinstance(module, EncoderAlone) else module.head,
@@ -170,10 +153,8 @@ def load(
         opened.tokenizer,
         opened.kind,
         (),
-        opened.checkpoints[-1].path,
+        opened.checkpoint.path,
         output=opened.output,
-        notes=notes,
-        averaged=averaged,
     )
 
 

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -171,27 +170,14 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
             input_names=list(graph.inputs), output_names=list(graph.outputs),
         )  # fmt: skip
         assert program is not None
+        for part in (
+            program.model.graph,
+            *program.model.graph.all_nodes(),
+            *program.model.graph.initializers.values(),
+        ):
+            part.metadata_props.clear()  # source code of each node, with paths of this machine
         with durable.explain_disk_errors(path):
             program.save(str(path))
-            _remove_sources(path)
-
-
-def _remove_sources(path: Path) -> None:
-    """Removes the records of the source code of each node, which include paths of this machine."""
-    onnx = library("onnx", "onnx")
-    model = onnx.load(str(path))
-
-    def clear(part: Any) -> None:
-        for name in ("doc_string", "metadata_props"):
-            if name in part.DESCRIPTOR.fields_by_name:
-                part.ClearField(name)
-        for field, value in part.ListFields():
-            if field.message_type is not None and field.name != "metadata_props":
-                for inner in value if field.is_repeated else [value]:
-                    clear(inner)
-
-    clear(model)
-    onnx.save(model, str(path))
 
 
 def _quantize(source: Path, target: Path) -> Path:

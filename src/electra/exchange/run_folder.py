@@ -5,7 +5,7 @@ It also opens a pair of folders outside a run, discriminator/ and generator/.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,12 +41,12 @@ PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned he
 
 @dataclass(frozen=True)
 class OpenedNetwork:
-    """One network of a checkpoint, or of the average of several."""
+    """One network of a checkpoint."""
 
     network: Discriminator | Generator | EncoderAlone
     kind: Kind
     tokenizer: Tokenizer
-    checkpoints: tuple[Checkpoint, ...]  # oldest first
+    checkpoint: Checkpoint
     notes: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
     output: str  # meaning of a discriminator's logits
 
@@ -80,20 +80,19 @@ def network_kinds(path: Path) -> list[Kind]:
     finished = PairFolder(path).finished_networks()
     if finished:
         return [name for name in NETWORKS if name in finished]
-    with safe_open(_select_checkpoints(RunFolder(path), None)[0][-1].weights, "pt") as file:
+    with safe_open(_checkpoint(RunFolder(path), None)[0].weights, "pt") as file:
         return _networks_in(file.keys())
 
 
-def open_checkpoint(
-    run: Path, network: Kind, step: int | None = None, average: int | None = None
-) -> OpenedNetwork:
-    """Opens a network of the checkpoint at `step`, of the newest intact one, or of an average of several.
+def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> OpenedNetwork:
+    """Opens a network of the checkpoint at `step`, or of the newest intact one.
 
     `electra.exchange.load.load` says what it takes and raises; ModelError also if a weight is not finite.
     """
     folder = RunFolder(run)
-    selected, notes = _select_checkpoints(folder, step, average)
-    tensors = mean_weights(selected)
+    checkpoint, notes = _checkpoint(folder, step)
+    tensors: dict[str, Tensor] = load_file(checkpoint.weights)
+    require_numbers(tensors, checkpoint.weights)
     present_kinds = _networks_in(tensors)
     kind = present_kinds[0] if network == "encoder" and present_kinds else network
     record = folder.record
@@ -107,16 +106,16 @@ def open_checkpoint(
         raise AbsentNetwork(problem, where=run, fix="Pass a run or folder whose objective trains detection")
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present_kinds)
-    _fill(pair, tensors, selected[-1].path)
+    _fill(pair, tensors, checkpoint.path)
     module = pair.named[kind]
     merge_token_table(module.encoder)
     if is_headless:
         encoder = EncoderAlone(module.encoder).eval()
-        return OpenedNetwork(encoder, "encoder", tokenizer, selected, notes, LOG_ODDS)
+        return OpenedNetwork(encoder, "encoder", tokenizer, checkpoint, notes, LOG_ODDS)
     identity = record.get("identity", {})
     has_output = isinstance(identity, dict) and kind == "discriminator"
     output = str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS
-    return OpenedNetwork(module.eval(), kind, tokenizer, selected, notes, output)
+    return OpenedNetwork(module.eval(), kind, tokenizer, checkpoint, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
@@ -128,50 +127,14 @@ def find_tokenizer(run: Path) -> Tokenizer:
     raise RunFolderError("the run folder has no tokenizer", where=run, fix=fix)
 
 
-def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
-    """Returns the unweighted mean of every trainable parameter over one or more checkpoints.
-
-    Sums are computed in float64 and rounded once to the dtype of the parameters. Raises CheckpointError if a
-    checkpoint was deleted in the meantime, or its tensors differ from the others'.
-    """
-    reference, *others = selected
-    tensors = _read(reference)
-    if not others:
-        return tensors
-    sums = {name: tensor.double() for name, tensor in tensors.items()}
-    for other in others:
-        weights = _read(other)
-        if {name: (weight.shape, weight.dtype) for name, weight in weights.items()} != {
-            name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()
-        }:
-            raise CheckpointError(f"its tensors differ from those of step {reference.step}", where=other.path)
-        for name, weight in weights.items():
-            sums[name] += weight
-    return {name: (summed / len(selected)).to(tensors[name].dtype) for name, summed in sums.items()}
-
-
-def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    try:
-        tensors: dict[str, Tensor] = load_file(checkpoint.weights)
-    except FileNotFoundError:
-        fix = "Rerun the command"
-        raise CheckpointError("deleted by the run in the meantime", where=checkpoint.path, fix=fix) from None
-    require_numbers(tensors, checkpoint.weights)
-    return tensors
-
-
-def _select_checkpoints(
-    run: RunFolder, step: int | None, average: int | None = None
-) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
-    """Returns the checkpoints, oldest first, and a line about each damaged one that was skipped."""
-    if average is not None:
-        return checkpoints.last_checkpoints(run.checkpoints, average, step)
+def _checkpoint(run: RunFolder, step: int | None) -> tuple[Checkpoint, tuple[str, ...]]:
+    """Returns a checkpoint, and a line about each damaged one that was skipped."""
     if step is not None:
-        return (checkpoints.verified_checkpoint(run.checkpoints, step),), ()
+        return checkpoints.verified_checkpoint(run.checkpoints, step), ()
     newest, notes = checkpoints.newest_checkpoint(run.checkpoints)
     if newest is None:
         raise CheckpointError("this run has no checkpoint yet", where=run, fix="Wait until it has saved one")
-    return (newest,), notes
+    return newest, notes
 
 
 def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:

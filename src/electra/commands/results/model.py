@@ -36,7 +36,6 @@ class Model:
     Args:
         source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
         step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
-        average: average the weights of this many checkpoints, the last ones up to `step`, in float64.
         device: "auto" uses a GPU if there is one.
         backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
 
@@ -49,7 +48,6 @@ class Model:
         source: Source,
         *,
         step: int | None = None,
-        average: int | None = None,
         device: Device = "auto",
         backend: Backend = "torch",
     ) -> None:
@@ -58,7 +56,6 @@ class Model:
         self.source: str = source.source if isinstance(source, Model) else as_name(source, "source")
         """A folder, or a name on the hub."""
         self.step: int | None = convert(int | None, step, "step")
-        self.average: int | None = convert(int | None, average, "average")
         self.device: Device = convert(Device, device, "device")
         self.backend: Backend = convert(Backend, backend, "backend")
         self._networks: dict[Kind, Loaded] = {}
@@ -72,13 +69,12 @@ class Model:
 
     def __repr__(self) -> str:
         at = f" at step {self.step}" * (self.step is not None)
-        at += f", average of {self.average}" * (self.average is not None)
         shape = f"{self.config.architecture}, {self.config.num_layers} layers of {self.config.hidden_size}"
         return f"<Model {self.source!r}{at}: {shape}, {self.num_parameters / 1e6:.1f} M parameters>"
 
     @property
     def _is_checkpoint(self) -> bool:
-        return self.step is not None or self.average is not None
+        return self.step is not None
 
     def network(self, kind: Kind) -> Loaded:
         """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
@@ -95,7 +91,7 @@ class Model:
                 from electra.exchange.load import load as load_network
                 from electra.model.precision import pick_device
 
-                loaded = load_network(self.source, kind, step=self.step, average=self.average)
+                loaded = load_network(self.source, kind, step=self.step)
                 self._networks[kind] = loaded.to(pick_device(self.device))
         return self._networks[kind]
 
