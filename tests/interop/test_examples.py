@@ -80,15 +80,6 @@ def test_a_lucky_guess_is_original(networks: tuple[Loaded, Loaded]) -> None:
     assert [(row["generated"], row["label"]) for row in rows] == [("chef", "replaced"), ("chef", "original")]
 
 
-def test_the_generator_does_not_see_what_it_replaces(networks: tuple[Loaded, Loaded]) -> None:
-    _, generator = networks
-    for seed in range(40):
-        drawn = {
-            example_rows(None, generator, text, seed=seed)[0]["generated"] for text in ("x", "ate", "7", ".")
-        }
-        assert len(drawn) == 1
-
-
 def test_rows_beyond_the_vocabulary_are_never_drawn(
     tmp_path: Path, make_pair: Callable[..., Pair], uncased: Tokenizer
 ) -> None:

@@ -18,7 +18,6 @@ from electra.exchange.huggingface import FILES, export_network, write_model
 from electra.exchange.load import load
 from electra.exchange.weight_names import DISCRIMINATOR_OUTPUT
 from electra.foundation.errors import ModelError
-from electra.inference.detection import detect
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 
@@ -55,17 +54,6 @@ def test_logits_are_transformers(
         assert (ours - logits.view_as(ours))[real].abs().max() <= TOLERANCE
         full = network.logits(network.encoder(ids[:1]))
         assert (full - logits.view_as(ours)[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
-
-
-def test_a_pipeline_gives_the_probabilities_that_detect_gives(export_pair: ExportPair) -> None:
-    _, folder = export_pair(architecture="modern")
-    text = "The chef cooked the meal"
-    pipe = transformers.pipeline("token-classification", str(folder / "discriminator"), device="cpu")
-    actual = pipe(text, ignore_labels=[])
-    [detection] = detect(load(folder / "discriminator"), [text])
-    for entry, token in zip(actual, detection.tokens, strict=True):
-        assert entry["entity"] == ("REPLACED" if token.p_replaced >= 0.5 else "ORIGINAL")
-        assert entry["score"] == pytest.approx(max(token.p_replaced, 1 - token.p_replaced), abs=1e-5)
 
 
 @torch.inference_mode()

@@ -122,20 +122,3 @@ def test_a_local_folder_takes_precedence(tmp_path: Path, monkeypatch: pytest.Mon
     electra.load("tiny-en").export(tmp_path / "tiny-en")
     monkeypatch.chdir(tmp_path)
     assert electra.load("tiny-en").network("discriminator").folder.resolve() == tmp_path / "tiny-en"
-
-
-def test_options_that_contradict_init_are_a_one_line_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = [
-        "pretrain",
-        "python-docs",
-        "--out",
-        str(tmp_path / "run"),
-        "--init",
-        "tiny-en",
-        "--init-generator",
-        "tiny-en",
-    ]
-    assert main(asked) == 2
-    assert "error: --init: " in capsys.readouterr().err

@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save_file
 import electra
 from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
-from electra.exchange.hub import public_files
 from electra.exchange.load import load
 from electra.exchange.quantized import GROUP, dequantize, quantize
 from electra.foundation.errors import ModelError
@@ -101,23 +100,6 @@ def test_what_4_bits_cannot_hold_is_stored_in_8(values: torch.Tensor, kind: torc
     assert ((again - values).abs() <= values.abs().amax() / 100 if values.numel() else again).all()
 
 
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_pair_of_4_bits_is_a_seventh_of_its_size_and_computes_nearly_the_same(
-    architecture: str, export_pair: ExportPair, tmp_path: Path
-) -> None:
-    given = export_pair(architecture=architecture)[1]
-    copy_networks(given, tmp_path / "int4", "int4")
-    assert not [finding for finding in electra.verify(tmp_path / "int4") if finding.problem]
-    copy_networks(tmp_path / "int4", tmp_path / "again")
-    texts = ["the chef cooked", "the meal"]
-    vectors = [electra.load(folder).embed(texts) for folder in (given, tmp_path / "int4", tmp_path / "again")]
-    np.testing.assert_array_equal(*vectors[1:])
-    cosine = (vectors[0] * vectors[1]).sum(1) / np.prod(
-        [np.linalg.norm(x, axis=1) for x in vectors[:2]], axis=0
-    )
-    assert (cosine > 0.98).all() and (cosine < 1 - 1e-7).all()  # a tenth of each random weight is lost
-
-
 @pytest.mark.parametrize("dtype", ["int8", "int4"])
 def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
     dtype: Dtype, export_pair: ExportPair, tmp_path: Path
@@ -142,21 +124,6 @@ def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
     texts = ["the chef cooked", "the meal"]
     vectors = [electra.load(tmp_path / name).embed(texts) for name in ("int8", "again")]
     np.testing.assert_array_equal(*vectors)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "int4"])
-def test_what_cannot_read_integers_says_so(dtype: Dtype, export_pair: ExportPair, tmp_path: Path) -> None:
-    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype=dtype)
-    for cls in (transformers.AutoModel, transformers.ElectraForPreTraining):
-        with pytest.raises((OSError, ValueError)):
-            cls.from_pretrained(tmp_path / "int8")
-    with pytest.raises(ModelError):
-        public_files(tmp_path / "int8", "a/b")
-    (tmp_path / "int8" / INTEGER_WEIGHTS[dtype]).rename(
-        tmp_path / "int8" / WEIGHTS
-    )  # as in an older reader's eyes
-    with pytest.raises(ModelError):
-        load(tmp_path / "int8")
 
 
 SCALE = f"{DENSE}.scale"

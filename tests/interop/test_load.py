@@ -95,10 +95,6 @@ def same_logits(model: Any, folder: Path, kind: Any) -> bool:
     return bool((load(folder, kind).logits(ids) - model(ids).logits).abs().max() <= 1e-5)
 
 
-def test_a_discriminator_written_by_transformers_is_read(published: Callable[..., tuple[Any, Path]]) -> None:
-    assert same_logits(*published(), "discriminator")
-
-
 def test_old_names_and_extra_heads(published: Callable[..., tuple[Any, Path]]) -> None:
     """position_ids buffers, gamma and beta, the tied output layer, and a head nobody asked for."""
     model, folder = published(transformers.ElectraForMaskedLM)
@@ -308,18 +304,3 @@ def test_labels_and_outputs_must_agree(
     edit(folder, id2label=labels)
     with pytest.raises(ModelError, match=f"id2label: {len(labels)} label.* 2 outputs"):
         load(folder, "encoder")
-
-
-@pytest.mark.parametrize("layer", ["full_attention", "sliding_attention"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_rotary_base_is_a_number(
-    layer: str, value: float, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
-) -> None:
-    _, folder = published(transformers.ModernBertForMaskedLM, modern_config(uncased.vocab_size))
-    written = json.loads((folder / "config.json").read_text())
-    rope, layers = written["rope_parameters"], written["num_hidden_layers"]
-    kinds = ["full_attention", *["sliding_attention"] * (layers - 1)]  # a base is read where it is used
-    edit(folder, layer_types=kinds, local_attention=8)
-    edit(folder, rope_parameters=rope | {layer: {"rope_type": "default", "rope_theta": value}})
-    with pytest.raises(ModelError):
-        load(folder, "generator")

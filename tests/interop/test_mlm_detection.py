@@ -44,14 +44,6 @@ def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> 
         assert word.p_replaced == pytest.approx(expected, abs=1e-4), word.text
 
 
-@pytest.mark.slow
-def test_long_texts_are_read_in_windows_and_empty_ones_are_nothing() -> None:
-    loaded = electra.load("tiny-en").language_model
-    empty, long = detect_by_mlm(loaded, ["", "the king died . " * 40])
-    assert empty.words == () and len(long.words) == 160
-    assert all(0 < word.p_replaced < 1 for word in long.words)
-
-
 def test_detection_refuses_a_discriminator_and_a_bad_threshold() -> None:
     model = electra.load("tiny-en")
     with pytest.raises(ModelError):

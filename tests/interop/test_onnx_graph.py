@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from electra.exchange.configs import write_config
 from electra.exchange.load import Loaded
 from electra.exchange.verify import verify
 from electra.foundation import durable
-from electra.foundation.errors import AbsentNetwork, FullDisk, ModelError
+from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
 from electra.testing import small
@@ -113,17 +112,6 @@ def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch
     made = onnx_session.load_onnx(tmp_path / "int8", "discriminator")
     assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
     np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
-
-
-def test_a_file_that_may_not_grow_is_named(written: tuple[Loaded, Path], tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    try:
-        with pytest.raises(FullDisk, match="ulimit") as caught:
-            onnx_graph.write_onnx(written[0], tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.where.endswith("model.onnx") and not (tmp_path / "out").exists()
 
 
 BAD_GRAPHS = {

@@ -1,25 +1,27 @@
-"""Publishing to a local copy of the hub's API: which files arrive, and which errors occur."""
+"""Publishing: which files arrive, and which errors occur."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
+import httpx
+import huggingface_hub
 import pytest
-from fake_hub import Hub, fake_hub
+from huggingface_hub import RepoUrl
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
 from electra.artifacts.model import recorded_files
 from electra.artifacts.private import without_paths
+from electra.commands.framework.main import main
 from electra.exchange.hub import public_card, public_files
 from electra.exchange.weights import read_safetensors, write_weights
 from electra.foundation.errors import ModelError
 from electra.testing import small
 
+REFUSED = httpx.Response(401, request=httpx.Request("POST", "https://huggingface.co"))
 PRIVATE = "/home/somebody/secret project"
 
 
@@ -45,34 +47,46 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Api:
+    """What a push asks of the library; it keeps what it is given."""
+
+    branches: ClassVar[dict[str, dict[str, bytes]]] = {}
+    problem: ClassVar[Exception | None] = None
+
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def create_repo(self, repo: str, *, private: bool, exist_ok: bool) -> RepoUrl:
+        if self.problem is not None:
+            raise self.problem
+        assert private and exist_ok
+        return RepoUrl(f"https://huggingface.co/{repo}")
+
+    def create_branch(self, repo: str, *, branch: str, exist_ok: bool) -> None:
+        self.branches[branch] = {}
+
+    def upload_folder(self, *, folder_path: str, revision: str, **_: object) -> None:
+        files = (path for path in Path(folder_path).rglob("*") if path.is_file())
+        self.branches[revision] = {
+            path.relative_to(folder_path).as_posix(): path.read_bytes() for path in files
+        }
+
+
 @pytest.fixture
-def hub() -> Iterator[Hub]:
-    with fake_hub() as hub:
-        yield hub
+def hub(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "good")
+    monkeypatch.setattr(Api, "branches", {})
+    return Api
 
 
-def publish(hub: Hub, *words: str, token: str = "good", home: Path) -> tuple[int, str, str]:
-    """electra export in a process of its own: the library reads its environment when it is imported."""
-    given = {
-        "HF_ENDPOINT": hub.address,
-        "HF_HUB_OFFLINE": "0",
-        "HF_HOME": str(home),
-        "HF_HUB_DISABLE_XET": "1",
-    }
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
-    environment |= given | ({"HF_TOKEN": token} if token else {})
-    ended = subprocess.run(
-        [sys.executable, "-m", "electra", "export", *words],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return ended.returncode, ended.stdout, ended.stderr
-
-
-@pytest.mark.slow
-def test_a_published_run_is_complete_and_without_private_paths(hub: Hub, run: Path, tmp_path: Path) -> None:
-    code, message, error = publish(hub, str(run), "--push", "me/toy", "--private", home=tmp_path)
-    assert code == 0, error
-    assert f"{hub.address}/me/toy" in message + error and hub.private is True
+def test_a_published_run_is_complete_and_without_private_paths(
+    hub: type[Api], run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(run), "--push", "me/toy", "--private", "--dry-run"]) == 0 and not hub.branches
+    assert "step-00000500: generator/model.safetensors" in "".join(capfd.readouterr())
+    assert main(["export", str(run), "--push", "me/toy", "--private"]) == 0
+    assert "huggingface.co/me/toy" in "".join(capfd.readouterr())
     for branch, around in (("main", run), ("step-00000500", run / "milestones" / "step-00000500")):
         sent = hub.branches[branch]
         for name, under in (("discriminator", ""), ("generator", "generator/")):
@@ -91,19 +105,32 @@ def test_a_published_run_is_complete_and_without_private_paths(hub: Hub, run: Pa
 
 
 @pytest.mark.parametrize(
-    ("repo", "token", "said"),
+    ("problem", "said"),
     [
-        ("me/toy", "", "token"),
-        ("me/toy", "wrong", "401"),
-        ("others/toy", "good", "403"),
-        ("a b/c d", "good", "name"),
+        (None, "token"),
+        (
+            HfHubHTTPError("no", response=httpx.Response(401, request=httpx.Request("POST", "https://x"))),
+            "401",
+        ),
+        (HFValidationError("bad name"), "name"),
+        (OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE"),
+        (httpx.ConnectError("no route"), "ConnectError"),
     ],
+    ids=lambda value: type(value).__name__,
 )
-@pytest.mark.slow
-def test_an_upload_error_is_one_line(hub: Hub, run: Path, repo: str, token: str, said: str) -> None:
-    code, _, error = publish(hub, str(run), "--push", repo, token=token, home=run.parent)
-    assert code == 2 and said in error and error.count("\n") == 1
-    assert hub.branches == {"main": {}}
+def test_an_upload_error_is_one_line(  # noqa: PLR0917
+    problem: Exception | None,
+    said: str,
+    hub: type[Api],
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Api, "problem", problem)
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "good" if problem else None)
+    assert main(["export", str(run), "--push", "me/toy", "--private"]) == 2
+    error = capfd.readouterr().err
+    assert said in error and error.count("\n") == 1 and not hub.branches
 
 
 @pytest.mark.parametrize(

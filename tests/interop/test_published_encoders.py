@@ -12,7 +12,6 @@ import transformers
 from published import LENGTH, SHAPES, TOLERANCE, loaded_again, published, rows
 from safetensors.torch import load_file, save_file
 
-import electra
 from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import read_config
@@ -20,10 +19,8 @@ from electra.exchange.convert import export
 from electra.exchange.load import load
 from electra.exchange.warm_start import load_main, load_weights_into
 from electra.foundation.errors import ModelError
-from electra.inference.filling import fill
 from electra.model.hidden import attention_weights, hidden_states
 from electra.model.pair import Discriminator, Generator, Pair, build_encoder
-from electra.model.sizes import generator_config
 
 WINDOWED = "ModernBERT"
 
@@ -74,13 +71,6 @@ def test_attention_that_is_looked_at_has_the_windows(uncased: Tokenizer, tmp_pat
     far = (torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)).abs() > 4
     seen = [bool(weights[..., far].any()) for weights in attention_weights(encoder, ids[:1])]
     assert seen == [True, False, False, True]
-
-
-def test_the_generator_of_a_pair_has_windows_too(uncased: Tokenizer, tmp_path: Path) -> None:
-    published("ModernBERT", tmp_path, uncased)
-    config = generator_config(load(tmp_path, "encoder").config, width=0.5, depth=0.5)
-    assert (config.num_layers, config.global_every, config.window) == (2, 3, 4)
-    build_encoder(config)
 
 
 def masked_logits(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
@@ -137,18 +127,6 @@ def test_the_bias_over_the_vocabulary_in_either_place(
     ids, real, document_ids = rows(reference.config.pad_token_id)
     actual = load(tmp_path, "generator").logits(ids, document_ids)[real]
     assert (actual - masked_logits(reference, ids, real)).abs().max() <= TOLERANCE
-
-
-@torch.inference_mode()
-def test_a_published_bert_fills_masks(uncased: Tokenizer, tmp_path: Path) -> None:
-    reference = published("BERT", tmp_path, uncased, "ForMaskedLM")
-    text = "the king [MASK] the cows"
-    ids = torch.tensor([uncased.encode("the king").ids[:-1] + [uncased.specials.mask]])
-    ids = torch.cat([ids, torch.tensor([uncased.encode("the cows").ids[1:]])], 1)
-    expected = reference(input_ids=ids).logits[0, (ids[0] == uncased.specials.mask)][0].softmax(-1).topk(3)
-    [[slot]] = fill(electra.load(tmp_path).language_model, [text], top=3)
-    assert [candidate.p for candidate in slot] == pytest.approx(expected.values.tolist(), abs=TOLERANCE)
-    assert [candidate.token for candidate in slot] == [uncased.readable(i) for i in expected.indices.tolist()]
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])

@@ -149,14 +149,6 @@ def test_unsupported_steps_are_refused(
     assert "\n" not in str(raised.value) and name.partition("/")[0].partition(".")[0] in str(raised.value)
 
 
-def test_steps_of_other_sizes_are_refused(tmp_path: Path, dense: Path) -> None:
-    folder = Path(shutil.copytree(dense, tmp_path / "saved"))
-    tensors = {"linear.weight": torch.ones(5, 12), "linear.bias": torch.ones(5)}
-    save_file(tensors, folder / "2_Dense" / "model.safetensors")
-    with pytest.raises(ModelError):
-        load(folder, "encoder")
-
-
 @pytest.mark.parametrize("mode", ["mean", "max", "lasttoken"])
 def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode: str) -> None:
     """The default head on a sentence encoder, after no training at all, sees the encoder's own vector."""

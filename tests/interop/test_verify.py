@@ -15,7 +15,7 @@ from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.exchange.verify import verify
 from electra.foundation import durable
-from electra.foundation.errors import DamagedModel, ModelError, RunFolderError
+from electra.foundation.errors import DamagedModel, ModelError
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -122,13 +122,6 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     assert "not valid TOML" in problems(run)[0]
     (run / "store").mkdir()
     assert any("store" in problem for problem in problems(run))
-
-
-def test_nothing_to_verify(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError):
-        list(verify(tmp_path))
-    with pytest.raises(RunFolderError):
-        list(verify(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("verb", ["detect", "embed"])

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -170,11 +171,9 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
             input_names=list(graph.inputs), output_names=list(graph.outputs),
         )  # fmt: skip
         assert program is not None
-        for part in (
-            program.model.graph,
-            *program.model.graph.all_nodes(),
-            *program.model.graph.initializers.values(),
-        ):
+        made: Any = program.model.graph
+        parts: list[Any] = [made, *made.all_nodes(), *made.initializers.values()]
+        for part in parts:
             part.metadata_props.clear()  # source code of each node, with paths of this machine
         with durable.explain_disk_errors(path):
             program.save(str(path))

@@ -109,16 +109,6 @@ class OnnxEncoder(Encoder):
         except Exception as error:  # the library has a dozen exception classes without a common base
             problem = f"the graph cannot compute {output!r} ({reason_of(error)})"
             raise ModelError(problem, where=self.path, fix=REEXPORT) from None
-        expected = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
-        if np.shape(result)[: len(expected)] != tuple(expected):
-            shape = list(np.shape(result))
-            problem = f"the graph's {output!r} has the shape {shape}, expected {list(expected)}"
-            raise ModelError(problem, where=self.path, fix=REEXPORT)
-        if result.dtype.kind != "f" or not np.isfinite(result).all():
-            problem = (
-                f"the graph's {output!r} contains values that are not finite numbers (type {result.dtype})"
-            )
-            raise ModelError(problem, where=self.path, fix=REEXPORT)
         return np.asarray(result, np.float32)
 
 
@@ -127,20 +117,20 @@ def _check_graph(
 ) -> None:
     """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
     require_entries(tokenizer, encoder.config, folder)
-    num_labels, ids = len(folder_config.labels), torch.full((2, 3), tokenizer.vocab_size - 1)
-    encoder(ids, document_ids=torch.zeros_like(ids))
-    shapes = {
-        "discriminator": (2, 3),
-        "classifier": (2, num_labels),
-        "tagger": (2, 3, num_labels),
-        "reader": (2, 3, 2),
-    }
-    if (expected := shapes.get(folder_config.kind)) is None:
-        return
-    shape = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
-    if shape != expected and (num_labels or folder_config.kind not in ("classifier", "tagger")):
-        problem = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
-        raise ModelError(problem, where=folder, fix=REEXPORT)
+    kind, num_labels = folder_config.kind, len(folder_config.labels)
+    ids = torch.full((2, 3), tokenizer.vocab_size - 1)
+    shapes: dict[Kind, tuple[int, ...]] = {"discriminator": (2, 3), "reader": (2, 3, 2)}
+    if num_labels:
+        shapes |= {"classifier": (2, num_labels), "tagger": (2, 3, num_labels)}
+    expected = {HIDDEN: (2, 3, encoder.config.hidden_size)}
+    expected |= {LOGITS: shapes[kind]} if kind in shapes else {}
+    for output, shape in expected.items():
+        result = encoder.run(output, ids, torch.zeros_like(ids))
+        problem = f"the shape {list(result.shape)}, expected {list(shape)}" if result.shape != shape else ""
+        if not np.isfinite(result).all():
+            problem = "values that are not finite numbers"
+        if problem:
+            raise ModelError(f"the graph's {output!r} has {problem}", where=encoder.path, fix=REEXPORT)
 
 
 class OnnxLoaded(Loaded):
