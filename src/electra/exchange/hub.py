@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from electra.artifacts import open_folder
 from electra.artifacts.finetuning import FinetuningFolder
@@ -120,7 +120,6 @@ def publish(files: list[PublicFile], repo: str, *, private: bool = False) -> str
         fix = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access"
         raise ConfigError("no access token for the hub", where=repo, fix=fix)
     api = HfApi(library_name="electra")
-    connection_errors: Any = HfHubHTTPError.__bases__  # the HTTP library differs between versions
     problem, fix = "the hub cannot be reached", "Check the connection, and HF_ENDPOINT"
     try:
         url = api.create_repo(repo, private=private, exist_ok=True)
@@ -147,7 +146,7 @@ def publish(files: list[PublicFile], repo: str, *, private: bool = False) -> str
         fix = "Check the name and that the token may write there (`hf auth login`), or try again later"
     except OfflineModeIsEnabled:
         problem, fix = "HF_HUB_OFFLINE is set", "Unset HF_HUB_OFFLINE"
-    except connection_errors as error:
+    except Exception as error:  # network, certificates: the library raises dozens of kinds
         problem += f" ({type(error).__name__})"
     raise ConfigError(problem, where=repo, fix=fix)
 

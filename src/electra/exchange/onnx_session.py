@@ -122,7 +122,7 @@ def _check_graph(
     shapes: dict[Kind, tuple[int, ...]] = {"discriminator": (2, 3), "reader": (2, 3, 2)}
     if num_labels:
         shapes |= {"classifier": (2, num_labels), "tagger": (2, 3, num_labels)}
-    expected = {HIDDEN: (2, 3, encoder.config.hidden_size)}
+    expected: dict[str, tuple[int, ...]] = {HIDDEN: (2, 3, encoder.config.hidden_size)}
     expected |= {LOGITS: shapes[kind]} if kind in shapes else {}
     for output, shape in expected.items():
         result = encoder.run(output, ids, torch.zeros_like(ids))
