@@ -272,12 +272,8 @@ def _hours(
         recipe = job_recipe(plan, job, request.threads_each)
         seconds = measure(build_run(recipe, Path("."), store, World()))
         steps = sum(run.steps - run.step for run in runs if run.job.arm == arm)
-        left = duration(seconds * steps)
-        lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {left}")
         total_seconds += seconds * steps
-    at_once = duration(total_seconds / request.jobs)
-    parallel = f", {at_once} with {request.jobs} at a time" if request.jobs > 1 else ""
-    whole = (
-        f"  {duration(total_seconds)} one after the other{parallel}, plus evaluations; nothing was trained"
-    )
-    return [*lines, whole]
+        speed = f"{1000 * seconds:.0f} ms per update, {steps:,} updates left"
+        lines.append(f"  {arm}: {speed}, {duration(seconds * steps)}")
+    at_once = f"with {request.jobs} at a time, plus evaluations; nothing was trained"
+    return [*lines, f"  {duration(total_seconds / request.jobs)} {at_once}"]

@@ -71,49 +71,32 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     rng = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
         (folder / name).mkdir(parents=True)
-    words = [
-        cell.split("/")[0]
-        for row in range(sentences)
-        for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
-    ]
-    corrupted = [word if word == "\n" or rng.random() > 0.2 else WRONG for word in words]
-    labels = ["i" if word == WRONG else "c" for word in corrupted if word != "\n"]
-    if permute:
-        labels = [labels[i] for i in rng.permutation(len(labels))]
-    remaining_labels = iter(labels)
-    annotated = "".join("\n" if word == "\n" else f"{word}\t{next(remaining_labels)}\n" for word in corrupted)
-    (folder / "ged/fce-toy/dev.tsv").write_text(annotated)
+    toy = [[cell.split("/")[0] for cell in sentence.split()] for sentence in small.SENTENCES]
+    texts = [toy[row % len(toy)] for row in range(sentences)]
+    drawn = [[WRONG if rng.random() <= 0.2 else word for word in words] for words in texts]
+    labels = np.array(["i" if word == WRONG else "c" for words in drawn for word in words])
+    label = iter(labels[rng.permutation(len(labels))] if permute else labels)
+    lines = ["".join(f"{word}\t{next(label)}\n" for word in words) for words in drawn]
+    (folder / "ged/fce-toy/dev.tsv").write_text("\n".join(lines))
     small.write_treebank(folder / "ud-toy/train.conllu")
     small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
-    text = " ".join(" ".join(word for word in words if word != "\n").split())
-    (folder / "heldout.txt").write_text(
-        "\n".join(text[start : start + 200] for start in range(0, len(text), 200))
-    )
+    text = " ".join(" ".join(words) for words in texts)
+    rows = [text[start : start + 200] for start in range(0, len(text), 200)]
+    (folder / "heldout.txt").write_text("\n".join(rows))
     pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
     (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
-    _write_sentence_tasks(folder, rng)
-    return folder
-
-
-def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
-    """Writes STS-B and n-best lists of the toy sentences, some with the wrong word."""
-    sentences = [" ".join(cell.split("/")[0] for cell in s.split()) for s in small.SENTENCES] * 3
-
-    def corrupted(text: str) -> str:
-        words = text.split()
-        words[int(draw.integers(len(words)))] = WRONG
-        return " ".join(words)
-
-    def hypothesis(text: str) -> dict[str, Any]:
-        return {"text": text, "acoustic": float(draw.normal()), "lm": float(draw.normal())}
-
-    pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in sentences[:5] for other in sentences[:8]]
+    plain = [" ".join(words) for words in toy]
+    pairs = [f"{one}\t{other}\t{5 * (one == other)}" for one in plain[:5] for other in plain]
     (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
-    lines = [
-        json.dumps({"ref": text, "hyps": [hypothesis(corrupted(text)), hypothesis(text)]})
-        for text in sentences
-    ]
-    (folder / "nbest/toy.jsonl").write_text("\n".join(lines))
+    lists = []
+    for words in toy * 3:
+        place = int(rng.integers(len(words)))
+        wrong = [*words[:place], WRONG, *words[place + 1 :]]
+        scores = [{"acoustic": float(rng.normal()), "lm": float(rng.normal())} for _ in range(2)]
+        hypotheses = [{"text": " ".join(t), **s} for t, s in zip((wrong, words), scores, strict=True)]
+        lists.append(json.dumps({"ref": " ".join(words), "hyps": hypotheses}))
+    (folder / "nbest/toy.jsonl").write_text("\n".join(lists))
+    return folder
 
 
 def run_probe(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
