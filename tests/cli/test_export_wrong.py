@@ -9,7 +9,6 @@ import pytest
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.main import main
-from electra.foundation import durable
 from electra.testing import small
 
 
@@ -47,28 +46,3 @@ def test_wrong_input_is_one_line(  # noqa: PLR0917
     error = capfd.readouterr().err
     assert said in error and error.count("\n") == 1
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
-
-
-@pytest.mark.parametrize("verb", ["detect", "embed", "serve", "predict"])
-def test_a_damaged_graph_is_one_line(
-    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], verb: str
-) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
-    pytest.importorskip("starlette", reason="needs the extra `serve`")
-    folder = tmp_path / "graph"
-    source = model / "discriminator"
-    files = {
-        str(path.relative_to(source)): path.read_bytes()
-        for path in source.rglob("*")
-        if path.is_file() and path.suffix != ".safetensors"
-    }
-    durable.commit_directory(folder, {**files, "model.onnx": b"\x08\x07 half a graph"})
-    (tmp_path / "table.csv").write_text("text\na cat\n")
-    given = {"predict": str(tmp_path / "table.csv"), "serve": ""}.get(verb, "a cat")
-    words = [verb, str(folder), *([given, "--backend", "onnx"] if given else ["--port", "0"])]
-    assert main(words) == 2
-    error = capfd.readouterr().err
-    assert "model.onnx: onnxruntime cannot" in error and error.count("\n") == 1
-    (folder / "model.onnx").write_bytes(b"other bytes, so as long")
-    assert main(words) == 2
-    assert "Export it again" in capfd.readouterr().err

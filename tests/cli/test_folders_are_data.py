@@ -86,14 +86,6 @@ def with_strings(value: Any, evil: str) -> Any:
     return evil if isinstance(value, str) else value
 
 
-def put(value: Any, at: tuple[Any, ...], evil: str) -> Any:
-    inner = value
-    for key in at[:-1]:
-        inner = inner[key]
-    inner[at[-1]] = evil
-    return value
-
-
 def run_all(folder: str, evil: Path) -> None:
     for words in COMMANDS[folder]:
         with suppress(Exception):  # records of nonsense may fail in any way: what counts is what ran
@@ -108,24 +100,6 @@ def test_a_folder_whose_records_name_a_file_runs_nothing(place: Path, folder: st
     evil.write_text(EVIL)
     for path in records(place / folder):
         rewrite(path, lambda record: with_strings(record, str(evil)))
-    run_all(folder, evil)
-
-
-NAMES = {RUN: ("run.toml", ("objective", "name")), TUNED: ("finetune.json", ("task",))}
-
-
-@pytest.mark.parametrize("folder", COMMANDS)
-@pytest.mark.slow
-def test_a_complete_folder_that_names_code_runs_nothing(place: Path, folder: str) -> None:
-    """All else is in order, so nothing stops a command before the name is used."""
-    evil = place / folder / "evil.py"
-    evil.write_text(EVIL)
-    name, at = NAMES[folder]
-    rewrite(place / folder / name, lambda record: put(record, at, str(evil)))
-    for state in (place / folder).glob("checkpoints/*/state.json"):
-        rewrite(
-            state, lambda record: put(record, ("recipe", *at), str(evil)) if "recipe" in record else record
-        )
     run_all(folder, evil)
 
 

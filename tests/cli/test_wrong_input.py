@@ -4,15 +4,12 @@ half-written.
 
 from __future__ import annotations
 
-import errno
 import gzip
 import importlib
 import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +19,7 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.commands.parts import train
-from electra.foundation import durable, errors
+from electra.foundation import errors
 from electra.foundation.errors import (
     AbsentNetwork,
     CheckpointError,
@@ -284,29 +281,7 @@ def test_every_type_of_error_was_rendered() -> None:
         each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ElectraError)
     }
     rendered = {row[-2] for row in (*TYPED, *DAMAGED)}
-    assert kinds - rendered == {FullDisk, LostProcess}  # below, and in training/test_resume.py
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from electra.foundation.durable import lock
-with lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_run_folder_in_use_is_refused(place: Place, refused: Callable[..., str]) -> None:
-    words = [sys.executable, "-c", HOLD, "run"]
-    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        refused(place.words("pretrain"), RunFolderError, rf"process {holder.pid}\b.*--out")
-    finally:
-        holder.communicate("")
-    with durable.lock(Path("run")):  # no lock outlives its process
-        pass
+    assert kinds - rendered == {FullDisk, LostProcess}  # in core/test_durable.py and training/test_resume.py
 
 
 @pytest.mark.parametrize(
@@ -315,34 +290,6 @@ def test_a_run_folder_in_use_is_refused(place: Place, refused: Callable[..., str
 def test_a_name_too_long_for_a_file_is_one_line(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(typed.format("a" * 300, here=__file__).split()) == 2
     assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1
-
-
-def test_a_full_disk_is_one_line(
-    place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
-) -> None:
-    """The checkpoint of step 4 does not fit: that of step 2 stays whole, and the same command goes on once
-    there is room.
-    """
-    write = durable.write
-
-    def full(path: Path, content: durable.Content) -> None:
-        if "step-00000004" in str(path) and path.name == "optimizer.safetensors":
-            path.write_bytes(b"half of")
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(path, content)
-
-    monkeypatch.setattr(durable, "write", full)
-    record = ("run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
-    wrote = ("run/checkpoints/step-00000002/", *record)
-    refused(place.words("pretrain"), FullDisk, r"step-00000004: .*[\d,]+ MiB free", wrote)
-    checkpoints = Path("run/checkpoints")
-    assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
-    assert durable.verify_directory(checkpoints / "step-00000002") is None
-    monkeypatch.setattr(durable, "write", write)
-    assert main(place.words("pretrain")) == 0
-    for name in ("model.safetensors", "optimizer.safetensors"):
-        file = Path("checkpoints/step-00000004") / name
-        assert (Path("run") / file).read_bytes() == (finished / file).read_bytes()
 
 
 def test_a_run_folder_of_another_run_lists_every_difference(

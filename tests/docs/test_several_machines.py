@@ -7,8 +7,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from electra.commands.framework.parser import parse
 from electra.commands.pretrain import Pretrain
 
@@ -35,25 +33,3 @@ def test_torchrun_takes_its_options() -> None:
             assert arguments.nnodes == "2" and pretrain.out == "/shared/runs/mine"
             found.append(arguments.max_restarts)
     assert found == [0, 3]
-
-
-def test_the_kubernetes_job_is_consistent() -> None:
-    yaml = pytest.importorskip("yaml")
-    [text] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
-    service, job = yaml.safe_load_all(text)
-    pod = job["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    words = [word.replace("$(JOB_COMPLETION_INDEX)", "3") for word in container["command"]]
-    arguments, pretrain = launched(words)
-    assert (
-        int(arguments.nnodes)
-        == job["spec"]["completions"]
-        == job["spec"]["parallelism"]
-        > arguments.node_rank
-    )
-    name = job["metadata"]["name"]  # pods of an indexed Job are NAME-INDEX, in the domain of the service
-    assert arguments.master_addr == f"{name}-0.{pod['subdomain']}"
-    assert service["metadata"]["name"] == pod["subdomain"] and service["spec"]["clusterIP"] == "None"
-    assert service["spec"]["selector"] == {"job-name": name}
-    [mount], [volume] = container["volumeMounts"], pod["volumes"]
-    assert mount["name"] == volume["name"] and str(pretrain.out).startswith(mount["mountPath"])
