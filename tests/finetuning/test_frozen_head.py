@@ -21,7 +21,7 @@ from electra.finetuning.heads.parts.linear_fit import fit_best, log_likelihood
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings
-from electra.foundation.errors import ConfigError, DamagedModel, DataError
+from electra.foundation.errors import ConfigError, DamagedModel
 from electra.inference.embedding import embed
 from electra.testing import toy_task
 
@@ -112,21 +112,6 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
     assert head["output.weight"].shape == (2, loaded.config.hidden_size)
 
 
-def test_single_texts_and_pairs_are_not_mixed(tmp_path: Path, modern_folder: Path) -> None:
-    pairs(tmp_path / "data", "train", 40)
-    single = tmp_path / "data/dev.csv"
-    single.write_text("text,label\na red film,same\na blue town,other\n")
-    settings = frozen_settings(tmp_path, "classification")
-    settings = replace(settings, text_column=("text_a", "text_b"))
-    with pytest.raises(DataError, match="text_a"):
-        finetune(str(modern_folder), settings)
-    (tmp_path / "data/dev.csv").unlink()
-    finetune(str(modern_folder), settings)
-    (tmp_path / "new.csv").write_text("text\na red film\n")
-    with pytest.raises(DataError, match=r"new\.csv"):
-        predict(str(tmp_path / "out"), tmp_path / "new.csv")
-
-
 def test_a_tokenizer_that_does_not_end_a_pair_with_the_separator_is_refused(
     tmp_path: Path, modern_folder: Path
 ) -> None:
@@ -170,11 +155,6 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
     results = finetune(str(modern_folder), settings)
     assert results["steps"] == 0
     assert results["eval_accuracy"] > results["baselines"]["majority"]["eval_accuracy"]
-
-
-def test_spans_are_refused(tmp_path: Path, modern_folder: Path) -> None:
-    with pytest.raises(ConfigError):
-        finetune(str(modern_folder), toy_task.settings(tmp_path / "out", tmp_path, "qa", head="frozen"))
 
 
 def test_rows_of_a_group_are_held_out_together() -> None:

@@ -172,27 +172,6 @@ def test_the_versions_differ_in_empty_answers() -> None:
     assert best_scores("x", ["the", "x"], 2) == (1.0, 1.0) and best_scores("", ["the", "x"], 2) == (0.0, 0.0)
 
 
-def test_version_two_by_hand() -> None:
-    answers, golds = ["Paris", "Rome", "Oslo", "Bonn"], [["Paris"], ["Roma", "Rome Italy"], [], []]
-    scores = {
-        name: score.value
-        for name, score in squad2_scores(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()
-    }
-    # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn
-    # withheld rightly
-    assert (scores["exact_match"], scores["f1"]) == (0.5, 0.5)
-    assert (scores["has_answer_exact_match"], scores["has_answer_f1"], scores["no_answer_accuracy"]) == (
-        0.5,
-        0.5,
-        0.5,
-    )
-    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (
-        0.75,
-        -3.0,
-    )  # say Paris only
-    assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -3.0)  # half way from -5 to -1
-
-
 def test_undefined_scores_have_a_reason() -> None:
     scores = squad2_scores(["x"], [["x"]], [0.0], 1.0)
     assert scores["no_answer_accuracy"].value is None and "answer" in scores["no_answer_accuracy"].reason

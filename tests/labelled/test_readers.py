@@ -160,7 +160,6 @@ def test_unusual_files_get_notes(tmp_path: Path) -> None:
 SCHEMES = {
     "B_PER": lambda tag: tag.replace("-", "_"),
     "b-per": str.lower,
-    "PER-B": lambda tag: "-".join(reversed(tag.split("-"))),
     "BILOU": lambda tag: {"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:],
 }
 

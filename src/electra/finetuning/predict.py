@@ -23,7 +23,7 @@ from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
+from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns
@@ -133,11 +133,6 @@ class Predictor:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),))
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
-        if num_texts := self.num_texts:
-            for example in examples:
-                if len(example.texts) != num_texts:
-                    problem = f"expected {TEXT_COUNTS[num_texts]}, as in training"
-                    raise DataError(problem, where=example.where)
         values, windows = self._run(task, examples)
         notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
@@ -147,20 +142,6 @@ class Predictor:
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
         return task.predict(outputs, windows, examples), windows
-
-    @property
-    def num_texts(self) -> int | None:
-        """How many texts an example has: 1 or 2; None if that is not known or they are words."""
-        counts = {2} if self.tuned.reads_pairs else {len(names) for names in self.task.texts}
-        return counts.pop() if len(counts) == 1 and self.task.head == "classifier" else None
-
-    def values(self, examples: Examples) -> list[Any]:
-        """Returns a prediction for each example in the task's form, such as probabilities or numbers.
-
-        Raises:
-            RunFailed: the model's outputs are not finite.
-        """
-        return self._run(self.task, examples)[0]
 
     def texts(
         self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False

@@ -40,7 +40,6 @@ CERTAIN = 20.0  # the logit of a label that every training example has
 class PairClassifier(Head):
     """A linear layer on |u - v| and u * v of the vectors of two texts, which are encoded separately."""
 
-    reads_pairs = True
     not_in_graphs = "the head frozen encodes the two texts of a pair separately; an ONNX graph has one input"
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "mean") -> None:
@@ -119,7 +118,7 @@ class Frozen(Linear):
         windows = data.windows
         assert isinstance(head, Head)
         assert windows.targets is not None, "training data has answers"
-        if head.reads_pairs:
+        if isinstance(head, PairClassifier):
             check_pairs(data.tokenizer)
         encoder.eval()
 

@@ -1,10 +1,9 @@
 """Finds entities in tag sequences, and computes their F1 like conlleval and seqeval.
 
-A tag is O or a prefix and a type, joined by "-" or "_", in upper or lower case, the prefix first or last
-(B-PER, B_PER, b-per, PER-B). The prefixes are B and I, E and S in BIOES, L and U instead of them in BILOU,
-and M instead of I in BMES. Invalid sequences are read as conlleval reads them: an I- that does not follow a
-tag of its type begins an entity. Neither predictions nor data are repaired; the number of invalid tags is
-reported.
+A tag is O or a prefix and a type, joined by "-" or "_", in upper or lower case (B-PER, B_PER, b-per). The
+prefixes are B and I, E and S in BIOES, L and U instead of them in BILOU, and M instead of I in BMES. Invalid
+sequences are read as conlleval reads them: an I- that does not follow a tag of its type begins an entity.
+Neither predictions nor data are repaired.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from electra.finetuning.metrics.scores import Score, f_score
 
 OUTSIDE = "O"
 _ALIASES = {"L": "E", "U": "S", "M": "I"}
-_TAG = re.compile(r"([BIESLUM])(?:([-_])(.+))?|(.+)([-_])([BIESLUM])", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"([BIESLUM])(?:([-_])(.+))?", re.DOTALL | re.IGNORECASE)
 Entity = tuple[int, int, str]  # indices of the first and the last word, and the type
 
 
@@ -38,24 +37,17 @@ def _parts(tag: str) -> tuple[str, str]:
     match = _TAG.fullmatch(tag)
     if is_outside(tag) or match is None:
         return OUTSIDE, "_"
-    prefix = (match[1] or match[6]).upper()
-    return _ALIASES.get(prefix, prefix), match[3] or match[4] or "_"
+    prefix = match[1].upper()
+    return _ALIASES.get(prefix, prefix), match[3] or "_"
 
 
 def complete_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the tags and all other combinations of their prefixes and types: O first, then by type.
-
-    A combination needs two tags of the same form: both with the prefix first, or both with it last.
-    """
+    """Returns the tags and all other combinations of their prefixes and types: O first, then by type."""
     tag_set = set(tags)
     matches = [match for tag in tag_set if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
+    typed = [match for match in matches if match[3]]
     type_of = {tag: tag[2:] for tag in tag_set}
-    for type_match in matches:
-        for prefix_match in matches:
-            if type_match[3] and prefix_match[3]:
-                type_of[f"{prefix_match[1]}{type_match[2]}{type_match[3]}"] = type_match[3]
-            elif type_match[4] and prefix_match[4]:
-                type_of[f"{type_match[4]}{type_match[5]}{prefix_match[6]}"] = type_match[4]
+    type_of |= {f"{prefix[1]}{kind[2]}{kind[3]}": kind[3] for kind in typed for prefix in typed}
     return tuple(sorted(type_of, key=lambda tag: (not is_outside(tag), type_of[tag], tag)))
 
 
@@ -75,22 +67,6 @@ def entities(tags: Sequence[str]) -> list[Entity]:
         ):
             start = position
     return spans
-
-
-def count_invalid(tags: Sequence[str]) -> int:
-    """Returns the number of tags of a sentence that may not follow the previous tag, such as I- after O.
-
-    If it has a tag E or S (BIOES), a B or I that is not followed by an I or E of its type also counts.
-    """
-    count = 0
-    end_prefixes = {_parts(tag)[0] for tag in tags} & {"E", "S"}
-    for previous, tag in pairwise([OUTSIDE, *tags, OUTSIDE]):
-        (previous_prefix, previous_type), (prefix, type_) = _parts(previous), _parts(tag)
-        continues = previous_prefix in ("B", "I") and previous_type == type_
-        count += (prefix in ("I", "E") and not continues) or bool(
-            end_prefixes and previous_prefix in ("B", "I") and not (prefix in ("I", "E") and continues)
-        )
-    return count
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:

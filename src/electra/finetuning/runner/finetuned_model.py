@@ -30,11 +30,6 @@ class FinetunedModel(nn.Module):
         """Whether the model has logits for each token rather than for each text."""
         return self.head.per_token
 
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether every example must be a pair of texts."""
-        return self.head.reads_pairs
-
     def forward(self, batch: Batch) -> Tensor:
         """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
         encoded = self.head.encode(self.encoder, batch)

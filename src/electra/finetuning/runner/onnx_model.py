@@ -61,11 +61,6 @@ class GraphModel(FinetunedModel):
     def per_token(self) -> bool:
         return self._per_token
 
-    @property
-    @override
-    def reads_pairs(self) -> bool:
-        return False
-
     @override
     def forward(self, batch: Batch) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)

@@ -42,8 +42,6 @@ class HeadModule(nn.Module):
     """
 
     per_token = False
-    reads_pairs: ClassVar[bool] = False
-    """Whether every example must be a pair of texts."""
     not_in_graphs: ClassVar[str] = ""
     """The reason why the head cannot be exported to ONNX; "" if it can."""
 

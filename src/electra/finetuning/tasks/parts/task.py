@@ -1,22 +1,7 @@
 """The contract of fine-tuning tasks.
 
-    read(path)                       reads the examples of a file, each with its id, its place (file:line) and
-                                     its gold answer
-    fit(examples)                    returns the task with everything that depends on the training data: the
-                                     labels, or the range of the numbers
-    featurize(examples, tokens)      converts examples to windows of token ids with targets; an example may
-                                     have several windows
-    head, num_outputs                name the kind of head (heads/) and its number of outputs
-    loss(logits, targets)            returns (sum, divisor), never a mean, because batches differ in their
-                                     number of targets
-    predict(outputs, windows, ex.)   converts the head's outputs, one array per window, to one prediction per
-                                     example
-    score(predictions, examples)     returns a Score for each metric; seeds are compared by `metrics[0]`
-    table(predictions, examples)     returns the rows of the predictions file
-    files(split, predictions, ex.)   returns all files of a split's predictions: the table, and any others
-                                     (submissions, n-best lists)
-    configured(options)              returns the task with the user's columns and options (TaskOptions)
-    rebuilt(labels, config)          returns the task of a saved model
+A task reads examples, is fitted to the training data, converts examples to windows of token ids with targets,
+and converts a head's outputs to a loss, predictions, scores and files. Seeds are compared by `metrics[0]`.
 
 A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
 increases whenever a change alters the task's numbers. Padding, batches, seeds, checkpoints and saved folders

@@ -32,7 +32,6 @@ from electra.finetuning.labelled.words import SPLITTINGS, Splitting, infer_split
 from electra.finetuning.metrics.entities import (
     OUTSIDE,
     complete_tags,
-    count_invalid,
     entity_scores,
     is_entity_tag,
     is_outside,
@@ -225,12 +224,9 @@ class WordTagging(Task):
             num_long += len(sentence_windows) > 1
         if train and not windows:
             raise DataError("the tokenizer drops every word", where=examples[0].where)
-        has_entities = labelled and self.scheme == "entities"
-        num_invalid = sum(count_invalid(example.gold) for example in examples) if has_entities else 0
         notes = {
             f"sentences longer than {max_length} tokens, read in several windows": num_long,
             f"words that the tokenizer drops, predicted as {self.default!r}": num_dropped,
-            "invalid tags, read as conlleval reads them": num_invalid,
         }
         return Windows(
             input_ids=[window.ids for window in windows],
