@@ -29,9 +29,8 @@ from electra.exchange.load import load
 from electra.finetuning.metrics.squad import squad2_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.prepared import Finetuning, prepare, run_model
+from electra.finetuning.runner.prepared import Finetuning, prepare, resolve, run_model
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task

@@ -17,10 +17,9 @@ from plain_loop import groups_with_decay, losses_of, write_start
 from electra.exchange.load import load
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, run_model
+from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, resolve, run_model
 from electra.finetuning.runner.train_seed import build_model, parameter_groups, train_seed
 from electra.finetuning.settings import Settings
 from electra.finetuning.windows.features import Tokens, collate, epoch_order

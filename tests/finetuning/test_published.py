@@ -9,7 +9,7 @@ import pytest
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.defaults import resolve
+from electra.finetuning.runner.prepared import resolve
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering

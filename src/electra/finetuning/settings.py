@@ -91,9 +91,9 @@ class TaskOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedOptions:
-    """Options for seeds and what is saved."""
+    """Options for seeds, baselines and what is saved."""
 
-    HEADING: ClassVar[str] = "Seeds and what is saved"
+    HEADING: ClassVar[str] = "Seeds, baselines and what is saved"
 
     seeds: int = 1
     """Number of fine-tuning runs with different seeds. Use five for small data sets."""
@@ -107,20 +107,12 @@ class SeedOptions:
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
     accuracy on dev (default: on). Predicted labels stay the same. Requires 100 texts or words in dev.
     """
+    baselines: bool = True
+    """Also score baselines: the majority answer, a linear model on TF-IDF or overlap features (for tagging,
+    each word's most frequent tag), and one on the states of the encoder before training.
+    """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Baselines:
-    """Options for baselines."""
-
-    HEADING: ClassVar[str] = "Baselines"
-
-    baselines: bool = True
-    """Also score baselines that need no network: the majority answer, and a linear model on TF-IDF or
-    overlap features (for tagging, each word's most frequent tag).
-    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +192,7 @@ class MachineOptions(OnDevice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MachineOptions, Baselines, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
+class Settings(MachineOptions, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
     """All settings of a fine-tuning."""
 
     task: str
@@ -299,8 +291,7 @@ ADDED_LATER = {"encoding", "skip_unlabelled", "calibrate", "separate_texts", "re
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(
-    {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device"}
-    | {field.name for field in fields(Baselines)}
+    {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "baselines"}
 )
 
 

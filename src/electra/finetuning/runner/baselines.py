@@ -33,8 +33,7 @@ from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.defaults import encoder_pooling, resolve
-from electra.finetuning.runner.prepared import Finetuning, evaluate
+from electra.finetuning.runner.prepared import Finetuning, encoder_pooling, evaluate, resolve
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification

@@ -30,13 +30,16 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.defaults import (
+from electra.finetuning.runner.prepared import (
+    Finetuning,
     describe_defaults,
+    describe_scores,
     encoder_pooling,
+    evaluate,
+    prepare,
     resolve,
     with_recorded_defaults,
 )
-from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate, prepare
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
@@ -157,14 +160,14 @@ def _absolute(value: Any) -> Any:
 
 def describe_start(model: str, prepared: Finetuning) -> str:
     """Returns the line that a run reports first: task, data, model, steps and hardware."""
-    settings, threads = prepared.settings, torch.get_num_threads()
-    start = model if settings.init == "pretrained" else f"random initialization in the shape of {model}"
+    settings, threads = prepared.settings, plural(torch.get_num_threads(), "thread")
+    start = "random initialization in the shape of " * (settings.init == "random") + model
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in prepared.splits.items())
     steps = f"{plural(prepared.total_steps, 'step')} of {settings.batch_size}"
     rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
-    machine = f"{prepared.device}, {prepared.precision}, {plural(threads, 'thread')}"
+    parts = (start, f"{steps}, {rates}", f"{prepared.device}, {prepared.precision}, {threads}")
     inputs = plural(len(prepared.train), "training input")
-    return f"{prepared.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
+    return f"{prepared.task.name}: {inputs}, {sizes}; {'; '.join(parts)}"
 
 
 def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> None:
