@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def _refuse_bombs(metadata: Any, name: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON would hold it: without bytes and the types of numpy and pandas."""
+    """Returns a value as JSON would hold it: without the types of numpy and pandas, and UTF-8 as text."""
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool | int | float):
@@ -92,7 +92,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return list(map(plain, value))
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+        return value  # not text, which is for the caller to say
     return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 

@@ -12,14 +12,13 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store
@@ -29,7 +28,7 @@ from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
 from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
-from electra.data.parallel import Encoded, encode_in_order
+from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
@@ -73,16 +72,16 @@ def build_store(
     out, config = Path(out), config or CorpusConfig()
     existing = _existing_store(sources, tokenizer, out, config)
     if existing is not None:
-        remove_stale_build(out)
+        _remove_stale_build(out)
         return existing
-    with build_folder(out) as work:
+    with _build_folder(out) as work:
         existing = _existing_store(sources, tokenizer, out, config)  # another process may have built it
         if existing is None:
             _build(
                 Documents(sources, config, work / "copies"),
                 tokenizer,
                 out,
-                settings={"corpus": config.record(), "tokenizer": tokenizer_record(tokenizer)},
+                settings={"corpus": config.record(), "tokenizer": _tokenizer_record(tokenizer)},
                 work=work,
                 workers=workers or machine.cores(),
                 progress=progress,
@@ -100,6 +99,7 @@ def _build(
     workers: int,
     progress: StageProgress,
 ) -> None:
+    """Builds the store in the folder `work`, and renames it to `out`."""
     sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):
@@ -127,23 +127,13 @@ def _build(
             yield document
 
     with durable.explain_disk_errors(out):
-        write_documents(kept_documents(), tokenizer, workers, work, audit)
+        _write_documents(kept_documents(), tokenizer, workers, work, audit)
+        hold_out(work, settings["corpus"]["heldout"], audit)
+    folder, complete, size = StoreFolder(work), work / "made", tokenizer.vocab_size
+    train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
+    counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     accents = accents or tokenizer.removed_accents(characters)
     audit.accents = None if accents is None else accents._asdict()
-    commit_store(work, out, tokenizer, audit, settings)
-
-
-def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
-    """Makes the store at `out` from the splits in `work`: holds documents out, counts and renames.
-
-    Raises:
-        CorpusError: there is too little text.
-    """
-    folder, dtype, size = StoreFolder(work), id_dtype(tokenizer.vocab_size), tokenizer.vocab_size
-    with durable.explain_disk_errors(out):
-        hold_out(work, settings["corpus"]["heldout"], audit)
-    train, heldout = (store.map_documents(folder.documents(split), dtype) for split in SPLITS)
-    counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
     audit.tokens_lost -= audit.tokens
@@ -164,25 +154,19 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
         "sources": audit.sources,
     }
     files: dict[str, durable.Content] = {
-        f"{TOKENIZER}/{name}": content for name, content in tokenizer.files().items()
+        **{f"{TOKENIZER}/{name}": content for name, content in tokenizer.files().items()},
+        StoreFolder.RECORD: durable.to_json(description),
+        folder.audit.name: durable.to_json(audit.as_json()),
+        **{name: partial(os.replace, work / name) for name in StoreFolder.split_files()},
     }
-    files[StoreFolder.RECORD] = durable.to_json(description)
-    files[folder.audit.name] = durable.to_json(audit.as_json())
-    files |= {name: partial(os.replace, work / name) for name in StoreFolder.split_files()}
-    publish(work, out, files)
-
-
-def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
-    """Writes files to a folder inside `work`, then renames the folder to `out`."""
-    complete_folder = work / "made"
-    durable.commit_directory(complete_folder, files)
+    durable.commit_directory(complete, files)
     with durable.explain_disk_errors(out):
-        durable.rename(complete_folder, out)
+        durable.rename(complete, out)
         durable.fsync(out.parent)
 
 
 @contextmanager
-def build_folder(out: Path) -> Iterator[Path]:
+def _build_folder(out: Path) -> Iterator[Path]:
     """Yields an empty folder next to `out`, locked against another build and removed afterwards.
 
     Raises:
@@ -208,10 +192,10 @@ def build_folder(out: Path) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def remove_stale_build(out: Path) -> None:
+def _remove_stale_build(out: Path) -> None:
     """Removes the folder of a killed build next to a finished store, unless another build is using it."""
     if out.with_name(f".{out.name}.building").is_dir():
-        with suppress(RunFolderError, StoreError), build_folder(out):
+        with suppress(RunFolderError, StoreError), _build_folder(out):
             pass
 
 
@@ -232,7 +216,7 @@ def _existing_store(
         fix = "Choose another `out`, or remove it"
         raise StoreError("exists and is not a token store", where=out, fix=fix)
     existing = TokenStore.open(out)
-    settings: dict[str, Any] = {"corpus": config.record(), "tokenizer": tokenizer_record(tokenizer)}
+    settings: dict[str, Any] = {"corpus": config.record(), "tokenizer": _tokenizer_record(tokenizer)}
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -248,17 +232,13 @@ def _existing_store(
     return existing
 
 
-def tokenizer_record(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
-    """Returns what a store records about its tokenizer.
-
-    That is its digest, the settings to train it with, or, for a vocabulary to cut, the original's digest and
-    the settings of the cut.
-    """
+def _tokenizer_record(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
+    """Returns what a store records: the tokenizer's digest (with a cut's settings), or how to train it."""
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
         cut_settings = {"cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
-        return tokenizer_record(tokenizer.tokenizer) | cut_settings
+        return _tokenizer_record(tokenizer.tokenizer) | cut_settings
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}  # in this order
     if settings["kind"] == "wordpiece":  # older stores do not record the kind
@@ -289,36 +269,13 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
     return [text for _, text in sample] or held_out_texts
 
 
-class SplitWriter:
-    """Appends documents to the files of a split: their ids, ends and digests."""
-
-    def __init__(self, work: Path, split: str) -> None:
-        self.files = [open(path, "wb") for path in split_files(work, split)]  # noqa: SIM115
-        self.documents = self.end = 0
-
-    def append(self, encoded: Encoded, digests: npt.NDArray[np.void], mask: npt.NDArray[np.bool_]) -> None:
-        """Appends those of D encoded documents, with their digests [D], for which `mask` is true."""
-        ids, sizes = encoded.ids[np.repeat(mask, encoded.sizes)], encoded.sizes[mask]
-        arrays = (ids, (np.cumsum(sizes) + self.end).astype("<u8"), digests[mask])
-        for file, array in zip(self.files, arrays, strict=True):
-            file.write(array.data)
-        self.documents += len(sizes)
-        self.end += len(ids)
-
-    def close(self) -> None:
-        """Closes the files."""
-        for file in self.files:
-            file.close()
-
-
-def write_documents(
+def _write_documents(
     documents: Iterable[KeptDocument], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
 ) -> None:
-    """Encodes documents, appends each to its split in `work`, and counts them in `audit`.
+    """Encodes documents, appends each to the files of its split in `work`, and counts them in the audit.
 
     Documents without a token are dropped. Raises RunFailed if encoding fails.
     """
-    train, heldout = writers = [SplitWriter(work, split) for split in SPLITS]
     waiting_chunks: deque[list[KeptDocument]] = deque()
 
     def texts() -> Iterator[list[str]]:
@@ -326,19 +283,25 @@ def write_documents(
             waiting_chunks.append(chunk)
             yield [document.text for document in chunk]
 
-    try:
+    counts, ends = [0, 0], [0, 0]  # documents and tokens written to each split
+    with ExitStack() as stack:
+        files = [[stack.enter_context(open(path, "wb")) for path in split_files(work, s)] for s in SPLITS]
         for encoded in encode_in_order(texts(), tokenizer, workers):
             chunk = waiting_chunks.popleft()
-            is_held_out = np.array([document.is_held_out for document in chunk])
+            split_of = np.array([int(document.is_held_out) for document in chunk])
             has_tokens = encoded.sizes > 0
             digests = np.frombuffer(b"".join(document.digest for document in chunk), f"V{DIGEST_BYTES}")
-            for writer, mask in ((train, has_tokens & ~is_held_out), (heldout, has_tokens & is_held_out)):
-                writer.append(encoded, digests, mask)
+            for split, split_file in enumerate(files):
+                mask = has_tokens & (split_of == split)
+                sizes = encoded.sizes[mask]
+                index = (np.cumsum(sizes) + ends[split]).astype("<u8")
+                arrays = (encoded.ids[np.repeat(mask, encoded.sizes)], index, digests[mask])
+                for file, array in zip(split_file, arrays, strict=True):
+                    file.write(array.data)
+                counts[split] += len(sizes)
+                ends[split] += int(sizes.sum())
             audit.characters += int(encoded.characters[has_tokens].sum())
             audit.words += int(encoded.words[has_tokens].sum())
-            audit.tokens_lost += len(encoded.ids)  # commit_store subtracts the tokens in the files
+            audit.tokens_lost += len(encoded.ids)  # `_build` subtracts the tokens in the files
             audit.documents_empty += int((~has_tokens).sum())  # texts without a token
-    finally:
-        for writer in writers:
-            writer.close()
-    audit.documents_train, audit.documents_heldout = train.documents, heldout.documents
+    audit.documents_train, audit.documents_heldout = counts
