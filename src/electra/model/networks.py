@@ -35,7 +35,7 @@ class Network:
     exported: bool = False
     """Whether it is written as a model folder at the end of the run."""
     source: str = ""
-    """Folder, run or hub name of the model that it starts from; "" for random initialisation."""
+    """Of a frozen network: the folder, run or hub name of the model whose encoder it is."""
 
     @property
     def config(self) -> EncoderConfig:

@@ -20,7 +20,7 @@ from electra.model.hidden import LayerStates
 from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Pair
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts import noise
+from electra.objectives.parts import replacing
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 # Relation heads in MiniLM, however many attention heads there are; fewer if 12 does not divide both widths.
@@ -28,7 +28,7 @@ RELATION_HEADS = 12
 
 
 @dataclass(frozen=True)
-class Config(noise.Options):
+class Config(replacing.NoisyOptions):
     """Options of the objective `distil`."""
 
     teacher: str = ""
@@ -52,7 +52,7 @@ class Config(noise.Options):
     """Lambda: weight of replaced token detection. 0: no detection, no generator, no replacements."""
 
 
-class Objective(noise.NoisyObjective):
+class Objective(replacing.NoisyObjective):
     """Loss = MLM + lambda * RTD + weighted distances to the teacher's states, text vectors and relations.
 
     By default the teacher reads the student's input, so that the student learns its function and need not
@@ -127,12 +127,10 @@ class Objective(noise.NoisyObjective):
         masked = super().corrupt(batch, seed, progress)
         if "vectors" in self.weights:
             masked.counts["vectors"] = int((batch.document_ids.max(axis=1) + 1).sum())
-        drawn = self.draw_noise(batch, seed) if self.auxiliary else None
-        return (
-            masked
-            if drawn is None
-            else noise.NoisyBatch(**vars(masked), noise=drawn[masked.masked_positions])
-        )
+        if not self.auxiliary:
+            return masked
+        drawn = self.draw_noise(batch, seed)[masked.masked_positions]
+        return replacing.NoisyBatch(**vars(masked), noise=drawn)
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
@@ -143,8 +141,8 @@ class Objective(noise.NoisyObjective):
         observed: dict[str, Tensor] = {}
         ids = corrupted.input_ids
         if self.auxiliary:
-            assert pair.auxiliary is not None
-            replaced = noise.replace(pair.auxiliary, corrupted, config)
+            assert pair.auxiliary is not None and isinstance(corrupted, replacing.NoisyBatch)
+            replaced = replacing.replace(pair.auxiliary, corrupted, config, corrupted.noise)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
             observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
 

@@ -18,14 +18,14 @@ from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.objectives.parts import noise, vocabulary
+from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 MLM_HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
 
 
 @dataclass(frozen=True)
-class Config(noise.Options):
+class Config(replacing.NoisyOptions):
     """Options of the objective `rtd_mlm`."""
 
     discriminator_weight: float = weight(50.0)
@@ -39,13 +39,13 @@ class Config(noise.Options):
 
 
 @dataclass(frozen=True)
-class SplitBatch(noise.NoisyBatch):
+class SplitBatch(replacing.NoisyBatch):
     """A masked batch, some rows of which use the MLM loss and the others RTD."""
 
     mlm_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [B] True: MLM
 
 
-class Objective(noise.NoisyObjective):
+class Objective(replacing.NoisyObjective):
     """Loss = the small generator's MLM + lambda * RTD on some rows, the main network's MLM on the others.
 
     The generator reads and learns from the RTD rows alone. Rows alternate by example number, so every batch
@@ -118,7 +118,7 @@ class Objective(noise.NoisyObjective):
         observed: dict[str, Tensor] = {}
         losses: dict[str, Tensor] = {}
         if rtd_rows.counts["rtd"]:
-            replaced = noise.replace(generator, rtd_rows, self.config, corrupted.noise[~mlm_slots])
+            replaced = replacing.replace(generator, rtd_rows, self.config, corrupted.noise[~mlm_slots])
             ids = ids.index_copy(0, (~mlm_rows).nonzero().squeeze(1), replaced.ids)
             losses["mlm"] = replaced.mlm
             observed = {"top1_correct": replaced.top1_correct, **replaced.observed(rtd_rows)}

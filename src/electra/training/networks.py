@@ -12,9 +12,8 @@ from electra.data.store import RANDOM, TokenStore
 from electra.exchange.weights import digest
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.machine import memory
-from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.networks import Network, Networks
-from electra.model.pair import AnyNetwork, Discriminator, EncoderAlone, Generator, Pair
+from electra.model.pair import AnyNetwork, EncoderAlone, Pair
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.objectives.parts.interface import Objective
@@ -71,46 +70,38 @@ def network_table(
     return Networks.in_order([*rows, *objective.extra_networks(main_config)])
 
 
-def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
-    """Opens the networks that have a `source`. Returns the table with their shapes, and the networks by name.
+def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
+    """Opens the frozen encoders. Returns the table with their shapes, and the encoders by name.
 
-    They must have been trained with the store's tokenizer. A frozen encoder may also have a larger vocabulary
-    from which the store's was cut; then only the rows of its table for the store's entries are used. With a
-    store of random ids, it gets a table of that size.
+    They must have been trained with the store's tokenizer, or have a larger vocabulary from which the store's
+    was cut; then only the rows of their tables for the store's entries are used. With a store of random ids,
+    they get tables of that size.
 
     Raises:
         ConfigError: if a frozen network has no source.
         ModelError: if a network cannot be opened, or was trained with another tokenizer.
     """
-    if missing := [row.name for row in networks.frozen if not row.source]:
-        raise ConfigError("required: a run, a model folder or a hub name", key=f"objective.{missing[0]}")
-    with_source = [row for row in networks.rows if row.source]
-    if not with_source:
+    if not networks.frozen:
         return networks, {}
     from electra.exchange.layers import in_vocabulary, with_vocab_size
     from electra.exchange.load import load
 
-    shapes: dict[str, EncoderConfig] = {}
     opened: dict[str, AnyNetwork] = {}
-    for row in with_source:
-        loaded = load(row.source, row.head)
-        has_head = row.head != "encoder"
-        is_random = store.tokenizer_digest == RANDOM
-        if not has_head and is_random:
+    for row in networks.frozen:
+        if not row.source:
+            problem = "required: a run, a model folder or a hub name"
+            raise ConfigError(problem, key=f"objective.{row.name}")
+        loaded = load(row.source, "encoder")
+        if store.tokenizer_digest == RANDOM:
             loaded = with_vocab_size(loaded, store.vocab_size)
-        elif not has_head:
+        else:
             loaded = in_vocabulary(loaded, store.tokenizer) or loaded
-        if not is_random and loaded.tokenizer.digest != store.tokenizer_digest:
-            problem = f"the {row.name} has another tokenizer than the store"
-            fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
-            raise ModelError(problem, where=loaded.folder, fix=fix)
-        if not has_head:
-            opened[row.name] = EncoderAlone(loaded.encoder)
-        elif isinstance(loaded.head, GeneratorHead):
-            opened[row.name] = Generator(loaded.encoder, loaded.head)
-        elif isinstance(loaded.head, DiscriminatorHead):
-            opened[row.name] = Discriminator(loaded.encoder, loaded.head)
-        shapes[row.name] = loaded.config
+            if loaded.tokenizer.digest != store.tokenizer_digest:
+                problem = f"the {row.name} has another tokenizer than the store"
+                fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
+                raise ModelError(problem, where=loaded.folder, fix=fix)
+        opened[row.name] = EncoderAlone(loaded.encoder)
+    shapes = {name: network.encoder.config for name, network in opened.items()}
     rows = [replace(row, shape=shapes.get(row.name, row.shape)) for row in networks.rows]
     return Networks.in_order(rows), opened
 

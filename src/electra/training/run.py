@@ -16,7 +16,7 @@ from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
-from electra.model.pair import AnyNetwork, Pair, build_networks
+from electra.model.pair import Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
@@ -27,14 +27,14 @@ from electra.training.networks import (
     WarmStart,
     frozen_identity,
     network_table,
-    open_sources,
+    open_frozen,
     refuse_length,
     refuse_memory,
     refuse_settings,
     with_shape_of,
 )
 from electra.training.optimizer import Optimizer
-from electra.training.recipe import ModelSection, Recipe, TrainingSection
+from electra.training.recipe import Recipe, TrainingSection
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.telemetry import Telemetry
 
@@ -216,31 +216,6 @@ class Run:
         return step % self.training.log_every == 0 or step in (1, self.total_steps)
 
 
-def build_pair(
-    model: ModelSection,
-    networks: Networks,
-    objective: Objective,
-    opened: dict[str, AnyNetwork],
-    seed: int,
-) -> Pair:
-    """Builds the networks of the table.
-
-    Frozen networks are taken from `opened`; a trained network that is in it starts from those weights.
-    """
-    frozen = {row.name: opened[row.name] for row in networks.frozen}
-    pair = build_networks(
-        networks,
-        heads=objective.heads(networks),
-        frozen=frozen,
-        sharing=model.sharing,
-        seed=seed,
-        initialisation=model.initialisation,
-    )
-    for name in opened.keys() - frozen.keys():
-        pair.named[name].load_state_dict(opened[name].state_dict())
-    return pair
-
-
 def identity_of(
     recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
 ) -> dict[str, Any]:
@@ -284,10 +259,8 @@ def build_run(
     """
     training = recipe.training
     if training.batch_size % world.size:
-        raise ConfigError(
-            f"must be a multiple of the number of processes ({world.size}), not {training.batch_size}",
-            key="training.batch_size",
-        )
+        problem = f"must be a multiple of the number of processes ({world.size}), not {training.batch_size}"
+        raise ConfigError(problem, key="training.batch_size")
     if training.threads:
         torch.set_num_threads(training.threads)
     specials, statistics = store.specials._asdict(), CorpusCounts(store)
@@ -296,16 +269,21 @@ def build_run(
     )
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
-    generator_rate = training.generator_learning_rate
-    networks = network_table(
-        recipe.model, store, objective, generator_rate, None if warm is None else warm.shapes
-    )
-    networks, opened = open_sources(networks, store)
+    shapes = None if warm is None else warm.shapes
+    networks = network_table(recipe.model, store, objective, training.generator_learning_rate, shapes)
+    networks, frozen = open_frozen(networks, store)
     refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
     refuse_memory(training, networks, device, world.size)
     precision = pick_precision(training.precision, device)
-    pair = build_pair(recipe.model, networks, objective, opened, training.seed).to(device)
+    pair = build_networks(
+        networks,
+        heads=objective.heads(networks),
+        frozen=frozen,
+        sharing=recipe.model.sharing,
+        seed=training.seed,
+        initialisation=recipe.model.initialisation,
+    ).to(device)
     identity = identity_of(recipe, objective, store, warm)
     identity |= {"precision": precision, **frozen_identity(pair.frozen)}
     notes: tuple[str, ...] = ()

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
-from electra.data.store import TokenStore
+from electra.data.store import TokenStore, count_ids
 from electra.foundation.arrays import Bools, Ints
 from electra.foundation.errors import ConfigError
-
-BLOCK = 1 << 24  # tokens per call of bincount, which bounds its memory
 
 
 @dataclass(frozen=True)
@@ -23,11 +19,7 @@ class CorpusCounts:
     @cached_property
     def counts(self) -> Ints:
         """Number of occurrences of each token, int64 [V]."""
-        tokens, size = self.store.train.tokens, self.store.vocab_size
-        counts = np.zeros(size, dtype=np.int64)
-        for start in range(0, len(tokens), BLOCK):
-            counts += np.bincount(tokens[start : start + BLOCK], minlength=size)
-        return counts
+        return count_ids(self.store.train, self.store.vocab_size)
 
     @cached_property
     def continues(self) -> Bools:

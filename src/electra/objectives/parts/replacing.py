@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.foundation.config import check_positive
+from electra.data.batches import Batch
+from electra.foundation import seeds
+from electra.foundation.config import check_positive, share
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch
+
+POWER = 0.75  # of the frequencies that noise is drawn from: Mikolov et al. 2013, section 2.2
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,12 @@ class Replaced(NamedTuple):
         return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
 
 
-def replace(generator: Generator, corrupted: CorruptedBatch, options: Options) -> Replaced:
+def replace(
+    generator: Generator, corrupted: CorruptedBatch, options: Options, noise_M: Tensor | None = None
+) -> Replaced:
     """Computes the generator's loss at the masked slots and inserts its samples there.
 
-    No gradient passes through the samples.
+    No gradient passes through the samples. Noise tokens (-1: none) take the place of samples at their slots.
     """
     mlm, sampled, top1_correct = vocabulary.loss_and_sample(
         generator,
@@ -55,6 +63,8 @@ def replace(generator: Generator, corrupted: CorruptedBatch, options: Options) -
         options.temperature,
         disallow_correct=options.disallow_correct,
     )
+    if noise_M is not None:
+        sampled = torch.where(noise_M < 0, sampled, noise_M)
     return Replaced(mlm, insert_samples(corrupted, sampled), sampled, top1_correct)
 
 
@@ -96,3 +106,49 @@ class Noise:
             points = torch.where(points >= before[excluded_M], points + interval, points)
         # rounding may step past the end
         return torch.searchsorted(cumulative, points, right=True).clamp_(max=self.last)
+
+
+@dataclass(frozen=True)
+class NoisyOptions(Options):
+    """Base class of the `Config` of an objective with noise."""
+
+    noise_share: float = share(0.0, evaluated=0.0)
+    """Fraction of replacements drawn from the token frequencies to the power 3/4 instead of the generator. A
+    generator seldom produces a rare word, so from it alone the network learns that rare words are original.
+    """
+
+
+@dataclass(frozen=True)
+class NoisyBatch(CorruptedBatch):
+    """A masked batch with a noise token for some slots [M]; -1 where the generator's sample is used."""
+
+    noise: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+
+
+class NoisyObjective(masking.MaskingObjective):
+    """Base class of the objectives with noise."""
+
+    config: NoisyOptions
+
+    def __init__(self, config: NoisyOptions, **context: Any) -> None:
+        super().__init__(config, **context)
+        if config.noise_share and self.statistics is None:
+            raise ConfigError("needs the token frequencies of the training text", key="objective.noise_share")
+
+    @cached_property
+    def frequencies(self) -> Noise:
+        """The noise distribution: token frequencies to the power 3/4, without special tokens."""
+        assert self.statistics is not None
+        weights = self.statistics.counts.astype(np.float64) ** POWER
+        weights[list(self.specials.values())] = 0
+        return Noise(weights)
+
+    def draw_noise(self, batch: Batch, seed: int) -> Tensor:
+        """Returns a noise token for every position of the flattened batch [B x T], or -1 for none."""
+        B, T = batch.input_ids.shape
+        if not self.config.noise_share:
+            return torch.full((B * T,), -1)
+        draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
+        choice_draws, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
+        drawn = self.frequencies.draw(torch.from_numpy(uniforms))
+        return torch.where(torch.from_numpy(choice_draws < self.config.noise_share), drawn, -1)
