@@ -10,13 +10,11 @@ import pytest
 import torch
 import transformers
 from published import TOLERANCE, loaded_again, rows
-from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import FILES, export_network, write_model
 from electra.exchange.load import load
-from electra.exchange.weight_names import DISCRIMINATOR_OUTPUT
 from electra.foundation.errors import ModelError
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
@@ -54,25 +52,6 @@ def test_logits_are_transformers(
         assert (ours - logits.view_as(ours))[real].abs().max() <= TOLERANCE
         full = network.logits(network.encoder(ids[:1]))
         assert (full - logits.view_as(ours)[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
-
-
-@torch.inference_mode()
-def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> None:
-    """Older versions exported one label."""
-    pair, folder = export_pair(architecture="modern")
-    network, path = pair.main, folder / "discriminator"
-    tensors = load_file(path / "model.safetensors")
-    save_file(
-        {name: t[1:].clone() if name in DISCRIMINATOR_OUTPUT else t for name, t in tensors.items()},
-        path / "model.safetensors",
-    )
-    config = json.loads((path / "config.json").read_text())
-    del config["discriminator_output"]
-    config |= {"id2label": {"0": "REPLACED"}, "label2id": {"REPLACED": 0}}
-    (path / "config.json").write_text(json.dumps(config))
-    loaded, ids = load(path), torch.tensor([[2, 7, 8, 3]])
-    assert loaded.kind == "discriminator" and network is not None
-    assert torch.equal(loaded.logits(ids), network.logits(network.encoder(ids)))
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

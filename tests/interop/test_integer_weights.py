@@ -27,24 +27,12 @@ DENSE = "discriminator_predictions.dense.weight"
 IDS = torch.randint(5, 100, (3, 11), generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_weight_changes_by_at_most_half_the_step_of_its_row(
-    architecture: str, export_pair: ExportPair, tmp_path: Path
-) -> None:
-    given = export_pair(architecture=architecture)[1]
-    copy_networks(given, tmp_path / "int8", "int8")
-    copy_networks(tmp_path / "int8", tmp_path / "again")
-    for network in ("discriminator", "generator"):
-        before, after = (load_file(folder / network / WEIGHTS) for folder in (given, tmp_path / "again"))
-        assert before.keys() == after.keys()
-        for name, tensor in before.items():
-            exact = tensor.double()
-            if exact.ndim < 2:
-                assert torch.equal(tensor, after[name])
-                continue
-            step = exact.abs().amax(dim=tuple(range(1, exact.ndim)), keepdim=True) / 127
-            assert ((after[name].double() - exact).abs() <= 0.5001 * step).all()
-            assert (after[name].double() != exact).any() or len(exact) < 3
+def test_a_weight_changes_by_at_most_half_the_step_of_its_row() -> None:
+    exact = torch.randn(30, 65, generator=torch.Generator().manual_seed(1))
+    again = dequantize(quantize({"a": exact, "bias": exact[0]}, 8), Path("nowhere"))
+    step = exact.abs().amax(1, keepdim=True) / 127
+    assert ((again["a"] - exact).abs() <= 0.5001 * step).all() and (again["a"] != exact).any()
+    assert torch.equal(again["bias"], exact[0])
 
 
 @pytest.mark.parametrize("shape", [(7, 64), (30, 384), (1, 128), (2, 3, 128)])

@@ -180,7 +180,7 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     np.testing.assert_allclose(seen[0], reference.encode(TEXTS[:2]), atol=1e-4)
 
 
-def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
+def test_weights_in_several_files(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     folder, reference = sentence_model(tmp_path, STEPS["mean"])
     reference.save(str(folder))
@@ -197,8 +197,6 @@ def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="model-0000"):
         load(folder, "encoder")
     (folder / "model.safetensors.index.json").unlink()
-    save_file({f"module.{name}": tensor for name, tensor in tensors.items()}, folder / "model.safetensors")
-    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), expected)
     for dtype in (torch.int8, torch.bool, torch.float8_e4m3fn, torch.complex64):
         wrong = dict(tensors)
         name = next(iter(wrong))

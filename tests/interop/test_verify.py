@@ -110,7 +110,7 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     (run / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n{"kind": "train", "step": 2}\n')
     export_pair()[1].joinpath("discriminator").rename(run / "discriminator")
     assert [(finding.path.name, finding.problem) for finding in verify(run)] == [
-        ("run.toml", ""), ("run", ""), ("metrics.jsonl", ""),
+        ("run.toml", ""), ("metrics.jsonl", ""),
         ("step-00000002", ""), ("step-00000001", ""), ("discriminator", ""),
     ]  # fmt: skip
     (run / "checkpoints" / "step-00000001" / "model.safetensors").write_bytes(b"y" * 50)

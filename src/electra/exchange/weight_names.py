@@ -127,13 +127,6 @@ def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) 
     return {name: tensor.clone().contiguous() for name, tensor in renamed.items()}
 
 
-def _merge_logits(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Replaces a modern discriminator's two logits by their difference, the log-odds of "replaced"."""
-    output_names = [name for name in DISCRIMINATOR_OUTPUT if name in tensors]
-    pairs = {name: tensors[name] for name in output_names if tensors[name].shape[:1] == (2,)}
-    return {**tensors, **{name: tensor[1:] - tensor[:1] for name, tensor in pairs.items()}}
-
-
 def from_transformers(
     tensors: Mapping[str, Tensor],
     template: Mapping[str, Tensor],
@@ -148,8 +141,9 @@ def from_transformers(
     """
     state: dict[str, Tensor] = {}
     used: set[str] = set()
-    if (architecture, kind) == ("modern", "discriminator"):
-        tensors = _merge_logits(tensors)
+    if (architecture, kind) == ("modern", "discriminator"):  # the logits' difference: log-odds of "replaced"
+        outputs = {name: tensors[name] for name in DISCRIMINATOR_OUTPUT if name in tensors}
+        tensors = {**tensors, **{name: output[1:] - output[:1] for name, output in outputs.items()}}
     for ours, parameter in template.items():
         names = transformers_names(ours, architecture, kind)
         shape = (parameter.shape[0] // len(names), *parameter.shape[1:])
@@ -178,11 +172,8 @@ def normalise_names(
     table are dropped.
     """
     old_endings = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
-    is_wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
     renamed = {
-        reduce(
-            lambda name, pair: name.replace(*pair), old_endings, name.removeprefix("module." * is_wrapped)
-        ): tensor
+        reduce(lambda name, pair: name.replace(*pair), old_endings, name): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
