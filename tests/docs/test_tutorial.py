@@ -150,7 +150,9 @@ def test_from_a_published_encoder(
     config = transformers.DebertaV2Config(vocab_size=words.vocab_size, type_vocab_size=0, **shape)
     transformers.DebertaV2Model(config).save_pretrained(tmp_path / "deberta")
     script = Path(__file__).parents[2] / "examples" / "longer.py"
-    subprocess.run([sys.executable, str(script), model, "600", "--out", "longer"], check=True)
+    for changes, out in ((["600"], "longer"), (["--layers", "4"], "deeper")):
+        subprocess.run([sys.executable, str(script), model, *changes, "--out", out], check=True)
+    assert json.loads(Path("deeper/config.json").read_text())["num_hidden_layers"] == 4
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
     assert "TF-IDF" in said[0] and "kept" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600

@@ -154,6 +154,7 @@ def render(card: Card) -> str:
     )
     measured = f"Measured on {card.measured_on}, which were not used for training."
     audit = {key.replace("_", " "): v for key, v in flatten(card.audit) if not isinstance(v, list)}
+    is_headless = detects and card.architecture.endswith("Model")  # transformers has no class for the head
     text = ModelCard.from_template(
         data,
         str(TEMPLATE),
@@ -161,7 +162,7 @@ def render(card: Card) -> str:
         name=_plain(card.name),
         quoted_name=json.dumps(card.name),
         is_modern=card.architecture.startswith("ModernBert"),
-        only_here=bool(card.bits or card.task),
+        only_here=bool(card.bits or card.task or is_headless),
         attribute=OUTPUTS.get(card.kind, "logits"),
         tables=[
             ("Training", "", _rows(card.training)),

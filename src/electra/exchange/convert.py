@@ -14,18 +14,12 @@ from electra.exchange.huggingface import write_model
 from electra.exchange.load import Loaded
 
 
-def export(
-    loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32", summary: str = ""
-) -> None:
+def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
     """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
 
-    `summary` are sentences for the card of a model that was changed, which then shows no metrics. Raises the
-    errors of `write_model`, for example if `out` contains anything but a model.
+    Raises the errors of `write_model`, for example if `out` contains anything but a model.
     """
-    card = make_card(loaded, Path(out), source)
-    if summary:
-        card = replace(card, summary=summary, metrics={}, recipe="", training={}, audit={})
-    write(loaded, Path(out), card, dtype)
+    write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
 
 
 def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
