@@ -33,7 +33,7 @@ MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
 # BERT and RoBERTa models have the paper's encoder; their networks are saved as ELECTRA models.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
-# softmax of a pipeline gives P(replaced) = sigmoid(x).
+# softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
 ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
 # The key for the meaning of a discriminator's logits, and its default: log-odds of "replaced". The logits of
 # Electric are energies, approximately the negative log-probability of the token.
@@ -364,5 +364,6 @@ def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) ->
     """
     saved_class = (values.get("architectures") or [""])[0]
     if architecture == "modern" and saved_class == CLASSES["modern"]["tagger"]:
-        return "discriminator" if labels == (ORIGINAL, REPLACED) and OUTPUT in values else "tagger"
+        is_discriminator = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
+        return "discriminator" if is_discriminator else "tagger"
     return next((kind for kind, name in CLASSES[architecture].items() if name == saved_class), "encoder")
