@@ -143,9 +143,7 @@ def from_transformers(
     used: set[str] = set()
     if (architecture, kind) == ("modern", "discriminator"):  # the logits' difference: log-odds of "replaced"
         outputs = {name: tensors[name] for name in DISCRIMINATOR_OUTPUT if name in tensors}
-        outputs = {
-            name: output for name, output in outputs.items() if output.shape[:1] == (2,)
-        }  # else x alone
+        outputs = {name: output for name, output in outputs.items() if output.shape[:1] == (2,)}
         tensors = {**tensors, **{name: output[1:] - output[:1] for name, output in outputs.items()}}
     for ours, parameter in template.items():
         names = transformers_names(ours, architecture, kind)
