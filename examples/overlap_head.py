@@ -124,7 +124,6 @@ class OverlapFactory(HeadFactory):
 
     name = "overlap_head"
     kinds = ("classifier",)
-    purpose = "for texts and pairs with a label or a number"
     dropout = 0.0
 
     def build(self, shape: HeadShape) -> OverlapHead:

@@ -35,7 +35,7 @@ from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, Hea
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.tasks.parts.task import HeadKind, Outputs
-from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_tasks import TextClassification
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.heads import DiscriminatorHead
@@ -126,8 +126,6 @@ class PromptHeadFactory(HeadFactory):
 
     name = "prompting"
     kinds = ("candidates",)
-    purpose = "for the task of its file"
-    instead = "Pass the same file as `task`"
     dropout = 0.0
     starts_from: ClassVar[Kind] = "discriminator"
 

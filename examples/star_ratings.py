@@ -25,7 +25,7 @@ from torch import Tensor
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score, accuracy, mae
-from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_tasks import TextClassification
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from electra.finetuning.runner.calibration import RANGE, fit_temperature
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Outputs
-from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_tasks import TextClassification
 from electra.finetuning.windows.features import Windows
 from electra.testing import toy_task
 

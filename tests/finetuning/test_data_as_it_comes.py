@@ -17,7 +17,7 @@ from electra.finetuning.predict import open_predictor, predict
 from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
+from electra.finetuning.tasks.parts.text_tasks import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.foundation.errors import ElectraError
 from electra.testing import toy_task
 

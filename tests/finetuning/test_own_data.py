@@ -22,7 +22,7 @@ from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_tasks import TextClassification
 from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
 

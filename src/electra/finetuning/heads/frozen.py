@@ -99,8 +99,6 @@ class Frozen(Linear):
 
     name = "frozen"
     kinds = ("classifier", "tagger")
-    purpose = "for labels of texts and of tokens"
-    instead = "Question answering needs a trained encoder: leave `head` out"
     dropout = 0.0
     epochs = 0.0
     pooling = "mean"

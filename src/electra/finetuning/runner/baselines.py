@@ -36,7 +36,7 @@ from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.prepared import Finetuning, encoder_pooling, evaluate, resolve
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
+from electra.finetuning.tasks.parts.text_tasks import MultiLabelClassification
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.extensions import TASKS

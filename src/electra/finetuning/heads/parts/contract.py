@@ -1,15 +1,5 @@
 """The contract of heads: a module on the encoder's output, and the factory that builds it.
 
-    build(shape)              returns a new module, whose last layer is named `output` and whose `rescale`
-                              changes the unit of the predictions
-    kinds, texts              give the kinds of tasks it supports, and how many texts an example must have
-    dropout, epochs, pooling  give its defaults, if they differ from the usual ones
-    separates_pairs           says whether it encodes the two texts of a pair separately
-    starts_from               names the network whose own head it starts from
-    has_class(...)            says whether transformers has a class with it; if not, the encoder is saved with
-                              the head's weights in a separate file
-    start(head, encoder, ...) receives the training data before the first step
-
 Weights are initialised after `build`, from the seed and their names. If a head cannot be exported to ONNX,
 `HeadModule.not_in_graphs` gives the reason.
 """
@@ -122,10 +112,6 @@ class HeadFactory(ABC):
     kinds: ClassVar[tuple[HeadKind, ...]] = ("classifier", "tagger", "reader")
     texts: ClassVar[int | None] = None
     """The number of texts that an example must have; None: any number."""
-    purpose: ClassVar[str] = "for other tasks"
-    """The use of the head, as named in the error message for other tasks."""
-    instead: ClassVar[str] = "Use it with another `task`"
-    """The advice in that message."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
     """The default number of epochs; 0: the head is fitted, and nothing is ever trained."""
@@ -154,7 +140,9 @@ class HeadFactory(ABC):
             ConfigError: the head does not support the task.
         """
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
-            raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
+            number = f" with {self.texts} texts" if self.texts else ""
+            fix = f"Use it for a {' or '.join(self.kinds)}{number}, or another `head`"
+            raise ConfigError(f"the head {self.name} is not for this task", key="head", fix=fix)
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
         """Whether transformers has a class with this head for tasks of this kind."""

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
+from torch.nn import functional as F
 
 from electra.data.delimited import format_tsv
 from electra.data.lines import Place
@@ -26,7 +27,7 @@ from electra.data.table_files import TABLES, Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.windows.features import Tokens, Windows
+from electra.finetuning.windows.features import NO_TARGET, Tokens, Windows
 from electra.foundation.errors import ConfigError
 
 HeadKind = str
@@ -260,6 +261,35 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Returns the softmax over the last axis, in double precision."""
     exponentials = np.exp(logits.astype(np.float64) - logits.astype(np.float64).max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
+
+
+def cross_entropy(
+    logits_NC: Tensor, targets_N: Tensor, weights: Sequence[float] = ()
+) -> tuple[Tensor, float]:
+    """Returns the sum of the losses, and the number by which to divide it for the mean, as torch does.
+
+    The divisor is the number of targets or, with class weights, the sum of the targets' weights.
+
+    Args:
+        logits_NC: the logits.
+        targets_N: class indices, of which NO_TARGET is ignored.
+        weights: the weight of each class; () for equal weights.
+    """
+    logits_NC, labelled_N = logits_NC.float(), targets_N != NO_TARGET
+    weights_C = logits_NC.new_tensor(weights) if weights else None
+    loss = F.cross_entropy(logits_NC, targets_N, weights_C, ignore_index=NO_TARGET, reduction="sum")
+    if weights_C is None:
+        return loss, int(labelled_N.sum())
+    return loss, float(weights_C[targets_N[labelled_N]].sum())
+
+
+def balanced_weights(classes: Sequence[int], num_classes: int) -> tuple[float, ...]:
+    """Returns scikit-learn's "balanced" weight of each class: examples / (classes * examples of the class).
+
+    A class without examples has the weight 1.
+    """
+    counts = np.bincount(classes, minlength=num_classes)
+    return tuple(float(len(classes) / (num_classes * count)) if count else 1.0 for count in counts)
 
 
 def nonzero_notes(counts: Mapping[str, int]) -> tuple[str, ...]:

@@ -38,12 +38,13 @@ from electra.finetuning.metrics.entities import (
 )
 from electra.finetuning.metrics.scores import METRICS, Score, f_score
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
 from electra.finetuning.tasks.parts.task import (
     Cell,
     HeadKind,
     Outputs,
     Task,
+    balanced_weights,
+    cross_entropy,
     file_of,
     index_labels,
     nonzero_notes,

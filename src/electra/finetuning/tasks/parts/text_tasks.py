@@ -1,0 +1,396 @@
+"""Tasks with one answer for a text or a pair of texts: one label, several labels, or a number.
+
+Numbers are scaled to [0, 1] and fitted by squared error, as in the published code. The last layer of the
+saved model reverses the scaling, so that it predicts in the data's unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import override
+
+from electra.data.tables import Table, get_field
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.metrics.scores import METRICS, Score
+from electra.finetuning.settings import TaskOptions
+from electra.finetuning.tasks.parts.answers import (
+    as_vectors,
+    clean_answer,
+    is_missing,
+    label_key,
+    parse_labels,
+    spellings,
+)
+from electra.finetuning.tasks.parts.task import (
+    Cell,
+    Outputs,
+    Task,
+    balanced_weights,
+    cross_entropy,
+    file_of,
+    index_labels,
+    softmax,
+    tally_labels,
+)
+from electra.finetuning.tasks.parts.text_task import (
+    LabelledText,
+    Prediction,
+    TextTask,
+    is_placeholder,
+    natural_sort_key,
+    single_answer,
+)
+from electra.finetuning.windows.features import NO_TARGET, Windows
+from electra.foundation.errors import DataError, nearest
+
+MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassification(LabelledText):
+    """Assigns one of several labels to a text or a pair of texts; predicts probabilities [classes]."""
+
+    outputs_are_logits: ClassVar[bool] = True
+
+    accepts_indices: bool = True  # whether files may have class indices; False if `labels` come from the data
+    submit_numbers: bool = False  # whether GLUE's server expects class indices, not names
+
+    @override
+    def configured(self, options: TaskOptions) -> TextTask:
+        if options.multi_label and not self.labels:
+            label_column = options.label_column
+            columns = () if isinstance(label_column, str | None) else tuple(label_column)
+            shared_options = replace(
+                options, multi_label=False, label_column=None if columns else label_column
+            )
+            task = MultiLabelClassification.like(
+                self.with_options(shared_options), metrics=MULTI_LABEL_METRICS
+            )
+            return replace(task, label=columns, each_label=True) if columns else task
+        return self.with_options(options)
+
+    @override
+    def gold(self, value: Any, where: str) -> str | None:
+        answer = single_answer(value, where)
+        is_missing = is_placeholder(answer) and self.labels and answer not in self.labels
+        return None if is_missing else answer
+
+    @override
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        spelling_of, notes = spellings(golds)
+        are_numbers = all(isinstance(label_key(gold), Decimal) for gold in golds)
+        if self._accepts_numbers() and are_numbers:
+            mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
+            notes += (f"answers are numbers, read as the task's labels: {mapping}",)
+        return [spelling_of[gold] for gold in golds], notes
+
+    def _accepts_numbers(self) -> bool:
+        """Whether files may have class indices instead of names."""
+        return self.accepts_indices and bool(self.labels) and not any(map(str.isdecimal, self.labels))
+
+    @override
+    def fit(self, examples: Sequence[Example]) -> TextClassification:
+        names = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural_sort_key)
+        labels = self.labels or tuple(names)
+        fitted = replace(self, labels=labels, accepts_indices=self.accepts_indices and bool(self.labels))
+        classes = [fitted.gold_class(example) for example in examples]
+        if len(set(classes)) < 2:
+            problem = f"every example has the label {names[0]!r}: nothing to learn"
+            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
+        return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+        """Returns the task of a saved model: regression, multi-label or this class.
+
+        The `problem_type` in its config.json decides; a model with one output predicts a number.
+        """
+        problem_type = config.get("problem_type")
+        if problem_type == "regression" or len(labels) == 1:
+            return TextRegression.like(self, scale=(0.0, 1.0))
+        if problem_type == "multi_label_classification":
+            return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
+        return replace(self, labels=labels)
+
+    @override
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem_type": "single_label_classification"}
+
+    def gold_class(self, example: Example) -> int:
+        """Returns the index of the gold label. Raises DataError if the label is unknown."""
+        gold = str(example.gold)
+        if (index := self.label_index(gold)) is not None:
+            return index
+        number = label_key(gold)
+        if self._accepts_numbers() and isinstance(number, Decimal) and number in range(len(self.labels)):
+            return int(number)
+        raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
+
+    @override
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        return (
+            ()
+            if self.accepts_indices or self.label_index(str(example.gold)) is not None
+            else (str(example.gold),)
+        )
+
+    @override
+    def shown_gold(self, example: Example) -> str:
+        return str(example.gold) if self.unseen_labels(example) else self.labels[self.gold_class(example)]
+
+    @override
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        return tally_labels(self.labels, map(self.shown_gold, examples))
+
+    @override
+    def target(self, example: Example) -> npt.NDArray[np.int64]:
+        return np.array(NO_TARGET if self.unseen_labels(example) else self.gold_class(example), np.int64)
+
+    @override
+    def can_score(self, example: Example) -> bool:
+        return not self.unseen_labels(example) and super().can_score(example)
+
+    @override
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        return cross_entropy(logits, targets, self.weights)
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Returns a probability vector [classes] for each example."""
+        return list(softmax(np.stack(outputs)))
+
+    @override
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        gold_names = [self.shown_gold(example) for example in examples]
+        index_of = index_labels(self.labels, gold_names)
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([index_of[name] for name in gold_names])
+        return {name: METRICS[name](predicted, gold) for name in self.metrics}
+
+    @override
+    def answer(self, prediction: Prediction) -> str:
+        return self.labels[int(prediction.argmax())]
+
+    @override
+    def submitted_answer(self, prediction: Prediction) -> str:
+        return str(int(prediction.argmax())) if self.submit_numbers else self.answer(prediction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiLabelClassification(LabelledText):
+    """Assigns any number of labels to a text or a pair of texts; predicts probabilities [labels]."""
+
+    outputs_are_logits: ClassVar[bool] = True
+
+    each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
+
+    def absent(self, answer: Any) -> bool:
+        """Whether an answer is missing; an empty cell means "no label"."""
+        return answer != "" and super().absent(answer)
+
+    def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
+        """Returns the labels of a cell as written; `normalise_golds` distinguishes vectors from names."""
+        return tuple(name for name in parse_labels(value, where) if name)
+
+    @override
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        if vectors := as_vectors(golds):
+            width = len(vectors[0])
+            names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
+            rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
+            return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
+        spelling_of, notes = spellings([name for gold in golds for name in gold])
+        return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
+
+    @override
+    def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+        if not self.each_label or not self.label:
+            return super().answer_getter(table, labelled)
+        columns = {name: table.find_column(name) for name in self.label}
+        if missing_columns := [name for name, column in columns.items() if column is None]:
+            if labelled:
+                raise table.missing_column(missing_columns[:1], "`label_column`")
+            return "", lambda row: None
+
+        def flags(row: Mapping[str, Any]) -> Any:
+            cells = {name: clean_answer(get_field(row, str(column))) for name, column in columns.items()}
+            return None if all(map(is_missing, cells.values())) else cells
+
+        return " and ".join(columns), flags
+
+    @override
+    def fit(self, examples: Sequence[Example]) -> MultiLabelClassification:
+        names = sorted({name for example in examples for name in example.gold}, key=natural_sort_key)
+        fitted = replace(self, labels=self.labels or tuple(names))
+        if len(names) < 2:
+            problem = "fewer than two labels: nothing to learn"
+            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
+        counts = np.stack([fitted.target(example) for example in examples]).sum(0)
+        is_constant = (counts == 0) | (counts == len(examples))  # all examples agree: nothing to balance
+        # The factor of each label's loss in the examples that have it.
+        weights = np.where(is_constant, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
+        return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
+
+    @override
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem_type": "multi_label_classification"}
+
+    @override
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> MultiLabelClassification:
+        return replace(self, labels=labels)
+
+    def can_score(self, example: Example) -> bool:
+        """Whether the example has labels, and all of them are known."""
+        return bool(example.gold) and not self.unseen_labels(example)
+
+    @override
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        return tuple(name for name in example.gold if self.label_index(name) is None)
+
+    @override
+    def shown_gold(self, example: Example) -> str:
+        known_indices = sorted(
+            index for name in example.gold if (index := self.label_index(name)) is not None
+        )
+        return "|".join([*(self.labels[index] for index in known_indices), *self.unseen_labels(example)])
+
+    @override
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        return tally_labels(self.labels, self._names(examples))
+
+    def _names(self, examples: Sequence[Example]) -> Iterator[str]:
+        for name in (name for example in examples for name in example.gold):
+            index = self.label_index(name)
+            yield name if index is None else self.labels[index]
+
+    def target(self, example: Example) -> npt.NDArray[np.float32]:
+        """Returns 1 for each gold label and 0 for the others [labels]."""
+        gold = {self.label_index(name) for name in example.gold}
+        return np.array([index in gold for index in range(len(self.labels))], np.float32)
+
+    @override
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
+        loss = F.binary_cross_entropy_with_logits(
+            logits.float(), targets, pos_weight=weights, reduction="sum"
+        )
+        return loss, targets.numel()
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Returns independent probabilities [labels] for each example."""
+        return list(1 / (1 + np.exp(-np.stack(outputs).astype(np.float64))))
+
+    @override
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
+        if unseen_names := sorted({name for example in examples for name in self.unseen_labels(example)}):
+            gold_unseen = np.array([[name in example.gold for name in unseen_names] for example in examples])
+            predicted = np.hstack([predicted, np.zeros_like(gold_unseen)])
+            gold = np.hstack([gold, gold_unseen])
+        return {name: METRICS[name](predicted, gold) for name in self.metrics}
+
+    def answer(self, prediction: Prediction) -> str:
+        """Returns the labels with probabilities above one half, joined by "|"; "" if there are none."""
+        return "|".join(label for label, p in zip(self.labels, prediction, strict=True) if p > 0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRegression(TextTask):
+    """Predicts a number for a text or a pair of texts, as an array [1] in the data's unit."""
+
+    has_classes: ClassVar[bool] = False
+
+    scale: tuple[float, float] | None = None  # the lowest and highest number; None: as in the training data
+
+    @property
+    @override
+    def label_names(self) -> tuple[str, ...]:
+        return ("score",)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and highest number; (0, 1) before the task is fitted."""
+        return self.scale or (0.0, 1.0)
+
+    @override
+    def gold(self, value: Any, where: str) -> str | None:
+        answer = single_answer(value, where)
+        is_missing = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
+        return None if is_missing else answer
+
+    @override
+    def fit(self, examples: Sequence[Example]) -> TextRegression:
+        numbers = [self.gold_number(example) for example in examples]
+        low, high = self.scale or (min(numbers), max(numbers))
+        if low == high:
+            problem = f"every example has the number {low:g}: nothing to learn"
+            raise DataError(problem, where=file_of(examples))
+        return replace(self, scale=(low, high))
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
+        """Returns the task without scaling, because a saved model predicts in the data's unit."""
+        return replace(self, scale=(0.0, 1.0))
+
+    @override
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem_type": "regression"}
+
+    def gold_number(self, example: Example) -> float:
+        """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
+        try:
+            number = float(example.gold)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            fix = "Write only a number, or check `label_column`"
+            if "," in str(example.gold):
+                fix = "Write 1234.5, with a decimal point and without thousands separators"
+            raise DataError(f"{example.gold!r} is not a finite number", where=example.where, fix=fix)
+        return number
+
+    @override
+    def shown_gold(self, example: Example) -> float | None:
+        return self.gold_number(example)
+
+    @override
+    def target(self, example: Example) -> npt.NDArray[np.float32]:
+        low, high = self.bounds
+        return np.array((self.gold_number(example) - low) / (high - low), np.float32)
+
+    @override
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
+
+    @override
+    def output_scale(self) -> tuple[float, float]:
+        low, high = self.bounds
+        return high - low, low
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Returns a number in the data's unit for each example, as an array [1]."""
+        factor, offset = self.output_scale()
+        return list(np.stack(outputs).astype(np.float64) * factor + offset)
+
+    @override
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        predicted, gold = np.stack(predictions)[:, 0], np.array([*map(self.gold_number, examples)])
+        return {name: METRICS[name](predicted, gold) for name in self.metrics}
+
+    @override
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
+        answers = [(e.id, float(p[0])) for e, p in zip(examples, predictions, strict=True)]
+        return [("id", "score"), *answers]
+
+    @override
+    def answer(self, prediction: Prediction) -> str:
+        return format(float(prediction[0]), ".9g")
+
+    @override
+    def submitted_answer(self, prediction: Prediction) -> str:
+        return format(float(np.clip(prediction[0], *self.bounds)), ".3f")
