@@ -24,10 +24,8 @@ def examples_of(task: str, size: int = 8551) -> Dataset:
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
-    assert {name for name in TASKS.names() if getattr(load_task(name), "both_orders", False)} == {
-        "mrpc",
-        "stsb",
-    }
+    names = {name for name in TASKS.names() if getattr(load_task(name), "both_orders", False)}
+    assert names == {"mrpc", "stsb"}
 
 
 def test_epochs_of_the_paper() -> None:
@@ -60,18 +58,12 @@ def test_few_examples_are_read_more_often_than_the_paper_reads_many() -> None:
 def test_rates_decays_and_warmup_of_the_paper() -> None:
     given = Settings(task="cola", data=Path(), out=Path())
     settings = resolve(given, examples_of("cola"), SMALL)
-    assert (settings.batch_size, settings.warmup, settings.weight_decay, settings.dropout, settings.clip) == (
-        32,
-        0.1,
-        0.0,
-        0.1,
-        1.0,
-    )
-    assert [(default_learning_rate(width), default_layer_decay(width)) for width in (256, 768, 1024)] == [
-        (3e-4, 0.8),
-        (1e-4, 0.8),
-        (5e-5, 0.9),
-    ]
+    names = ("batch_size", "warmup", "weight_decay", "dropout", "clip")
+    assert [getattr(settings, name) for name in names] == [32, 0.1, 0.0, 0.1, 1.0]
+    by_width = {256: (3e-4, 0.8), 768: (1e-4, 0.8), 1024: (5e-5, 0.9)}
+    assert {
+        width: (default_learning_rate(width), default_layer_decay(width)) for width in by_width
+    } == by_width
 
 
 def test_thresholds_and_lengths_of_questions() -> None:

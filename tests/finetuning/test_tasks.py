@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from electra.commands.finetune import Finetune
-from electra.commands.framework.parser import parse
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import ConfigError
@@ -28,13 +26,6 @@ def test_malformed_rows_are_left_out_if_the_task_allows_it(tmp_path: Path) -> No
     )
     split = load_task("qqp").read(path)
     assert (len(split.examples), split.num_dropped) == (2, 1)
-
-
-@pytest.mark.parametrize("task", ["pair", "regression"])
-@pytest.mark.parametrize("names", ["sentence1,sentence2", "text_a,text_b", "text1,text2"])
-def test_a_pair_is_found_by_usual_names(tmp_path: Path, task: str, names: str) -> None:
-    [example] = load_task(task).read(write(tmp_path / "a.csv", f"{names},label\nhere,there,1\n")).examples
-    assert example.texts == ("here", "there")
 
 
 GLUE = {  # folder -> task, examples in train, dev, test
@@ -79,40 +70,32 @@ def test_every_task_file_keeps_the_contract() -> None:
         load_task("colla")
 
 
-def test_answers_as_written(tmp_path: Path) -> None:
-    mnli = load_task("mnli")
-    lines = [{"premise": "x", "hypothesis": "y", "label": label} for label in (2, "neutral")]
-    path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in lines))
-    assert [mnli.gold_class(e) for e in mnli.read(path).examples] == [2, 1]  # type: ignore[attr-defined]
-    hub_test = write(tmp_path / "test.jsonl", '{"premise": "x", "hypothesis": "y", "label": -1}\n')
+PAIR = '{"premise": "x", "hypothesis": "y", "label": %s}\n'
+WORDS = '{"text": ["play", "it"], "label": "Play"}\n{"text": ["a \\ud800"], "label": "b"}\n'
+READ = [  # task, name, content, texts, answers
+    ("pair", "a.csv", "text1,text2,label\nhere,there,1\n", [("here", "there")], ["1"]),
+    ("regression", "a.csv", "text_a,text_b,label\nhere,there,1\n", [("here", "there")], ["1"]),
+    ("mnli", "a.jsonl", PAIR % 2 + PAIR % '"neutral"', [("x", "y")] * 2, ["2", "neutral"]),
+    ("rte", "a.jsonl", PAIR % '"entailment"', [("x", "y")], ["entailment"]),
+    ("classification", "a.jsonl", WORDS, [("play it",), ("a ?",)], ["Play", "b"]),
+]
+
+
+@pytest.mark.parametrize(("task", "name", "content", "texts", "answers"), READ)
+def test_texts_and_answers_as_written(
+    task: str, name: str, content: str, texts: list[Any], answers: list[str], tmp_path: Path
+) -> None:
+    examples = load_task(task).read(write(tmp_path / name, content)).examples
+    assert [example.texts for example in examples] == texts
+    assert [example.gold for example in examples] == answers
+
+
+def test_labels_are_sorted_as_numbers_and_placeholders_are_no_answers(tmp_path: Path) -> None:
+    hub_test = write(tmp_path / "test.jsonl", PAIR % -1)
+    mnli: Any = load_task("mnli")
     assert mnli.read(hub_test, labelled=False).examples[0].gold is None
-    own = write(tmp_path / "own.csv", "text,label\ncold,-1\nwarm,1\nmild,0\n")
-    examples = load_task("classification").read(own).examples
-    assert load_task("classification").fit(examples).label_names == ("-1", "0", "1")
-    odd = write(tmp_path / "odd.csv", "text,label\na,minus\nb,10\nc,9\nd,inf\n")
-    fitted = load_task("classification").fit(load_task("classification").read(odd).examples)
-    assert fitted.label_names == (
-        "9",
-        "10",
-        "inf",
-        "minus",
-    )  # what is no finite number is a word
-    rte = write(
-        tmp_path / "rte.jsonl", '{"premise": "x", "hypothesis": "y", "label": "entailment", "idx": 0}\n'
-    )
-    assert load_task("rte").read(rte).examples[0].texts == ("x", "y")
-    words = write(
-        tmp_path / "words.jsonl",
-        '{"words": ["play", "it"], "intent": "Play"}\n{"words": ["a \\ud800"], "intent": "b"}\n',
-    )
-    intents = (
-        replace(load_task("classification"), texts=(("words",),), label=("intent",)).read(words).examples
-    )
-    assert [e.texts for e in intents] == [("play it",), ("a ?",)]
-
-
-def test_an_option_with_several_values_is_repeated_and_takes_no_other_word() -> None:
-    needed = ["--task", "pair", "--data", "d", "--out", "o"]
-    parsed, _ = parse(Finetune, ["--text-column", "a", "MODEL", "--text-column", "b", *needed])
-    assert (parsed.model, parsed.text_column) == ("MODEL", ("a", "b"))
-    assert parse(Finetune, ["MODEL", *needed])[0].text_column == ()
+    assert mnli.gold_class(Example("0", "f:1", ("x", "y"), "2")) == 2
+    for labels in (("-1", "0", "1"), ("9", "10", "inf", "minus")):  # what is no finite number is a word
+        rows = "".join(f"{label},{label}\n" for label in sorted(labels))
+        own = load_task("classification").read(write(tmp_path / "own.csv", f"text,label\n{rows}"))
+        assert load_task("classification").fit(own.examples).label_names == labels
