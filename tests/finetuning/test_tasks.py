@@ -81,10 +81,9 @@ READ = [  # task, name, content, texts, answers
 ]
 
 
-@pytest.mark.parametrize(("task", "name", "content", "texts", "answers"), READ)
-def test_texts_and_answers_as_written(
-    task: str, name: str, content: str, texts: list[Any], answers: list[str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("row", READ)
+def test_texts_and_answers_as_written(row: tuple[Any, ...], tmp_path: Path) -> None:
+    task, name, content, texts, answers = row
     examples = load_task(task).read(write(tmp_path / name, content)).examples
     assert [example.texts for example in examples] == texts
     assert [example.gold for example in examples] == answers
