@@ -64,9 +64,6 @@ def keep_documents(
     """Yields the documents that are neither empty nor equal to an earlier one, and counts all in the audit.
 
     The digests of all documents stay in memory. `progress` receives the number of characters read so far.
-
-    Raises:
-        CorpusError: text cannot be read.
     """
     seen: set[bytes] = set()
     threshold = int(documents.config.heldout * 2**64)

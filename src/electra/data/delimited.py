@@ -48,10 +48,7 @@ class Dialect:
 def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of the first line, cells) of each row that is not empty; `lines` include their ends.
 
-    `where` is the file's name in messages.
-
-    Raises:
-        DataError: the lines are not valid in this dialect.
+    `where` is the file's name in messages. Raises DataError for lines that are not valid in this dialect.
     """
     if not dialect.quoted:
         for number, line in enumerate(lines, 1):

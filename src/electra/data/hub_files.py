@@ -37,29 +37,20 @@ def split_revision(name: str) -> tuple[str, str | None]:
 def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> Path:
     """Returns a folder with the files of a repository that match the patterns, from the hub or its cache.
 
-    Raises:
-        ElectraError: the repository or revision does not exist, or the hub cannot be reached; the class of
-            this error is `error`.
+    Raises `error` if the repository or revision does not exist, or the hub cannot be reached.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, snapshot_download
 
     repository, revision = split_revision(name)
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=list(patterns)))
-    except RepositoryNotFoundError:
-        problem, fix = (
-            "neither a local folder nor on the hub",
-            _suggest(name) or "Check the name, and HF_TOKEN",
-        )
-    except RevisionNotFoundError:
+    except errors.RepositoryNotFoundError:
+        problem = "neither a local folder nor on the hub"
+        fix = _suggest(name) or "Check the name, and HF_TOKEN"
+    except errors.RevisionNotFoundError:
         problem = f"the repository on the hub has no branch, tag or commit {revision}"
         fix = f"Omit or correct @{revision}"
-    except LocalEntryNotFoundError:
+    except errors.LocalEntryNotFoundError:
         problem = "not a local folder, and the hub cannot be reached"
         fix = _suggest(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
     except Exception as cause:  # network, names, permissions: the library raises dozens of kinds
@@ -71,13 +62,8 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
 def load_data_set(name: str, error: type[ElectraError], split: str | None = None) -> Any:
     """Returns a data set `hub:NAME[:CONFIG[:SPLIT]]`, loaded with the `datasets` library.
 
-    Args:
-        name: the data set.
-        error: the class of every error.
-        split: the split to load if the name has none (None: all splits, as a mapping).
-
-    Raises:
-        ElectraError: there is no such data set, or the library is missing.
+    `split` is loaded if the name has none (None: all splits, as a mapping). Raises `error` if there is no
+    such data set, or the library is missing.
     """
     datasets = library("datasets", "hub", "hub data sets", error, where=name)
     path, config, named_split = (name.removeprefix(DATA_SET).split(":") + ["", ""])[:3]

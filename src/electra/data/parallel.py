@@ -45,9 +45,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
     """Encodes chunks of texts as they come, in child processes unless there is little text or one worker.
 
-    Raises:
-        RunFailed: a process was killed.
-        TokenizerError: the tokenizer failed on a text.
+    Raises RunFailed if a process was killed, and TokenizerError if the tokenizer failed on a text.
     """
     remaining = iter(chunks)
     first_chunks = list(islice(remaining, 3))

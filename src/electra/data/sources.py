@@ -188,8 +188,7 @@ def _expand(given: Argument, scratch: Path, format: str, say: Say) -> Iterator[S
 def _folder(name: str, root: Path, format: str, say: Say) -> Iterator[Source]:
     """Yields the files of a folder whose extension is known (all, if a format is set), and names the others.
 
-    Hidden files and electra's own runs, stores and fine-tunings are left out, as are the JSON files beside
-    the Arrow files of a data set that `datasets` saved.
+    Hidden files and our own folders are left out, as are the JSON files that `datasets` saves beside Arrow.
     """
     own = (RunFolder, StoreFolder, FinetuningFolder)
     if (kind := kind_of(root)) in own:

@@ -167,12 +167,7 @@ def _build(
 
 @contextmanager
 def _build_folder(out: Path) -> Iterator[Path]:
-    """Yields an empty folder next to `out`, locked against another build and removed afterwards.
-
-    Raises:
-        RunFolderError: another process is building this store.
-        StoreError: another process has just finished building it.
-    """
+    """Yields an empty folder next to `out`, locked against another build and removed afterwards."""
     work = out.with_name(f".{out.name}.building")
     with durable.lock(work) as lock:
         # The build that has just finished may have removed this lock file after we opened it.
@@ -205,11 +200,7 @@ def _existing_store(
     out: Path,
     config: CorpusConfig,
 ) -> TokenStore | None:
-    """Returns the store at `out`, or None if there is nothing or an empty folder.
-
-    Raises:
-        StoreError: `out` is not a store, or was built from different text or settings.
-    """
+    """Returns the store at `out`, or None if there is nothing or an empty folder; refuses anything else."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not StoreFolder.is_at(out):
@@ -272,10 +263,7 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
 def _write_documents(
     documents: Iterable[KeptDocument], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
 ) -> None:
-    """Encodes documents, appends each to the files of its split in `work`, and counts them in the audit.
-
-    Documents without a token are dropped. Raises RunFailed if encoding fails.
-    """
+    """Encodes documents, appends each with a token to its split in `work`, and counts them in the audit."""
     waiting_chunks: deque[list[KeptDocument]] = deque()
 
     def texts() -> Iterator[list[str]]:
