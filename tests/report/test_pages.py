@@ -13,7 +13,6 @@ import pytest
 
 from electra.artifacts.ledger import Curve
 from electra.commands.framework.main import main
-from electra.foundation.errors import ConfigError
 from electra.pages import figures, probes, suite
 from electra.pages.figures import Figure, Series
 from electra.pages.finetuning import dev_sections, interval
@@ -21,7 +20,6 @@ from electra.pages.metrics import clip_interval
 from electra.pages.page import Number, Page, Section, Table, render
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-FORMAT_1 = FIXTURES / "probe-format-1.json"
 
 
 def exact(page: str) -> set[str]:
@@ -144,17 +142,6 @@ def test_a_figure_has_a_line_for_each_place_and_its_references() -> None:
     view |= {"kind": "matrix", "references": {}}
     [made] = probes.arrange({"numbers": NUMBERS, "tables": [], "figures": [view]})["figures"]
     assert [each["y"] for each in made["series"]] == [[0.75, None, None], [None, 0.5, 0.25]]
-
-
-def test_records_of_format_1_make_the_page_they_made(tmp_path: Path) -> None:
-    (tmp_path / "matching.probe.json").write_text(FORMAT_1.read_text())
-    html = probes.write_page(tmp_path).read_text()
-    record = json.loads(FORMAT_1.read_text())
-    assert all(table["title"] in html for table in record["tables"]) and probes.headline(record) in html
-    assert repr(record["headline"]["Attention to the same token, strongest head"]["value"]) in exact(html)
-    (tmp_path / "next.probe.json").write_text('{"format": 3}')
-    with pytest.raises(ConfigError, match=r"next\.probe\.json"):
-        probes.write_page(tmp_path)
 
 
 def test_numbers_are_short_and_kept_whole() -> None:

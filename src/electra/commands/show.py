@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ class Show(
     group="Use",
     examples=(
         'electra show tiny-en "The band released its first album in 1994."',
-        'electra show runs/import "the chef cooked the meal" --generator runs/generator',
+        'electra show runs/mine "the chef cooked the meal" --mask-fraction 0.2',
     ),
 ):
     """Show what the generator and the discriminator do with a sentence: mask, fill in, and detect.
@@ -38,8 +37,6 @@ class Show(
     """The sentence (default: one from the run's held-out text; for other models "the chef cooked the meal").
     """
     _: KW_ONLY
-    generator: Source | None = None
-    """The folder or hub name (owner/name) of the generator, if MODEL does not include one."""
     seed: int = 1
     """Seed for masking and sampling."""
     mask_fraction: float = 0.4
@@ -49,9 +46,6 @@ class Show(
     def run(self) -> Rows:
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
 
-        if self.text and os.path.isdir(self.text):
-            fix = "Pass a generator as `generator`"
-            raise ConfigError("is a folder, not a text", where=self.text, fix=fix)
         if self.text is not None and not self.text.strip():
             raise DataError("no text", fix="Pass a sentence, or omit it")
         if not 0 < self.mask_fraction <= 1:
@@ -59,9 +53,6 @@ class Show(
             raise ConfigError(problem, key="mask_fraction")
         model = self.model if isinstance(self.model, Model) else Model(self.model, device="cpu")
         discriminator, generator = model.pair()
-        if self.generator is not None:
-            discriminator = model.network("discriminator")
-            generator = Model(self.generator, device="cpu").network("generator")
         own_texts = RunFolder(Path(model.source).expanduser()).example_texts() if self.text is None else []
         text = next(iter(own_texts), SENTENCE) if self.text is None else decode_argument(self.text)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)

@@ -1,8 +1,7 @@
 """The page of an analysis: results, figures and tables of all probes whose records are in a folder.
 
-Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 contain
-complete tables and figures; those of format 2 contain numbers in long form, and declare how to show them
-(`electra.laboratory.analysis.contract.findings`).
+Every number comes from the files `NAME.probe.json`, which contain numbers in long form, and say how to show
+them (`electra.laboratory.analysis.contract.findings`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
 from electra.pages.page import Number, Page, Section, Table, publish
 
-FORMATS = (1, 2)
+FORMAT = 2
 MAX_IN_LINE = 4  # headline numbers in one line
 MAX_ROWS = 40  # longer tables are folded
 Record = Mapping[str, Any]
@@ -46,11 +45,8 @@ def write_page(path: Path) -> Path:
 
 def read_record(path: Path) -> dict[str, Any]:
     """Reads a probe's record, with `tables` and `figures` filled in. Raises ConfigError if it is not one."""
-    fix = "Rerun its probe"
-    record = durable.read_json(path, ConfigError, fix)
-    if not isinstance(record, dict) or record.get("format") not in FORMATS:
-        raise ConfigError("not a probe record of this version", where=path, fix=fix)
-    return record if record["format"] == 1 else {**record, **arrange(record)}
+    record = durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Rerun its probe")
+    return {**record, **arrange(record)}
 
 
 def headline(record: Record) -> str:
