@@ -22,7 +22,7 @@ def test_a_flipped_bit_in_any_weight_or_moment_changes_the_digest(tmp_path: Path
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     loop.update(run)
     before, draw = digest(run.tensors()), random.Random(0)
-    tensors = run.tensors()
+    tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
     for name in draw.sample(sorted(tensors), 20):
         words = tensors[name].detach().view(torch.int32).view(-1)
         place, bit = draw.randrange(len(words)), 1 << draw.randrange(31)
