@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,6 @@ from electra.inference.embedding import embed
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]
-
-
-def test_a_graph_gives_the_same_vectors(tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
-    for architecture, pooling in (("electra", "cls"), ("modern", "mean")):
-        output = small.network(tmp_path, architecture=architecture)
-        folder = tmp_path / architecture
-        export(replace(output, pooling=pooling), folder, folder)
-        reference = library.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-        np.testing.assert_allclose(reference, embed(load(folder), TEXTS), atol=1e-5)
 
 
 def sentence_model(folder: Path, steps: Callable[[Any, int], list[Any]], **settings: Any) -> tuple[Path, Any]:
