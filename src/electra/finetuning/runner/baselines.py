@@ -47,7 +47,7 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
 NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
-FROZEN = "frozen"  # the head
+FROZEN, FROZEN_ENCODER = "frozen", "frozen encoder"  # the head, and its name among the baselines
 STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 MANY_EXAMPLES = 5_000  # from which the baselines can take minutes
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -87,7 +87,7 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
     titles = {MAJORITY: MAJORITY, LINEAR: linear}
     by_name = {title: scores(name, dataset) for name, title in titles.items()}
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
-        by_name["frozen encoder"] = frozen_scores(prepared, dataset)
+        by_name[FROZEN_ENCODER] = frozen_scores(prepared, dataset)
     values = {name: {key: score.value for key, score in of_name.items()} for name, of_name in by_name.items()}
     durable.commit_json(folder.baselines, values)
 

@@ -296,4 +296,5 @@ def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iter
         yield f"dev {results['primary_metric']} of the baselines: {listed}"
         if results[key] is None or results[key] <= best[1]:
             note = f"the baseline {best[0]!r} scores as well as this model, or better, on dev"
-            yield f"{note}{chance_note(results)}; try --head frozen"
+            advice = "; --head frozen trains that model in seconds" * (best[0] == baselines.FROZEN_ENCODER)
+            yield f"{note}{chance_note(results)}{advice}"
