@@ -1,4 +1,4 @@
-"""The one way that pieces of work are done: seeds of a fine-tuning, runs of a study, tasks of a suite.
+"""The one way that pieces of work are done: runs of a study, tasks of a suite.
 
     pieces = [Piece(f"seed {n}", folder / f"seed-{n}", "results.json", train, (n,)) for n in range(5)]
     failures = run_pieces(pieces, workers=2, say=print)
