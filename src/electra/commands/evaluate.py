@@ -106,8 +106,11 @@ class Evaluate(
                 display.say("stopped; rerun the command to resume")
                 raise Interrupted(str(folder), stop.exit_code or 130)
             evaluation = Evaluation(folder)
-            columns = ("task", "metric", "model", "median", "n")
-            table = Rows({name: row.get(name) for name in columns} for row in evaluation.table)
+            table = Rows(
+                {"task": row["task"], "metric": row["metric"]}
+                | {model: score.get("median", score["status"]) for model, score in row["scores"].items()}
+                for row in evaluation.folder.record["rows"]
+            )
             for line in repr(table).splitlines():
                 display.say(line)
             display.say(f"page: {page}")
