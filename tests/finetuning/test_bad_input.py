@@ -168,7 +168,9 @@ def test_bad_rows_leave_nothing(
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_the_same_rows_resume_and_others_are_refused(electra_folder: Path, tmp_path: Path) -> None:
+def test_the_same_rows_resume_and_others_are_refused(
+    electra_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "out").mkdir()
     plain: dict[str, Any] = {
         "task": "classification",
@@ -181,5 +183,7 @@ def test_the_same_rows_resume_and_others_are_refused(electra_folder: Path, tmp_p
     assert not list((tmp_path / "out").iterdir())
     first = electra.finetune(electra_folder, data=rows(), **plain).results
     assert electra.finetune(electra_folder, data=pd.DataFrame(rows()), **plain).results == first
+    monkeypatch.setattr("electra.commands.finetune.load_data_set", lambda name, error: {"train": rows()})
+    assert electra.finetune(electra_folder, data="hub:owner/name", **plain).results == first
     with pytest.raises(RunFolderError):
         electra.finetune(electra_folder, data=ROWS, **plain)
