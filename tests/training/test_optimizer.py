@@ -98,3 +98,15 @@ def test_moments_are_restored(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     missing.pop(next(name for name in missing if "qkv" in name))
     with pytest.raises(KeyError, match="qkv"):
         made(optimizer=kind)[1].load_tensors(missing, 3)
+
+
+def test_the_gradient_of_all_networks_is_clipped_to_the_norm() -> None:
+    pair, optimizer = made(clip=1.0)
+    fill_gradients(pair, 0)
+
+    def norm() -> torch.Tensor:
+        return torch.cat([p.grad.flatten() for p in pair.parameters()]).norm()  # type: ignore[union-attr]
+
+    before = norm()
+    assert before > 1 and torch.allclose(optimizer.clip(), before)
+    assert torch.allclose(norm(), torch.tensor(1.0), rtol=1e-3)
