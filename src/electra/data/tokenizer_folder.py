@@ -106,7 +106,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         if others or SPECIAL_TOKENS in files or ADDED_TOKENS in files:
             content, named = _convert(files, settings, content, origin)
         for role, key, usual in _ENDS:
-            tokens = {token["content"] for token in content.get("added_tokens") or ()}
+            tokens = {_content(token) for token in content.get("added_tokens") or ()}
             present = (text for text in usual if text in tokens or text in _entries(content))
             # Some folders name only the bos and eos tokens.
             named[role] = named.get(role) or next(present, "") or _content(settings.get(key)) or ""
