@@ -4,6 +4,7 @@ half-written.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import importlib
 import json
@@ -19,7 +20,7 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.commands.parts import train
-from electra.foundation import errors
+from electra.foundation import durable, errors
 from electra.foundation.errors import (
     AbsentNetwork,
     CheckpointError,
@@ -253,6 +254,32 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file but locks, which the kernel lets go of by itself."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_a_full_disk_is_one_line(
+    place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
+    """The checkpoint of step 4 does not fit: that of step 2 stays, and the same command goes on once it does."""
+    write = durable.write
+
+    def full(path: Path, content: durable.Content) -> None:
+        if "step-00000004" in str(path) and path.name == "optimizer.safetensors":
+            path.write_bytes(b"half of")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(durable, "write", full)
+    record = ("run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
+    wrote = ("run/checkpoints/step-00000002/", *record)
+    refused(place.words("pretrain"), errors.FullDisk, r"step-00000004: .*[\d,]+ MiB free", wrote)
+    checkpoints = Path("run/checkpoints")
+    assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
+    assert durable.verify_directory(checkpoints / "step-00000002") is None
+    monkeypatch.setattr(durable, "write", write)
+    assert main(place.words("pretrain")) == 0
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        file = Path("checkpoints/step-00000004") / name
+        assert (Path("run") / file).read_bytes() == (finished / file).read_bytes()
 
 
 @pytest.mark.parametrize(("typed", "kind", "named"), TYPED, ids=[row[0] for row in TYPED])

@@ -38,6 +38,7 @@ CASES: list[tuple[dict[str, str], str, str]] = [  # files, a pattern in the erro
     (GOOD_TABLE | {"dev.tsv": "sentence\tlabel\n"}, r"dev.tsv: ", ""),
     ({"train.tsv": TWO.format(1)}, r"train.tsv: .*'1'", ""),
     ({"train.tsv": TWO.format(0)}, r"train.tsv: ", ""),
+    ({"train.tsv": "sentence\tlabel\n" + "x\t1\ny\t0\n" * 40}, r"train.tsv: ", ""),
     ({"train.tsv": ""}, r"train.tsv: ", ""),
     ({"dev.tsv": TABLE, "all.tsv": TABLE}, NO_TRAIN, ""),
     ({"train-a.tsv": TABLE, "train-b.tsv": TABLE}, r"train-a.tsv, train-b.tsv", ""),

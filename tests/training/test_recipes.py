@@ -20,7 +20,7 @@ from electra.model.sizes import discriminator_config, generator_config, resolve_
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.recipe import GONE, Recipe, make_recipe, recorded_recipe
+from electra.training.recipe import Recipe, make_recipe, recorded_recipe
 from electra.training.run import build_run
 
 # Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size;
@@ -81,7 +81,13 @@ def test_the_reference_differs_in_three_settings() -> None:
 
 def test_a_record_with_settings_that_are_gone_opens_unless_they_changed_something() -> None:
     recipe = toy.recipe()
-    record = merge(merge(recipe.to_sections(), GONE), {"data": {"mix_seed": 0}, "identity": {}})
+    gone = {
+        "objective": {"focal_gamma": 0.0, "sampling_dropout": True},
+        "model": {"mask_decoder": False},
+        "training": {"on_spike": "skip", "clip_separately": False},
+        "data": {"mix_seed": 0},
+    }
+    record = merge(merge(recipe.to_sections(), gone), {"identity": {}})
     assert recorded_recipe(record) == recipe
     with pytest.raises(ConfigError, match="clip_separately"):
         recorded_recipe(merge(record, {"training": {"clip_separately": True}}))

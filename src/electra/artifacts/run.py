@@ -118,10 +118,7 @@ class RunFolder(PairFolder):
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the tables of a record that must agree when a run is resumed."""
         excluded = {"environment", *ORDER, *network_tables(record)}
-        settings = {name: dict(table) for name, table in record.items() if name not in excluded}
-        if settings.get("model", {}).get("mask_decoder") is False:  # an option that left
-            del settings["model"]["mask_decoder"]
-        return settings
+        return {name: dict(table) for name, table in record.items() if name not in excluded}
 
     @staticmethod
     def describe_shape(record: Mapping[str, Any]) -> tuple[str, str]:

@@ -29,8 +29,12 @@ T = TypeVar("T")
 _INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
 _MAX_DOTS = 1000  # per line, outside strings: tomllib takes minutes for keys with very many parts
 _DIGEST = re.compile("[0-9a-f]{32,}")
-# Settings of earlier versions -> the value with which they had no effect, which may be in a record
-_LEFT = {"near_duplicates": None, "mix_exponent": None, "mix_seed": 0}
+# Settings of earlier versions that are gone -> the value that had no effect on the result (...: none had)
+_GONE: dict[str, Any] = {
+    **{"near_duplicates": None, "mix_exponent": None, "mix_seed": 0},
+    **{"focal_gamma": 0.0, "label_smoothing": 0.0, "sampling_dropout": True, "entropy_weight": 0.0},
+    **{"mask_decoder": False, "clip_separately": False, "on_collapse": ..., "on_spike": ...},
+}
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -145,7 +149,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in kinds:
-            if name in _LEFT and value == _LEFT[name]:
+            if is_gone(name, value):
                 continue
             raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(kinds)))
         converted[name] = convert(kinds[name], value, _dotted(where, key))
@@ -159,6 +163,11 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         if minimum is not None and value is not None and not minimum <= value <= maximum:
             raise ConfigError(f"must be {description}, not {value}", key=_dotted(where, field.name))
     return built
+
+
+def is_gone(name: str, value: Any) -> bool:
+    """Whether a setting, which may be in a record of an earlier version, is gone and had no effect."""
+    return name in _GONE and _GONE[name] in (..., value)
 
 
 def _dotted(where: str, key: str) -> str:
@@ -253,7 +262,7 @@ def differences(
         a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             changed += differences(a, b, f"{name}.")
-        elif a != b and not (b is None and key in _LEFT and a == _LEFT[key]):
+        elif a != b and not (b is None and is_gone(key, a)):
             changed.append((name, a, b))
     return changed
 

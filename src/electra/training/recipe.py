@@ -19,6 +19,7 @@ from electra.foundation.config import (
     check_below_one,
     check_not_negative,
     check_positive,
+    is_gone,
     read_toml,
 )
 from electra.foundation.errors import ConfigError
@@ -28,17 +29,6 @@ from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
 Algorithm = Literal["adamw", "muon"]
-# Settings that older versions recorded and that are gone, with the value that changed nothing (None: any).
-GONE: dict[str, dict[str, Any]] = {
-    "objective": {
-        "focal_gamma": 0.0,
-        "label_smoothing": 0.0,
-        "sampling_dropout": True,
-        "entropy_weight": 0.0,
-    },
-    "model": {"mask_decoder": False},
-    "training": {"on_collapse": None, "on_spike": None, "clip_separately": False},
-}
 
 
 @dataclass(frozen=True)
@@ -294,7 +284,7 @@ def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
     def is_kept(section: str, key: str, value: Any) -> bool:
         made_store = {"tokenizer": TokenizerSection(), "data": CorpusConfig()}
         is_known = section not in made_store or hasattr(made_store[section], key)
-        return is_known and GONE.get(section, {}).get(key, ...) not in (None, value)
+        return is_known and not is_gone(key, value)
 
     return {
         section: {key: value for key, value in record[section].items() if is_kept(section, key, value)}

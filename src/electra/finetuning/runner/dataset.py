@@ -129,7 +129,7 @@ def hold_out_dev(examples: Examples, task: Task, where: Data) -> tuple[Examples,
     """Splits the training examples into train and dev by a hash of their texts.
 
     If dev would lack a label that it should have about once or more, each label's examples are split.
-    Raises DataError if no training example would be left.
+    Raises DataError if train or dev would have no example.
     """
     train, dev = split_by_hash(examples, task.hashed_texts, str(where))
     dev_counts = count_labels(task, dev) if task.has_classes else {}
@@ -146,6 +146,9 @@ def hold_out_dev(examples: Examples, task: Task, where: Data) -> tuple[Examples,
         for example in split_by_hash(group, task.hashed_texts, str(where))[1]
     }
     parts = [tuple(e for e in examples if (task.hashed_texts(e) in held_out) == is_dev) for is_dev in (0, 1)]
+    if not held_out:
+        problem = "no label has ten examples with different texts: no dev set can be held out"
+        raise DataError(problem, where=str(where), fix="Add examples, or pass a dev file as `dev`")
     return parts[0], parts[1]
 
 
