@@ -259,7 +259,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_full_disk_is_one_line(
     place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
 ) -> None:
-    """The checkpoint of step 4 does not fit: that of step 2 stays, and the same command goes on once it does."""
+    """The checkpoint of step 4 does not fit: that of step 2 stays; the same command goes on once it does."""
     write = durable.write
 
     def full(path: Path, content: durable.Content) -> None:
