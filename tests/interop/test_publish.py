@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
-import httpx
 import huggingface_hub
 import pytest
 from huggingface_hub import RepoUrl
@@ -21,8 +22,12 @@ from electra.exchange.weights import read_safetensors, write_weights
 from electra.foundation.errors import ModelError
 from electra.testing import small
 
-REFUSED = httpx.Response(401, request=httpx.Request("POST", "https://huggingface.co"))
+REFUSED: Any = SimpleNamespace(status_code=401, headers={}, request=None, reason_phrase="Unauthorized")
 PRIVATE = "/home/somebody/secret project"
+
+
+# The HTTP library of the hub's client differs by version (httpx, httpx2)
+HTTP = importlib.import_module(type(huggingface_hub.utils.get_session()).__module__.partition(".")[0])
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +111,10 @@ def test_a_published_run_is_complete_and_without_private_paths(
     ("problem", "said"),
     [
         (None, "token"),
-        (
-            HfHubHTTPError("no", response=httpx.Response(401, request=httpx.Request("POST", "https://x"))),
-            "401",
-        ),
+        (HfHubHTTPError("no", response=REFUSED), "401"),
         (HFValidationError("bad name"), "name"),
         (OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE"),
-        (httpx.ConnectError("no route"), "ConnectError"),
+        (HTTP.ConnectError("no route"), "ConnectError"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import httpx
 import huggingface_hub
 import pytest
 from copies import copy_networks
@@ -31,7 +32,7 @@ from electra.model.pair import Pair
 ExportPair = Callable[..., tuple[Pair, Path]]
 FILES = ["1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json"]
 FILES += ["tokenizer_config.json", "vocab.txt"]
-NOT_FOUND = httpx.Response(404, request=httpx.Request("GET", "https://huggingface.co"))
+NOT_FOUND: Any = SimpleNamespace(status_code=404, headers={}, request=None)
 
 
 @pytest.fixture
