@@ -110,7 +110,10 @@ def test_workers_of_a_script_without_a_main_guard_and_on_stdin(tmp_path: Path) -
     assert "failures: {}" in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize(("number", "to_group"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+@pytest.mark.parametrize(
+    ("number", "to_group"),
+    [(signal.SIGTERM, False), pytest.param(signal.SIGINT, True, marks=pytest.mark.slow)],
+)
 def test_signals_stop_all_workers_and_the_rerun_resumes(
     tmp_path: Path, number: signal.Signals, to_group: bool
 ) -> None:

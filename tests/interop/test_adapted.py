@@ -120,7 +120,7 @@ def test_a_text_is_embedded_filled_and_read_in_another_vocabulary(
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("DeBERTa", "ALBERT"))) for name in ADAPTED],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "DeBERTa")) for name in ADAPTED],
 )
 def test_a_run_resumes_with_the_same_bits(name: str, folders: Any, store: Path, tmp_path: Path) -> None:
     given, _ = folders[name]
@@ -151,7 +151,7 @@ def test_a_run_resumes_with_the_same_bits(name: str, folders: Any, store: Path, 
     )
 
 
-@pytest.mark.parametrize("name", ["MPNet", "ALBERT"])
+@pytest.mark.parametrize("name", ["MPNet", pytest.param("ALBERT", marks=pytest.mark.slow)])
 def test_it_teaches_and_is_fine_tuned(name: str, folders: Any, store: Path, tmp_path: Path) -> None:
     given, _ = folders[name]
     table = tmp_path / "table.csv"

@@ -28,9 +28,9 @@ HEADS = {
 SIZES = [
     ("tiny", "electra"),
     ("small++", "electra"),
-    ("large", "electra"),
+    pytest.param("large", "electra", marks=pytest.mark.slow),
     ("tiny", "modern"),
-    ("base", "modern"),
+    pytest.param("base", "modern", marks=pytest.mark.slow),
 ]
 
 

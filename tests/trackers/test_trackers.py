@@ -100,7 +100,9 @@ def test_an_absent_tracker_is_one_line_before_anything_is_written(
     assert error.startswith("error: --track") and not (tmp_path / "run" / "run.toml").exists()
 
 
-@pytest.mark.parametrize("call", ["init", "log", "finish"])
+@pytest.mark.parametrize(
+    "call", ["log", *(pytest.param(call, marks=pytest.mark.slow) for call in ("init", "finish"))]
+)
 def test_training_goes_on_without_a_tracker_that_fails(
     call: str,
     toy_store: Path,  # noqa: F811
