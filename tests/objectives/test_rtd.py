@@ -66,7 +66,7 @@ def test_mlm_split_is_80_10_10() -> None:
 
 
 def test_samples_follow_the_softmax_exactly() -> None:
-    """Chi-square over 50,000 draws, at two temperatures, with a vocabulary that is no multiple of the block."""
+    """Chi-square over 50,000 draws, at two temperatures; the vocabulary is no multiple of the block."""
     torch.manual_seed(0)
     logits = torch.randn(1, 300) * 2
     uniforms = torch.rand(50_000, dtype=torch.float64)
