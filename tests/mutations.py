@@ -64,7 +64,7 @@ def run(root: Path, tests: list[str]) -> tuple[int, str]:
 
 
 def copy(folder: Path) -> Path:
-    for part in ("src", "tests", "examples"):
+    for part in ("src", "tests", "examples", "docs"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder

@@ -53,6 +53,7 @@ CASES: list[tuple[dict[str, str], str, str]] = [  # files, a pattern in the erro
     (GOOD_TABLE, r"--epohcs", "--epohcs 3"),
     (GOOD_TABLE, r"--class-weights: regression", "--class-weights balanced --task regression"),
     ({"train.jsonl": NUMBERED}, r"train.jsonl:1: ", "--task ner"),
+    ({"train.json": '{"data": [1]}'}, r"train.json:1: ", "--task qa"),
     ({"train.conll": "Ann\tQ-PER\ncame\tO\n"}, r"train.conll:1: .*'Q-PER'", "--task chunking"),
     (
         {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED, "test.jsonl": BARE},

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from electra.exchange.layers import keep_layers
 from electra.exchange.load import load
 from electra.foundation.errors import ConfigError, ModelError
 from electra.inference.filling import fill
-from electra.model.adapted import AdaptedEncoder
+from electra.model.adapted import AdaptedEncoder, settings_of
 from electra.model.hidden import hidden_states
 from electra.pages import figures
 
@@ -194,6 +195,7 @@ def test_our_own_folders_need_no_transformers() -> None:
         ({"vocab_size": 1 << 40}, "range"),
         ({"dim": "x"}, "transformers cannot build"),
         ({"is_decoder": True}, "is_decoder"),
+        ({"quantization_config": {"quant_method": "mine"}}, "quantized"),
     ],
 )
 def test_what_is_no_encoder_is_refused_in_one_line(
@@ -205,6 +207,16 @@ def test_what_is_no_encoder_is_refused_in_one_line(
     with pytest.raises(ModelError, match=named) as refused:
         load(tmp_path / "x", "encoder")
     assert "\n" not in str(refused.value)
+
+
+def test_code_that_a_config_names_is_left_out(folders: Any, tmp_path: Path) -> None:
+    shutil.copytree(folders["DistilBERT"][0], tmp_path / "x")
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    (tmp_path / "x" / "config.json").write_text(json.dumps(config | {"attn_implementation": "eager"}))
+    encoder = load(tmp_path / "x", "encoder").encoder
+    assert "implementation" not in encoder.config.settings
+    sneaked = replace(encoder.config, settings=json.dumps(config | {"attn_implementation": "owner/kernel"}))
+    assert settings_of(sneaked)._attn_implementation != "owner/kernel"
 
 
 def test_what_the_adapter_lacks_is_refused(folders: Any, store: Path, tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ LAYOUTS = {  # name of the file, content
 }
 
 
+def test_a_tag_may_be_zero(tmp_path: Path) -> None:
+    content = "".join(json.dumps(row | {"ner": index % 2}) + "\n" for index, row in enumerate(NAMED))
+    read = sentences(split_of(tmp_path / "a.jsonl", content, label=("ner",)))
+    assert {tag for _, tags in read for tag in tags} == {"0", "1"}
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_gives_the_same_sentences(layout: str, tmp_path: Path) -> None:
     name, content = LAYOUTS[layout]

@@ -84,10 +84,11 @@ def test_a_record_with_settings_that_are_gone_opens_unless_they_changed_somethin
     gone = {
         "objective": {"focal_gamma": 0.0, "sampling_dropout": True},
         "model": {"mask_decoder": False},
-        "training": {"on_spike": "skip", "clip_separately": False},
+        "training": {"on_spike": "warn", "clip_separately": False},
         "data": {"mix_seed": 0},
     }
     record = merge(merge(recipe.to_sections(), gone), {"identity": {}})
+    assert recorded_recipe(merge(record, {"model": {"start": "counts"}})).model.start == "auto"
     assert recorded_recipe(record) == recipe
     with pytest.raises(ConfigError, match="clip_separately"):
         recorded_recipe(merge(record, {"training": {"clip_separately": True}}))

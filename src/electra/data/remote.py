@@ -36,7 +36,9 @@ def fetch_store(url: str, say: Say = quiet) -> Path:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
         if StoreFolder.RECORD not in listing or any(map(durable.points_outside, listing)):
             raise ValueError
-    except (ValueError, KeyError, TypeError):
+        if not all(isinstance(each["size"], int) and each["sha256"] for each in listing.values()):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
         problem = f"{durable.MANIFEST} is not the manifest of a token store"
         raise StoreError(problem, where=url, fix="Copy the whole folder there") from None
     folder = cache_folder() / "stores" / hashlib.sha256(manifest).hexdigest()[:32]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from electra.artifacts.model import CONFIG
 from electra.exchange.weight_names import Kind
 from electra.foundation.errors import ModelError, reason_of
-from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_pooler
+from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code, without_pooler
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
@@ -57,7 +57,9 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     generates = model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if generates and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise UnsupportedConfig(f"{model_type} is a decoder; only encoders are supported")
-    kept = {key: value for key, value in values.items() if key not in _OTHER_KEYS}
+    kept = without_code({key: value for key, value in values.items() if key not in _OTHER_KEYS})
+    if values.get("quantization_config"):
+        raise UnsupportedConfig("its weights are quantized by another library; pass the original ones")
     sizes = [value for value in kept.values() if isinstance(value, int)]
     if max(sizes, default=0) > MAX_SIZE or kept.get("num_hidden_layers", 0) > MAX_LAYERS:
         raise UnsupportedConfig("a size is out of range")

@@ -202,7 +202,7 @@ class Settings(MachineOptions, SeedOptions, UpdateOptions, ModelOptions, TaskOpt
     """
     data: Source | Given
     """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a
-    training file: csv, tsv, json, jsonl, parquet, arrow, feather, zip, or a format of the task (CoNLL-U,
+    training file: csv, tsv, json, jsonl, parquet, arrow, feather, or a format of the task (CoNLL-U,
     columns; SQuAD's JSON), compressed or not.
     """
     out: Source

@@ -29,11 +29,11 @@ T = TypeVar("T")
 _INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
 _MAX_DOTS = 1000  # per line, outside strings: tomllib takes minutes for keys with very many parts
 _DIGEST = re.compile("[0-9a-f]{32,}")
-# Settings of earlier versions that are gone -> the value that had no effect on the result (...: none had)
+# Settings of earlier versions that are gone -> the value that had no effect
 _GONE: dict[str, Any] = {
     **{"near_duplicates": None, "mix_exponent": None, "mix_seed": 0},
     **{"focal_gamma": 0.0, "label_smoothing": 0.0, "sampling_dropout": True, "entropy_weight": 0.0},
-    **{"mask_decoder": False, "clip_separately": False, "on_collapse": ..., "on_spike": ...},
+    **{"mask_decoder": False, "clip_separately": False, "on_collapse": "warn", "on_spike": "warn"},
 }
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
@@ -167,7 +167,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
 
 def is_gone(name: str, value: Any) -> bool:
     """Whether a setting, which may be in a record of an earlier version, is gone and had no effect."""
-    return name in _GONE and _GONE[name] in (..., value)
+    return name in _GONE and _GONE[name] == value
 
 
 def _dotted(where: str, key: str) -> str:

@@ -8,7 +8,7 @@ transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -49,11 +49,20 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leaves out what names code: implementations of attention or experts, which transformers may fetch."""
+    return {
+        key: without_code(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if not key.endswith("_implementation") and key not in ("quantization_config", "auto_map")
+    }
+
+
 def settings_of(config: EncoderConfig) -> Any:
     """Returns transformers' configuration of an adapted encoder."""
     from transformers import AutoConfig
 
-    values = AutoConfig.for_model(**json.loads(config.settings))
+    values = AutoConfig.for_model(**without_code(json.loads(config.settings)))
     changes: dict[str, float] = {"vocab_size": config.vocab_size, "num_hidden_layers": config.num_layers}
     changes["pad_token_id"] = config.pad_id
     changes |= {name: config.dropout for name in DROPOUTS if isinstance(getattr(values, name, 0), float)}

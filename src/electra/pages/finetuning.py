@@ -127,7 +127,7 @@ def dev_sections(records: Sequence[Record], labels: Mapping[str, Record]) -> Ite
         yield _labels(rows, labels.get("train", {}))
         if scored := [record for record in rows if isinstance(record.get("probability"), float)]:
             wrong = sum(record["gold"] != record["predicted"] for record in scored)
-            lead = f"{wrong} of {len(scored)} predictions are wrong; `mistakes()` in Python returns them."
+            lead = f"{wrong} of {len(scored)} predictions are wrong; mistakes() in Python returns them."
             yield Section("Errors", lead, figures=[_calibration(scored)])
 
 

@@ -278,7 +278,8 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
 def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a record's sections of the recipe, without settings that are gone and changed nothing.
 
-    Of the settings that made the store, those that today's version does not have are left out.
+    Of the settings that made the store, those that today's version does not have are left out. The start
+    "counts" of earlier versions is what "auto" chooses.
     """
 
     def is_kept(section: str, key: str, value: Any) -> bool:
@@ -286,11 +287,14 @@ def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
         is_known = section not in made_store or hasattr(made_store[section], key)
         return is_known and not is_gone(key, value)
 
-    return {
+    sections = {
         section: {key: value for key, value in record[section].items() if is_kept(section, key, value)}
         for section in Recipe.__dataclass_fields__
         if section in record
     }
+    if sections.get("model", {}).get("start") == "counts":
+        sections["model"]["start"] = "auto"
+    return sections
 
 
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:

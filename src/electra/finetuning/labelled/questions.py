@@ -81,7 +81,9 @@ def _articles(source: Data) -> list[Any] | None:
         fix = "Name a file with one object per line .jsonl"
         raise DataError(f"not valid JSON ({error})", where=source, fix=fix) from None
     articles = document.get("data") if isinstance(document, dict) else None
-    is_squad = isinstance(articles, list) and any("paragraphs" in each for each in articles[:1])
+    is_squad = isinstance(articles, list) and any(
+        isinstance(each, dict) and "paragraphs" in each for each in articles[:1]
+    )
     return articles if is_squad else None
 
 

@@ -285,7 +285,7 @@ def _grouped(
         groups[-1][1].append((place, row))
     for name, group in groups:
         cells = [row for _, row in group]
-        gold = tuple(str(row.get(tag) or "") for row in cells) if tag else None
+        gold = tuple("" if row.get(tag) is None else str(row[tag]) for row in cells) if tag else None
         others = {key: [row.get(key) for row in cells] for key in columns if key not in (word, number)}
         yield Example(name, group[0][0], tuple(row[word] for row in cells), gold, others)
 

@@ -6,7 +6,7 @@ budget of time becomes the FLOPs that the baseline arm completes in that time on
 recorded in study.json, which the worker processes read. A study resumes only with the plan it began with;
 arms may be added.
 
-    OUT/  study.json   results.json   report.html   figures/   tokenizer/
+    OUT/  study.json   results.json   report.html   tokenizer/
           arms/ARM/seed-1/               a run folder of electra pretrain, plus the panel's score.json
           arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
 """
