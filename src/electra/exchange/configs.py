@@ -185,7 +185,11 @@ def read_config(folder: Path) -> FolderConfig:
     path = folder / CONFIG
     if not path.exists() and FinetuningFolder.is_at(folder):
         problem = "this is a fine-tuning folder, not a model folder"
-        raise ModelError(problem, where=folder, fix="Pass its subfolder model/")
+        raise ModelError(
+            problem,
+            where=folder,
+            fix="Use electra predict, or pass its subfolder model/ where an encoder is enough",
+        )
     values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)

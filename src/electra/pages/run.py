@@ -59,6 +59,7 @@ def read_run(path: Path) -> RunRecord:
     record = folder.path / folder.RECORD
     if not record.is_file() and not folder.metrics.is_file():
         problem = f"no run folder: it has neither {record.name} nor {folder.metrics.name}"
+        problem = problem if path.exists() else "no such folder"
         raise RunFolderError(
             problem, where=path, fix="Pass the folder that electra pretrain wrote (its --out)"
         )

@@ -65,7 +65,7 @@ def page(record: Record) -> Page:
             for model, score in row["scores"].items()
             if score.get("reason") and score["status"] in ("failed", "done")
         ],
-        command=f"electra evaluate {' '.join(sources)} --suite {record.get('plan', {}).get('suite')} ...",
+        command=f"electra evaluate {' '.join(sources)} --suite SUITE --data DATA --out OUT",
     )
 
 

@@ -176,12 +176,12 @@ def _read_word_lines(
         raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
     words = [row[word] for row in file.rows]
     if not is_named and file.width > 1 and all(map(str.isdecimal, words)):
-        fix = "Name the column of the words with `text_column`, such as 2"
+        fix = "Name the column of the words with --text-column, such as 2"
         raise DataError(f"column {word + 1} has only numbers, not words", where=source, fix=fix)
     if not is_named and file.width > 2:
         tags = "" if tag is None else f" and the tags column {tag + 1}"
         found = f"the words are column {word + 1}{tags} of {file.width}"
-        file.notes.append(f"{found} (to use others, pass `text_column` and `label_column`)")
+        file.notes.append(f"{found} (to use others, pass --text-column and --label-column)")
     if labelled and len(file.blocks) == 1 and (len(words) > MAX_PLAUSIBLE_WORDS or words.count(".") > 1):
         command = """awk '{print} $1=="."{print ""}' FILE"""
         fix = f"Insert an empty line after each sentence; after full stops: {command}"
