@@ -272,7 +272,7 @@ def test_what_does_not_fit_the_teacher_is_refused_before_the_text_is_encoded(
         (teacher, ["--init", str(other)], f"{other} has another tokenizer than {teacher}"),
         (teacher, ["--tokenizer.source", str(other)], f"{other} has another tokenizer than {teacher}"),
         (teacher, ["--tokenizer.kind", "bpe"], "--tokenizer.kind: has no effect"),
-        (tmp_path / "tuned", [], "Pass its subfolder model/"),
+        (tmp_path / "tuned", [], "subfolder model/"),
     ):
         flags = ["--corpus", str(tmp_path / "text.txt"), "--out", str(tmp_path / "run"), "--budget", "1steps"]
         assert main(["distil", str(source), *words, *flags]) == 2
