@@ -228,3 +228,8 @@ def test_what_the_adapter_lacks_is_refused(folders: Any, store: Path, tmp_path: 
             store, out=tmp_path / "run", recipe="continue", init_discriminator=given, progress="quiet",
             overrides=TINY | {"model.sharing": "all"}, budget="1steps",
         )  # fmt: skip
+    with pytest.raises(ConfigError, match="share"):
+        electra.pretrain(
+            store, out=tmp_path / "two", recipe="continue", init_discriminator=given, init_generator=given,
+            progress="quiet", overrides=TINY, budget="1steps",
+        )  # fmt: skip

@@ -234,7 +234,8 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
         if sharing == "disentangled":
             main_encoder.model.set_input_embeddings(DisentangledTable(words))
         return
-    if len(set(architectures)) > 1:  # the models that they start from, or one of them and the recipe
+    # The models that they start from, or one of them and the recipe
+    if len(set(architectures)) > 1 or isinstance(auxiliary_encoder, AdaptedEncoder):
         given, needed = map(with_article, architectures)
         problem = f"the generator is {given} encoder and the discriminator {needed} one"
         raise ConfigError(
