@@ -74,7 +74,7 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
 
 def test_cells_with_several_labels_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text('text,label\nx,"a, b"\ny,\nz,b|c\nw,"[""a"", ""b""]"\nv,[]\n')
+    path.write_text('text,label\nx,a|b\ny,\nz,b|c\nw,"[""a"", ""b""]"\nv,[]\n')
     own = choose_task(toy_task.settings(tmp_path, path, "classification", multi_label=True))
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), (), ("b", "c"), ("a", "b"), ()]
     one_sided = replace(own, balanced=True).fit([example("a", "b"), example("a")])

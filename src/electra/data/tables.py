@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -40,6 +41,11 @@ from electra.foundation.terminal_text import plural
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
 MAX_LINE = 1 << 27  # characters of a line
+_ITEM = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?|True|False""", re.DOTALL)
+_PRINTED = re.compile(
+    rf"(?:array\()?[\[(]\s*(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*,?\s*[\])](?:,\s*dtype=\w+\))?",
+    re.DOTALL,
+)
 _EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
 
 Row = dict[str, Any]
@@ -404,6 +410,15 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
             problem = f"column {column!r} has {value!r}, not text"
         raise DataError(problem, where=where, fix=fix)
     return value.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates, which are not text
+
+
+def printed_list(text: str) -> list[Any] | None:
+    """Returns the items of a list that JSON, Python or numpy printed; None for any other text."""
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        items = _PRINTED.fullmatch(text.strip()) and list(map(literal_eval, _ITEM.findall(text)))
+    return items if isinstance(items, list) else None
 
 
 def row_id(row: Mapping[str, Any], column: str | None, index: int) -> str:

@@ -24,6 +24,7 @@ from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Examples
+from electra.finetuning.runner.dataset import note_unread
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns
@@ -134,7 +135,8 @@ class Predictor:
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         values, windows = self._run(task, examples)
-        notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
+        unread = note_unread(split.unread[: split.unread_texts])
+        notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
     def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:

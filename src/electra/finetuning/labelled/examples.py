@@ -36,3 +36,6 @@ class Split:
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user
     text_columns: tuple[str, ...] = ()  # names of the columns of a table that the texts were read from
     label_column: str = ""  # the column of the answers
+    unread: tuple[str, ...] = ()  # the other columns of a table, those of texts first
+    unread_texts: int = 0  # how many of these have texts
+    remembered: Mapping[str, Any] = field(default_factory=dict)  # fields of the task that reads other files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from electra.data.table_files import (
     parts_of,
     split_name,
 )
+from electra.data.tables import short_name
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Example, Examples, Split
 from electra.finetuning.labelled.splits import (
@@ -37,6 +38,7 @@ from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural
 
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
+MAX_COLUMNS = 4  # of those that are not read, how many are named
 MAX_LISTED = 20  # maximum number of labels to list for a split
 
 
@@ -65,7 +67,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     train = task.read(sources["train"])
     load_head(settings.head).check_supports(task.head, len(train.examples[0].texts))
     if train.text_columns:  # other files may have other usual columns, too
-        task = task.preferring(train.text_columns, train.label_column)
+        task = replace(task.preferring(train.text_columns, train.label_column), **train.remembered)
     unfitted_task, task = task, task.fit(train.examples)
     others = {split: source for split, source in sources.items() if split != "train"}
     contents = {split: unfitted_task.read(each, labelled=split == "dev") for split, each in others.items()}
@@ -73,7 +75,14 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []
     for split, content in contents.items():
-        notes += [f"{split}: {note}" for note in notes_on_file(content, task, extension_of(sources[split]))]
+        known = train.unread if split != "train" else ()
+        notes += [
+            f"{split}: {note}"
+            for note in (
+                *note_unread([name for name in content.unread if name not in known]),
+                *notes_on_file(content, task, extension_of(sources[split])),
+            )
+        ]
     if "dev" not in splits:
         remaining, dev = hold_out_dev(train.examples, task, sources["train"])
         splits = {"train": remaining, "dev": dev} | {name: splits[name] for name in others}
@@ -96,6 +105,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
         notes.append(f"no training example is left with a label that cannot be learned then: {listed}")
+    alike = Counter(name.casefold() for name in task.label_names)
+    if same := [name for name in task.label_names if alike[name.casefold()] > 1]:
+        notes.append(f"train: {', '.join(same)} differ only in capitals, and are different labels")
     if task.head == "classifier" and task.has_classes:
         notes += [f"train: {note}" for note in note_contradictions(splits["train"], task)]
     for split in [name for name in splits if name != "train"]:
@@ -107,6 +119,14 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")
     files = {split: data_digest(source) for split, source in sources.items()}
     return Dataset(task, splits, files, tuple(notes), train.text_columns)
+
+
+def note_unread(columns: Sequence[str]) -> Iterator[str]:
+    """Yields a note on the columns of a table that are not read."""
+    if columns:
+        more = f" and {len(columns) - MAX_COLUMNS} others" if len(columns) > MAX_COLUMNS else ""
+        listed = ", ".join(map(short_name, columns[:MAX_COLUMNS]))
+        yield f"not read: column{'s' * (len(columns) > 1)} {listed}{more}"
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
@@ -214,7 +234,8 @@ def describe_labels(dataset: Dataset) -> Iterator[str]:
         if ranked := [(label, count) for label, count in counts.most_common() if count]:
             listed = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:MAX_LISTED])
             more = f", and {len(ranked) - MAX_LISTED} more" if len(ranked) > MAX_LISTED else ""
-            yield f"{split}: {listed}{more}"
+            unlabelled = sum(example.gold == () for example in examples)
+            yield f"{split}: {listed}{more}{f', no label {unlabelled:,}' * bool(unlabelled)}"
 
 
 def count_labels(task: Task, examples: Examples) -> dict[str, int]:

@@ -121,7 +121,7 @@ def _answer(row: Mapping[str, Any]) -> Record:
     column = next((name for name in ANSWERS if name in row), None)
     if column is None:  # your own task may have other columns
         return dict(row)
-    probability = row.get(f"p({row[column]})", row.get("p", row.get("probability")))
+    probability = row.get("probability", row.get("p", row.get(f"p({row[column]})")))
     others = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
     cells = {"predicted": row[column], "probability": probability, **others}
     return {name: value for name, value in cells.items() if value is not None}

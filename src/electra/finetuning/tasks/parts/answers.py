@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
+from statistics import median
 from typing import Any
 
+from electra.data.tables import printed_list
 from electra.foundation.errors import DataError
+from electra.foundation.terminal_text import one_line, plural
 
-# Cells without an answer: what pandas reads as missing, dashes, and what spreadsheets and databases write.
+# Cells without an answer: what pandas reads as missing, and what spreadsheets and databases write.
 MISSING = frozenset(
     {
-        *("", "?", "-", "--", "---", "\u2013", "\u2014", "\u2212", "\\N", "NaT", "n.a.", "(null)"),
-        *("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "None", "NULL", "Null", "null"),
+        *("", "\\N", "NaT", "(null)", "<NA>", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND"),
         *("#N/A", "#N/A N/A", "#NA", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"),
-        *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+        *("1.#QNAN", "-1.#QNAN"),
     }
 )
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?")  # numeric labels; 007 is a code, not a number
+# Cells that mean the same, unless they look like the labels of their column; see `unanswered`.
+MARKS = frozenset(
+    {
+        *("?", "-", "--", "---", "\u2013", "\u2014", "\u2212"),
+        *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
+    }
+)
+PLACEHOLDERS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
+_INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(?:\.0*)?")  # 007 is a code, not a number, and so is 1.10
+_SEPARATORS = {"\n": "line breaks", "|": "|", ";": ";", ",": ","}  # in this order: later ones occur in names
+_BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]")
+_LISTS = re.compile(r"^[({<].*[)}>]$|[\[\]]", re.DOTALL)
+_CODES = re.compile(r"#?\d+(\s+#?\d+)*|#\w+(\s+#\w+)*")  # numbers or hashtags, which need no separator
 
 
 def clean_answer(value: Any) -> Any:
@@ -37,69 +49,137 @@ def clean_answer(value: Any) -> Any:
 
 def is_missing(answer: Any, labels: Sequence[str] = ()) -> bool:
     """Whether a cell means that there is no answer; none of the known `labels` does."""
-    return answer is None or (isinstance(answer, str) and answer in MISSING and answer not in labels)
+    is_mark = isinstance(answer, str) and (answer in MISSING or answer in MARKS)
+    return answer is None or (is_mark and answer not in labels)
 
 
-@cache
-def label_key(name: str) -> Hashable:
+def unanswered(
+    cells: Sequence[Any], known: Collection[str], skip: bool
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Finds the cells of a column of labels that mean "no answer".
+
+    A sign, code or word of `MARKS` is a label if it looks like the others (see `_likeness`).
+
+    Args:
+        cells: the cells of all rows; None for empty ones.
+        known: labels of the training data, which never mean "no answer".
+        skip: whether the user expects rows without an answer; a mark in doubt means that then.
+
+    Returns:
+        The cells that mean it, apart from None, and notes on marks that are read as labels.
+    """
+    counts = Counter(str(cell) for cell in cells if cell is not None)
+    marks = {name for name in counts if is_missing(name) or as_integer(name) in PLACEHOLDERS} - set(known)
+    labels = [name for name in {**counts, **dict.fromkeys(known)} if name not in marks]
+    usual = median(counts[name] for name in labels) if labels else math.inf
+    likeness = {name: "" if known else _likeness(name, labels) for name in marks}
+    doubtful = {name for name in marks if likeness[name] == "possible" and 4 * counts[name] >= usual}
+    certain = {name for name in marks if likeness[name] == "certain"}
+    if skip and None not in cells and marks == doubtful | certain:
+        doubtful = set()  # there are no other rows to skip
+    notes = []
+    for name in sorted(doubtful | certain - set(map(str, PLACEHOLDERS))):
+        advice = f"if it means no answer, {'empty these cells' if skip else 'pass `skip_unlabelled`'}"
+        told = f"{name!r} ({plural(counts[name], 'row')}) is read as a label"
+        notes.append(f"{told}; {advice}" if name in doubtful else told)
+    return frozenset(marks - certain - doubtful), tuple(notes)
+
+
+def _likeness(mark: str, labels: Sequence[str]) -> str:
+    """Says whether a mark is one of the labels by its form: "certain", "possible" or "" (it is not).
+
+    Certain are a sign among signs (+ and -), a code among codes (the country NA, the language nan), and -1
+    beside text, one class or negative numbers. Possible are -1 beside two classes (or is it neutral?) and a
+    word whose capitals are as in most labels.
+    """
+    if (number := as_integer(mark)) is not None:
+        classes = [value for name in labels if (value := as_integer(name)) is not None]
+        if min(classes, default=-1) < 0 or len(classes) < max(2, len(labels)):
+            return "certain"
+        return "possible" if number == -1 and len(classes) == 2 else ""
+    if not any(map(str.isalnum, mark)):
+        return "certain" if mark and any(not any(map(str.isalnum, name)) for name in labels) else ""
+    forms = [_capitals(name) for name in labels]
+    if mark in {"NA", "nan"} and len(forms) > 2 and {*map(len, labels)} == {len(mark)}:
+        return "certain" if {*forms} == {_capitals(mark)} else ""
+    return "possible" if mark in MARKS and 2 * forms.count(_capitals(mark)) > len(forms) else ""
+
+
+def _capitals(name: str) -> str:
+    return "all" if name.isupper() else "first" if name[:1].isupper() else "none" if name.islower() else ""
+
+
+def as_integer(name: str) -> int | None:
+    """Returns the value of an integer (1, +1, 1.0); None for anything else."""
+    match = _INTEGER.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def _key(name: str, are_integers: bool) -> Hashable:
     """Returns a key that is the same for all spellings of a label.
 
-    The spellings of a number (1, 1.0) or of a truth value (true, TRUE) share a key, and so do composed and
-    decomposed accents.
+    The spellings of a truth value (true, TRUE) share a key, those of an integer (1, 1.0) if all labels are
+    integers, and texts that differ in white space or in the composition of accents.
     """
-    if _NUMBER.fullmatch(name) and any(map(str.isdigit, name)):
-        return Decimal(name).normalize()
-    return name.lower() if name.lower() in ("true", "false") else unicodedata.normalize("NFC", name)
-
-
-_FLAGS = {label_key(name): name in ("1", "true") for name in ("0", "1", "false", "true")}
+    if are_integers or name.lower() in {"true", "false"}:
+        number = as_integer(name)
+        return name.lower() if number is None else number
+    return " ".join(unicodedata.normalize("NFC", name).split())
 
 
 @cache
-def label_indices(labels: tuple[str, ...]) -> Mapping[Hashable, int]:
-    """Maps the `label_key` of each label to its index."""
-    return {label_key(name): index for index, name in enumerate(labels)}
+def label_finder(labels: tuple[str, ...]) -> Callable[[str], int | None]:
+    """Returns a function that finds the index of a label in any of its spellings; None if it is unknown."""
+    are_integers = None not in map(as_integer, labels)
+    index_of = {_key(name, are_integers): index for index, name in enumerate(labels)}
+    return lambda name: index_of.get(_key(name, are_integers))
 
 
 def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Maps each name to the shortest spelling of its label; also returns notes on labels with several."""
+    """Maps each name to the shortest spelling of its label, on one line; also returns notes on the others.
+
+    Labels are text, unless all are integers: 1.1 and 1.10 are two.
+    """
     counts = Counter(names)
+    are_integers = None not in map(as_integer, counts)
     by_key: dict[Hashable, list[str]] = {}
     for name in counts:
-        by_key.setdefault(label_key(name), []).append(name)
+        by_key.setdefault(_key(name, are_integers), []).append(name)
     spelling_of: dict[str, str] = {}
     notes = []
     for variants in by_key.values():
-        spelling = min(variants, key=lambda name: (len(name), -counts[name], name))
+        shortest = min(variants, key=lambda name: (len(name), -counts[name], name))
+        spelling = one_line(shortest) if _BREAKS.search(shortest) else shortest
         spelling_of |= dict.fromkeys(variants, spelling)
-        if len(variants) > 1:
-            notes.append(f"{' and '.join(sorted(variants))} are one label, read as {spelling}")
+        if {*variants} != {spelling}:
+            verb = "are one label" if len(variants) > 1 else "has a line break or tab"
+            notes.append(f"{' and '.join(map(one_line, sorted(variants)))} {verb}, read as {spelling}")
     return spelling_of, tuple(notes)
 
 
-def parse_labels(value: Any, where: str) -> list[str]:
+_FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+
+
+def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
     """Returns the labels in a cell; duplicates and empty names are not removed.
 
-    The cell is a list, in a string as JSON; a string with commas, semicolons or bars between labels; or an
+    The cell is a list, which may be printed in a string; a string with labels between separators; or an
     object with 0 or 1 for each label.
 
     Raises:
         DataError: the cell is none of these, or has fractions in place of 0 and 1.
     """
     if isinstance(value, Mapping):
-        flags = {name: _FLAGS.get(label_key(str(flag).strip())) for name, flag in value.items()}
+        flags = {name: _FLAGS.get(str(flag).strip().lower()) for name, flag in value.items()}
         if (name := next((name for name, flag in flags.items() if flag is None), None)) is not None:
             problem = f"the value of label {name!r} must be 0 or 1, not {value[name]!r}"
             raise DataError(problem, where=where)
         return [str(name) for name, flag in flags.items() if flag]
     items = [value] if isinstance(value, int) else value
     if isinstance(value, str):
-        if not re.search(r"^[({<].*[)}>]$|[\[\]]", value.strip()):
-            return [name.strip() for name in re.split("[,;|]", value)]
-        try:
-            items = json.loads(value)
-        except (ValueError, RecursionError):
-            items = None
+        if not _LISTS.search(value.strip()):
+            return [name.strip() for name in (value.split() if separator == " " else value.split(separator))]
+        items = printed_list(value)
     if not isinstance(items, list | tuple) or not all(isinstance(item, str | int | float) for item in items):
         fix = 'Write ["a", "b"], or a|b'
         raise DataError(f"{value!r} is not a list of labels", where=where, fix=fix)
@@ -109,19 +189,38 @@ def parse_labels(value: Any, where: str) -> list[str]:
     return [str(item).strip() for item in items]
 
 
+def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
+    """Returns the separator between the labels in the cells of a column, and a note if it is not obvious.
+
+    It is the first of line breaks, |, ; and , that any cell has; white space between numbers or hashtags.
+    """
+    texts = [cell for cell in cells if isinstance(cell, str) and cell and not _LISTS.search(cell)]
+    found = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
+    if not found and all(map(_CODES.fullmatch, texts)):
+        has_several = any(len(text.split()) > 1 for text in texts)
+        return " ", ("labels are separated by spaces",) * has_several
+    first, *others = found or [","]
+    also = " and ".join(_SEPARATORS[mark] for mark in others)
+    return first, (f"labels are separated by {_SEPARATORS[first]}; {also} are part of labels",) * bool(others)
+
+
 def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
     """Returns the answers as vectors of flags if all are vectors of 0 and 1; else None.
 
     Raises:
-        DataError: the answers are vectors of different lengths.
+        DataError: the answers are vectors of different lengths, or of other numbers too.
     """
-    rows = [[_FLAGS.get(label_key(name)) for name in answer] for answer in answers]
+    rows = [[_FLAGS.get(name.lower()) for name in answer] for answer in answers]
     flags = [[bool(flag) for flag in row] for row in rows if None not in row]
-    if len(flags) < len(rows):
-        return None
     widths = {*map(len, flags)}
     # A list of labels called 0 and 1 would not repeat one of them.
-    if len(widths) > 1 and any(len({*row}) < len(row) for row in flags):
+    are_vectors = any(len({*row}) < len(row) for row in flags)
+    if len(flags) < len(rows):
+        other = next(answer for answer, row in zip(answers, rows, strict=True) if None in row)
+        if are_vectors and 2 * len(flags) > len(rows) and len(other) in widths:
+            raise DataError(f"{list(other)} is not a vector of 0 and 1", fix="Write 0 or 1 for each label")
+        return None
+    if len(widths) > 1 and are_vectors:
         problem = f"the answers are vectors of different lengths, {min(widths)} to {max(widths)}"
         raise DataError(problem, fix="Write one number for each label in every row")
     return flags if len(widths) == 1 and min(widths) > 1 else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -19,10 +19,20 @@ from typing_extensions import override
 from electra.data.delimited import format_tsv
 from electra.data.lines import Place
 from electra.data.table_files import Data
-from electra.data.tables import ID_COLUMNS, ReadOptions, Row, Table, cell_text, get_field, open_table, row_id
+from electra.data.tables import (
+    ID_COLUMNS,
+    ReadOptions,
+    Row,
+    Table,
+    cell_text,
+    get_field,
+    open_table,
+    printed_list,
+    row_id,
+)
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import clean_answer, is_missing, label_indices, label_key
+from electra.finetuning.tasks.parts.answers import clean_answer, is_missing, label_finder
 from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
@@ -41,6 +51,8 @@ class TextTask(Task):
 
     head: ClassVar[HeadKind] = "classifier"
 
+    seen: tuple[str, ...] = ()  # the labels of the training file, while other files are read
+    separator: str = ""  # between the labels of a cell, as in the training file
     both_orders: bool = False  # whether to train on both (a, b) and (b, a)
     drop_malformed: bool = False  # whether to leave out (and report) rows with a wrong number of cells
     submissions: tuple[tuple[str, str], ...] = ()  # (split, name of its file for GLUE's server)
@@ -65,11 +77,15 @@ class TextTask(Task):
 
     @abstractmethod
     def gold(self, value: Any, where: str) -> Any:
-        """Parses a cell that is not missing; None for a placeholder. Raises DataError if it is invalid."""
+        """Parses a cell that is not missing. Raises DataError if it is invalid."""
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         """Returns the gold answers of a file, from all its parsed cells, and notes on how they were read."""
         return golds, ()
+
+    def for_column(self, cells: Sequence[Any]) -> tuple[Self, tuple[str, ...]]:
+        """Returns the task that reads a column with these cells, as other files too, and notes on that."""
+        return self, ()
 
     @abstractmethod
     def target(self, example: Example) -> npt.NDArray[Any]:
@@ -83,9 +99,9 @@ class TextTask(Task):
         """Returns the predicted answer in the format of GLUE's server."""
         return self.answer(prediction)
 
-    def absent(self, answer: Any) -> bool:
-        """Whether a cell means that there is no answer."""
-        return is_missing(answer)
+    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
+        """Returns the cells, apart from None, that mean that there is no answer, and notes on others."""
+        return {cell for cell in cells if isinstance(cell, str) and is_missing(cell)}, ()
 
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
@@ -107,39 +123,62 @@ class TextTask(Task):
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         )
         rows = list(table.rows)
-        notes = [*table.notes, *self.unread(table, rows, text_columns, label_column)]
+        cells = [clean_answer(get_answer(row)) for _, row in rows]
+        unread = [name for name in table.columns if name not in (*text_columns, label_column, id_column)]
+        unread_texts = self._unread_texts(table, rows, text_columns, unread)
+        task, column_notes = self.for_column(cells)
+        absent, answer_notes = task.unanswered(cells)
+        printed = [column for column in text_columns if _has_printed_lists(rows, column)]
+        notes = [*table.notes, *column_notes, *answer_notes]
+        notes += [f"column {column} has printed lists of words, joined by spaces" for column in printed]
         examples: list[Example] = []
         unanswered: list[tuple[Place, Any]] = []
-        for index, (where, row) in enumerate(rows):
-            cell = clean_answer(get_answer(row))
-            gold = None if self.absent(cell) else self.gold(cell, str(where))
-            if gold is None and labelled:
+        for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
+            if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent):
                 unanswered.append((where, cell))
-                continue
-            texts = tuple(cell_text(row, column, where) for column in text_columns)
+                if labelled:
+                    continue
+            gold = None if unanswered and unanswered[-1][0] is where else task.gold(cell, str(where))
+            texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
             examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
-        if unanswered:
-            counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
-            listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-            shown = f" ({listed})" if listed else ""
-            if not self.skip_unlabelled:
-                problem = f"no answer in column {label_column!r}{shown}"
-                if len(unanswered) > 1:
-                    problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
-                raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
-            notes.append(f"{plural(len(unanswered), 'row')} without an answer left out{shown}")
+        counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
+        listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
+        shown = f" ({listed})" if listed else ""
+        if unanswered and labelled and not self.skip_unlabelled:
+            problem = f"no answer in column {label_column!r}{shown}"
+            if len(unanswered) > 1:
+                problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
+            fix = (
+                "Fill it in"
+                + ", or rename it if it is a label" * bool(listed)
+                + ", or pass `skip_unlabelled`"
+            )
+            raise DataError(problem, where=unanswered[0][0], fix=fix)
+        if unanswered and (labelled or listed):
+            verb = "left out" if labelled else "predicted, not scored"
+            notes.append(f"{plural(len(unanswered), 'row')} without an answer {verb}{shown}")
         if not examples:
             problem = "no row has an answer" if unanswered else "no examples: the file has only a header"
             raise DataError(problem, where=path)
         if golds := [example.gold for example in examples if example.gold is not None]:
             try:
-                golds, answer_notes = self.normalise_golds(golds)
+                golds, gold_notes = self.normalise_golds(golds)
             except DataError as error:
                 raise DataError(error.what, where=path, fix=error.fix) from None
-            notes += answer_notes
+            notes += gold_notes
             remaining = iter(golds)
             examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
-        return Split(tuple(examples), table.dropped, tuple(notes), names, label_column)
+        remembered = {"separator": task.separator, "seen": tuple({*filter(_is_text, golds)})}
+        return Split(
+            tuple(examples),
+            table.dropped,
+            tuple(notes),
+            names,
+            label_column,
+            (*unread_texts, *(name for name in unread if name not in unread_texts)),
+            len(unread_texts),
+            remembered,
+        )
 
     def _text_columns(self, table: Table) -> tuple[Columns, list[str]]:
         """Returns the first names that the table has, and what it calls these columns itself."""
@@ -151,28 +190,21 @@ class TextTask(Task):
         choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
         raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`", choose)
 
-    def unread(
-        self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], label: str
-    ) -> tuple[str, ...]:
-        """Returns a note on columns of texts that are not read.
+    def _unread_texts(
+        self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], others: Sequence[str]
+    ) -> list[str]:
+        """Returns the columns of texts that are not read.
 
-        Returns () if there are none, if a pair is read, or if the task or the user names a single column.
+        Raises:
+            DataError: a single text is read, but the task also reads pairs.
         """
-        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):
-            return ()
-        columns = {
-            name: [row.get(name) for _, row in rows[:100]]
-            for name in table.columns
-            if name not in (*texts, label)
-        }
+        columns = {name: [row.get(name) for _, row in rows[:100]] for name in others}
         unread = [name for name, values in columns.items() if _holds_texts(name, values, texts[0])]
-        if not unread:
-            return ()
-        if any(len(names) > 1 for names in self.texts):
+        if unread and len(texts) == 1 and any(len(names) > 1 for names in self.texts):
             problem = f"several columns have texts: {', '.join([*texts, *unread])}"
             fix = f"Pass `text_column` {texts[0]} for single texts, or two columns for pairs"
             raise DataError(problem, where=table.source, fix=fix)
-        return (f"reading column {texts[0]}, not {' and '.join(unread)}",)
+        return unread
 
     @override
     def can_score(self, example: Example) -> bool:
@@ -219,13 +251,9 @@ class LabelledText(TextTask):
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
-    @override
-    def absent(self, answer: Any) -> bool:
-        return is_missing(answer, self.labels)
-
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""
-        return label_indices(self.labels).get(label_key(name))
+        return label_finder(self.labels)(name)
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """Returns the columns id, label, and the probability of each label."""
@@ -253,9 +281,22 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
     return bool(texts) and (is_second or 2 * num_long > len(texts))
 
 
-def is_placeholder(answer: str) -> bool:
-    """Whether an answer is -1, which GLUE's test files on the Hugging Face hub have as a placeholder."""
-    return answer in ("-1", "-1.0")
+def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
+    """Whether all texts of a column are printed lists of strings."""
+    texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
+    return bool(texts) and all(
+        text.lstrip()[0] in "[(a" and (items := printed_list(text)) is not None and all(map(_is_text, items))
+        for text in texts
+    )
+
+
+def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
+    text = cell_text(row, column, where)
+    return cell_text({column: printed_list(text)}, column, where) if is_printed and text.strip() else text
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def natural_sort_key(label: str) -> tuple[int, float, str]:

@@ -6,10 +6,10 @@ saved model reverses the scaling, so that it predicts in the data's unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,14 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import (
+    as_integer,
     as_vectors,
     clean_answer,
     is_missing,
-    label_key,
     parse_labels,
+    separator_of,
     spellings,
+    unanswered,
 )
 from electra.finetuning.tasks.parts.task import (
     Cell,
@@ -45,12 +47,12 @@ from electra.finetuning.tasks.parts.text_task import (
     LabelledText,
     Prediction,
     TextTask,
-    is_placeholder,
     natural_sort_key,
     single_answer,
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
-from electra.foundation.errors import DataError, nearest
+from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.foundation.terminal_text import plural
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
@@ -79,15 +81,19 @@ class TextClassification(LabelledText):
         return self.with_options(options)
 
     @override
-    def gold(self, value: Any, where: str) -> str | None:
-        answer = single_answer(value, where)
-        is_missing = is_placeholder(answer) and self.labels and answer not in self.labels
-        return None if is_missing else answer
+    def gold(self, value: Any, where: str) -> str:
+        return single_answer(value, where)
+
+    @override
+    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
+        answers = [str(cell) if isinstance(cell, bool | int | float) else cell for cell in cells]
+        names = [answer for answer in answers if answer is None or isinstance(answer, str)]
+        return unanswered(names, self.labels or self.seen, self.skip_unlabelled)
 
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        spelling_of, notes = spellings(golds)
-        are_numbers = all(isinstance(label_key(gold), Decimal) for gold in golds)
+        spelling_of, notes = spellings([*golds, *self.seen])
+        are_numbers = None not in map(as_integer, golds)
         if self._accepts_numbers() and are_numbers:
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
@@ -99,7 +105,7 @@ class TextClassification(LabelledText):
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextClassification:
-        names = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural_sort_key)
+        names = sorted({str(example.gold) for example in examples}, key=natural_sort_key)
         labels = self.labels or tuple(names)
         fitted = replace(self, labels=labels, accepts_indices=self.accepts_indices and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
@@ -129,9 +135,9 @@ class TextClassification(LabelledText):
         gold = str(example.gold)
         if (index := self.label_index(gold)) is not None:
             return index
-        number = label_key(gold)
-        if self._accepts_numbers() and isinstance(number, Decimal) and number in range(len(self.labels)):
-            return int(number)
+        number = as_integer(gold)
+        if self._accepts_numbers() and number is not None and number in range(len(self.labels)):
+            return number
         raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
     @override
@@ -188,15 +194,22 @@ class MultiLabelClassification(LabelledText):
 
     outputs_are_logits: ClassVar[bool] = True
 
+    threshold: float = 0.5  # a label applies above this probability; scores are always at one half
     each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
 
-    def absent(self, answer: Any) -> bool:
-        """Whether an answer is missing; an empty cell means "no label"."""
-        return answer != "" and super().absent(answer)
+    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
+        """Returns the cells that mean that there is no answer; an empty one means "no label"."""
+        absent, notes = super().unanswered(cells)
+        return {*absent} - {""}, notes
 
-    def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
+    @override
+    def for_column(self, cells: Sequence[Any]) -> tuple[Self, tuple[str, ...]]:
+        separator, notes = (self.separator, ()) if self.separator else separator_of(cells)
+        return replace(self, separator=separator), notes
+
+    def gold(self, value: Any, where: str) -> tuple[str, ...]:
         """Returns the labels of a cell as written; `normalise_golds` distinguishes vectors from names."""
-        return tuple(name for name in parse_labels(value, where) if name)
+        return tuple(name for name in parse_labels(value, where, self.separator or ",") if name)
 
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
@@ -258,7 +271,7 @@ class MultiLabelClassification(LabelledText):
         known_indices = sorted(
             index for name in example.gold if (index := self.label_index(name)) is not None
         )
-        return "|".join([*(self.labels[index] for index in known_indices), *self.unseen_labels(example)])
+        return joined([*(self.labels[index] for index in known_indices), *self.unseen_labels(example)])
 
     @override
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
@@ -296,8 +309,41 @@ class MultiLabelClassification(LabelledText):
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:
-        """Returns the labels with probabilities above one half, joined by "|"; "" if there are none."""
-        return "|".join(label for label, p in zip(self.labels, prediction, strict=True) if p > 0.5)
+        """Returns the labels with probabilities above the threshold, `joined`; "" if there are none."""
+        labels = zip(self.labels, prediction, strict=True)
+        return joined([label for label, p in labels if p > self.threshold])
+
+    @override
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
+        """Returns the columns id, label, the probability of just these labels, and that of each label.
+
+        The labels are taken as independent.
+        """
+        header, *rows = super().table(predictions, examples)
+        are_likely = (np.where(p > self.threshold, p, 1 - p) for p in predictions)
+        chances = [float(np.prod(likely)) for likely in are_likely]
+        return [
+            (*header[:2], "probability", *header[2:]),
+            *((*row[:2], chance, *row[2:]) for row, chance in zip(rows, chances, strict=True)),
+        ]
+
+    @property
+    @override
+    def rule(self) -> str:
+        return f"a label applies if its probability is above {self.threshold:g}"
+
+    @override
+    def at_threshold(self, threshold: float) -> Self:
+        if not 0 <= threshold <= 1:
+            raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
+        return replace(self, threshold=threshold)
+
+
+def joined(labels: Sequence[str]) -> str:
+    """Returns labels in one cell: separated by |, or as a JSON list if one of them contains that."""
+    return (
+        json.dumps([*labels], ensure_ascii=False) if any("|" in each for each in labels) else "|".join(labels)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,10 +365,24 @@ class TextRegression(TextTask):
         return self.scale or (0.0, 1.0)
 
     @override
-    def gold(self, value: Any, where: str) -> str | None:
-        answer = single_answer(value, where)
-        is_missing = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
-        return None if is_missing else answer
+    def gold(self, value: Any, where: str) -> str:
+        return single_answer(value, where)
+
+    @override
+    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
+        """Returns the cells without an answer, also -1 below a known scale.
+
+        In the user's own numbers, a -1 below the others is noted, unless rows without an answer are expected.
+        """
+        absent, notes = super().unanswered(cells)
+        numbers = [str(cell) for cell in cells if cell is not None and str(cell) not in absent]
+        lowest = [number for number in numbers if number in {"-1", "-1.0"}]
+        if not lowest or any(number.startswith("-") for number in {*numbers} - {*lowest}):
+            return absent, notes
+        if self.scale or (self.skip_unlabelled and len(numbers) == len(cells)):
+            return {*absent, *lowest}, notes
+        advice = "if it means no answer, pass `skip_unlabelled`"
+        return absent, (*notes, f"-1 ({plural(len(lowest), 'row')}) is read as a number; {advice}")
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextRegression:
