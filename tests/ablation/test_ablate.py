@@ -165,7 +165,7 @@ class Scorer:
         self.unlucky: set[str] = set()
         self.real = runs.run_job
 
-    def run_job(self, out: Path, job: plan.Job, threads: int, *, say: Say, stop: Stop) -> None:
+    def run_job(self, out: Path, job: plan.Job, threads: int, fixed: bool, *, say: Say, stop: Stop) -> None:
         name = f"{job.arm}{job.seed}"
         self.started.append(name)
         if name in self.unlucky:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from electra.commands.framework.display import Terminal, display_for
+from electra.commands import framework
+from electra.commands.framework.display import Display, Terminal, display_for
 from electra.commands.framework.main import as_flag, main
 from electra.foundation.errors import ConfigError
+from electra.foundation.progress import doing, during
 
 SAID = "héllo 学校 😀"
 
@@ -34,17 +38,67 @@ def test_progress_goes_to_a_function_to_a_notebook_or_nowhere(monkeypatch: pytes
     assert isinstance(display_for(None), Terminal) and not isinstance(display_for("quiet"), Terminal)
 
 
-def test_without_a_terminal_each_stage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever takes long is named, even if its only call comes a moment after another line."""
-    with Terminal() as display:
-        display.progress("loading torch")
+def watch(display: Terminal, *, seconds: float = 0.1) -> None:
+    """Work that takes long, and some that does not."""
+    with display:
+        doing("loading torch")
+        time.sleep(seconds)
         for done in range(3):
-            display.progress(f"reading: {done} million characters")
-        display.progress("training the vocabulary: 2 million characters")
+            doing(f"reading: {done} million characters")
+            time.sleep(seconds)
+        doing("a moment")
+        doing("training the vocabulary: 2 million characters")
+        time.sleep(seconds)
+        display.say("done")
         for step in range(3):
-            display.progress(f"step {step}/9  1:0{step} left", step / 9)
-    stages = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
-    assert stages == ["loading torch", "reading", "training the vocabulary"]
+            doing(f"step {step}/9  1:0{step} left", step / 9)
+            time.sleep(seconds)
+        doing("")
+        time.sleep(seconds)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framework.display, "TICK", 0.01)
+    monkeypatch.setattr(framework.display, "SILENCE", 0.03)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_without_a_terminal_what_takes_long_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    watch(Terminal())
+    printed = capsys.readouterr()
+    assert printed.out == "done\n"
+    stages = ["loading torch", "reading", "training the vocabulary", "step 0/9  1:00 left"]
+    assert printed.err.splitlines() == stages
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_terminal_shows_a_bar_below_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    main_end, side = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with open(side, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        watch(Terminal(terminal), seconds=0.3)
+        assert sys.stdout is terminal
+        terminal.flush()
+        shown = os.read(main_end, 1 << 20).decode()
+    os.close(main_end)
+    for activity in ("loading torch", "reading: 2 million", "training the vocabulary: 2", "step 2/9"):
+        assert activity in shown
+    after_bar = shown.index("done") - shown.rindex("\x1b[2K", 0, shown.index("done"))
+    assert after_bar < 20, "the bar is erased first"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_work_is_shown_by_the_innermost_display_and_by_none_after_it() -> None:
+    outer, inner = list[str](), list[str]()
+    doing("nobody looks")
+    with Display(lambda line, share: outer.append(line)):
+        with Display(lambda line, share: inner.append(line)), during("baseline 2 of 3"):
+            pass
+        doing("saving")
+    doing("nobody looks")
+    assert (inner, outer) == (["baseline 2 of 3"], ["saving"])
 
 
 def test_an_error_is_spelled_by_whoever_renders_it() -> None:

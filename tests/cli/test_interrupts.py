@@ -15,10 +15,10 @@ from electra.foundation.signals import interrupt_on_signal
 INTERRUPTED_IMPORT = """
 import builtins, sys
 real = builtins.__import__
-def stop(name, *rest):
+def stop(name, *rest, **named):
     if name == "argparse":
         raise KeyboardInterrupt
-    return real(name, *rest)
+    return real(name, *rest, **named)
 builtins.__import__ = stop
 sys.argv = ["electra", "detect", "x"]
 from electra.__main__ import main

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from electra.foundation import machine
 from electra.foundation.errors import ConfigError, DataError, out_of_memory
 from electra.foundation.machine import library
 
@@ -30,14 +29,6 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)  # another test may have imported it
     with pytest.raises(DataError):
         library("pyarrow.parquet", "data", "parquet files", DataError, where="a.parquet")
-
-
-@pytest.mark.parametrize(("said", "threads"), [("1", 1), ("999", 7), ("", 7), ("0", 7), ("4,2", 7)])
-def test_the_thread_count_follows_openmp(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`plan` measured with all cores what `pretrain` then trained with one."""
-    monkeypatch.setattr(machine, "cores", lambda: 7)
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert machine.default_threads() == threads
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,14 @@ from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import OnEngine, Workers
 from electra.commands.parts.train import Text, open_store
 from electra.commands.results.folders import Study
-from electra.foundation import durable, machine
-from electra.foundation.config import check_at_least, check_at_most
+from electra.foundation import durable
+from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
+from electra.foundation.machine import OnThreads
 from electra.foundation.options import as_names, as_strings, checked_path, optional_name
 from electra.foundation.progress import duration, quiet
 from electra.foundation.signals import StopRequest
+from electra.foundation.threads import available
 from electra.foundation.work import run_pieces
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes a
 class Ablate(
     OnEngine,
     Workers,
+    OnThreads,
     Command[Study],
     group="Measure",
     examples=(
@@ -93,9 +97,7 @@ class Ablate(
     encoder frozen and takes minutes; glue fine-tunes it).
     """
     jobs: int = 1
-    """Runs to train at the same time."""
-    threads: int | None = None
-    """CPU threads per run (default: the number of cores divided by --jobs)."""
+    """Runs to train at the same time. They share the threads, unless --threads sets how many each takes."""
 
     @property
     def folder(self) -> Path:
@@ -107,10 +109,10 @@ class Ablate(
         """The arms to train now; empty for all."""
         return as_strings(self.only, "only")
 
-    @property
+    @cached_property
     def threads_each(self) -> int:
         """CPU threads of each run."""
-        return self.threads or max(1, machine.default_threads() // self.jobs)
+        return self.threads or max(1, available() // self.jobs)
 
     @override
     def run(self) -> Study:
@@ -138,8 +140,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
 
-    check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
-    check_at_most(request, {"threads": machine.MAX_THREADS})
+    check_at_least(request, dict.fromkeys(("seeds", "jobs"), 1))
     corpus, store_name = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
     if store_name is not None and corpus:
         raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
@@ -160,7 +161,10 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             plan = make_plan(study, store, out, **options, panel=_panel(request))  # type: ignore[arg-type]
             seeds = range(request.seed, request.seed + request.seeds)
             jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(out, plan)}))
-            runs, arms = runs_of(out, plan, jobs, threads), request.arms or study.arms
+            runs, arms = (
+                runs_of(out, plan, jobs, threads, fixed=request.threads is not None),
+                request.arms or study.arms,
+            )
             chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in arms]
             if dry_run:
                 for line in [*_opening(plan, chosen, request), *_hours(plan, chosen, store, request)]:

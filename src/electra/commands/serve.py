@@ -9,7 +9,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Command, Sources, function
 from electra.commands.framework.display import display_for
 from electra.foundation.errors import ConfigError
-from electra.foundation.machine import MAX_THREADS, OnDevice, not_installed
+from electra.foundation.machine import OnDevice, not_installed
 from electra.foundation.options import as_names
 from electra.serving.limits import Limits
 
@@ -37,8 +37,6 @@ class Serve(
     """The address to listen on. With 0.0.0.0 other machines can connect. There is no login."""
     port: int = 8000
     """The port to listen on (0: any free port)."""
-    threads: int | None = None
-    """CPU threads (default: torch's choice)."""
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
@@ -57,12 +55,6 @@ class Serve(
             from electra.serving.server import serve as run_server
         except ImportError as missing:
             raise not_installed(missing.name, "serve") from None
-        if self.threads is not None:
-            import torch
-
-            if not 1 <= self.threads <= MAX_THREADS:
-                raise ConfigError(f"must be from 1 to {MAX_THREADS}, not {self.threads}", key="threads")
-            torch.set_num_threads(self.threads)
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
             opened_models = open_models(models, self.device)
             return run_server(opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest())

@@ -13,11 +13,13 @@ from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.machine import OnThreads
 from electra.foundation.terminal_text import decode_argument, make_visible
 
 
 @dataclass(frozen=True)
 class Show(
+    OnThreads,
     Command[Rows],
     group="Use",
     examples=(

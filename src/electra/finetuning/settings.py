@@ -187,8 +187,6 @@ class MachineOptions(OnDevice):
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Number format of matrix products. auto: bf16 if the hardware supports it, else fp32."""
-    threads: int | None = None
-    """CPU threads (default: OMP_NUM_THREADS, else one or all cores, whichever is measured to be faster)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,17 @@ Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DE
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnDevice:
+class OnThreads:
+    """The option of every command that computes on the CPU; `foundation.threads` follows it."""
+
+    HEADING: ClassVar[str] = "Device"
+
+    threads: int | None = None
+    """CPU threads of each process (default: OMP_NUM_THREADS, else the cores that no other program uses)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice(OnThreads):
     """The device option of every command that computes."""
 
     HEADING: ClassVar[str] = "Device"
@@ -113,17 +123,6 @@ def memory() -> int | None:
         except (OSError, ValueError):  # no such group, or "max"
             continue
     return size
-
-
-def default_threads() -> int:
-    """Returns the default number of compute threads: OMP_NUM_THREADS if set, at most one per core."""
-    return min(cores(), int(os.environ["OMP_NUM_THREADS"])) if threads_are_set() else cores()
-
-
-def threads_are_set() -> bool:
-    """Whether OMP_NUM_THREADS sets the number of threads; torch obeys it by itself."""
-    count = os.environ.get("OMP_NUM_THREADS", "")
-    return count.isdecimal() and int(count) > 0
 
 
 def is_distributed() -> bool:

@@ -1,8 +1,12 @@
-"""How functions report their work: lines that stay, and progress, which the next report replaces."""
+"""How functions report their work: lines that stay, and progress, which the next report replaces.
+
+Whoever does what takes long says so with `doing`, at any depth; the display that is open shows it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Say = Callable[[str], None]
 """Prints a line that stays."""
@@ -10,6 +14,35 @@ Progress = Callable[[str, float | None], None]
 """Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
 Share = Callable[[float], None]
 """Shows the fraction done, from 0 to 1, of an activity that is already named."""
+
+
+_displays: list[Progress] = []  # that are open, the innermost last
+
+
+def doing(activity: str, share: float | None = None) -> None:
+    """Shows what is being done now ("": nothing any more) in the innermost open display, if there is one."""
+    if _displays:
+        _displays[-1](activity, share)
+
+
+@contextmanager
+def during(activity: str) -> Iterator[None]:
+    """Shows the activity while the block runs."""
+    doing(activity)
+    try:
+        yield
+    finally:
+        doing("")
+
+
+@contextmanager
+def shown_by(progress: Progress) -> Iterator[None]:
+    """Makes `progress` show what is passed to `doing` in the block."""
+    _displays.append(progress)
+    try:
+        yield
+    finally:
+        _displays.remove(progress)
 
 
 def quiet(line: str) -> None:

@@ -36,6 +36,7 @@ from electra.foundation.errors import (
 )
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop, StopRequest
+from electra.foundation.threads import VARIABLES, available
 
 Engine = Literal["local", "ray"]
 POLL_SECONDS = 0.2
@@ -91,7 +92,7 @@ def run_pieces(
             `arguments` must be picklable.
         workers: pieces at a time.
         engine: "ray" for the cluster at RAY_ADDRESS, whose machines share the folders.
-        threads: compute threads of each worker (None: the cores divided by the workers).
+        threads: compute threads of each worker (None: the free cores divided by the workers).
         say: receives the lines of a piece: at once in this process, otherwise when it has ended.
         stop: returns whether to stop (None: SIGINT, SIGTERM and SIGUSR1 ask for that).
         ended: called with each piece that has ended, and its error.
@@ -250,7 +251,7 @@ def process_pool(workers: int, threads: int, **options: Any) -> Any:
     try:
         resource_tracker.ensure_running()
         ensure_running()
-        return ProcessPoolExecutor(workers, env={"OMP_NUM_THREADS": str(threads), **safe}, **options)
+        return ProcessPoolExecutor(workers, env={**dict.fromkeys(VARIABLES, str(threads)), **safe}, **options)
     finally:
         for name, value in previous.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -258,7 +259,7 @@ def process_pool(workers: int, threads: int, **options: Any) -> Any:
 
 @contextmanager
 def _local_workers(threads: int | None, workers: int) -> Iterator[_Submit]:
-    threads = threads or max(1, machine.default_threads() // workers)
+    threads = threads or max(1, available() // workers)
     pool = process_pool(workers, threads, timeout=IDLE_SECONDS)
     try:
         yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {}, os.getpid())

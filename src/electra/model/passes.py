@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from electra.foundation import threads
 from electra.foundation.arrays import Ints
 from electra.model.precision import autocast
 
@@ -109,6 +110,7 @@ def map_rows(
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
             if (call := getattr(_thread, "before_batch", None)) is not None:
                 call()
+            threads.follow()
             batch = _batch(pool_start, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(batch), strict=True))

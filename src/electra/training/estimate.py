@@ -12,6 +12,7 @@ from electra.data.store import RANDOM, TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
 from electra.foundation.progress import duration
+from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
 from electra.training.budget import steps_for
 from electra.training.distributed import World
@@ -20,7 +21,6 @@ from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
-from electra.training.threads import set_threads
 
 SECONDS = 2.0  # spent on timing updates, in each phase of the training
 LONG = 1 << 30  # not a run's number of updates: only the phases' shares of them matter

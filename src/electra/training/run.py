@@ -12,7 +12,7 @@ import torch
 from electra import objectives
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
-from electra.foundation import seeds
+from electra.foundation import seeds, threads
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
@@ -262,7 +262,7 @@ def build_run(
         problem = f"must be a multiple of the number of processes ({world.size}), not {training.batch_size}"
         raise ConfigError(problem, key="training.batch_size")
     if training.threads:
-        torch.set_num_threads(training.threads)
+        threads.use(training.threads)
     specials, statistics = store.specials._asdict(), CorpusCounts(store)
     objective = objectives.create(
         recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics

@@ -20,6 +20,7 @@ from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet
+from electra.foundation.threads import set_threads
 from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
 from electra.training.distributed import World
@@ -37,7 +38,6 @@ from electra.training.record import (
     step_estimates_of,
 )
 from electra.training.run import Run, build_run
-from electra.training.threads import set_threads
 from electra.training.token_init import initialise_tokens
 
 

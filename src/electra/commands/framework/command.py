@@ -27,6 +27,7 @@ from electra.foundation.options import (
     Source,
     Sources,
 )
+from electra.foundation.threads import applied
 
 __all__ = [
     "Command",
@@ -124,7 +125,9 @@ def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
     """Returns the Python function of a command, with its arguments and their types."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return command(*args, **kwargs).run()
+        made = command(*args, **kwargs)
+        with applied(getattr(made, "threads", None)):
+            return made.run()
 
     call.command = command  # type: ignore[attr-defined]
     call.__module__ = command.__module__

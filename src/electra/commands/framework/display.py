@@ -1,7 +1,8 @@
-"""Standard output: what a command does while it works, in a terminal, a notebook, to a function, or nowhere.
+"""What a command shows while it works, in a terminal, a notebook, to a function, or nowhere.
 
-Functions in other packages take `say(line)` for lines that stay, and `progress(what, share)` for a status
-that the next call replaces. `share` is the fraction done, from 0 to 1, or None if it is not known.
+Functions in other packages take `say(line)` for lines that stay, on standard output, and
+`progress(what, share)` (or call `foundation.progress.doing`) for a status that the next call replaces, on
+standard error. `share` is the fraction done, from 0 to 1, or None if it is not known.
 """
 
 from __future__ import annotations
@@ -11,24 +12,31 @@ import json
 import os
 import re
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Progress, no_progress
+from electra.foundation.progress import Progress, no_progress, shown_by
 from electra.foundation.terminal_text import make_visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
+
+TICK = 0.25  # seconds between two looks at what a terminal should show
+START = "starting"  # the activity until there is another
+SILENCE = 1.5  # seconds without a line, after which the status is shown
 
 
 class Display:
     """Passes everything on to a function, by default to none. A context manager around the work."""
 
     def __init__(self, report: Progress = no_progress) -> None:
-        self.report = report
+        self.report, self._open = report, list[ExitStack]()
 
     def say(self, line: str) -> None:
         """Shows a line that stays."""
@@ -36,13 +44,18 @@ class Display:
 
     def progress(self, what: str, share: float | None = None) -> None:
         """Shows what is being done now, and how much of it is done; the next call replaces it."""
-        self.report(what, share)
+        if what:
+            self.report(what, share)
 
     def __enter__(self) -> Display:
+        stack = ExitStack()
+        stack.enter_context(shown_by(self.progress))
+        self._open.append(stack)
         return self
 
     def __exit__(self, *error: object) -> None:
         """Ends the display, whether or not the work succeeded."""
+        self._open.pop().close()
 
 
 ProgressOption = Display | Progress | Literal["quiet"] | None
@@ -59,50 +72,102 @@ def display_for(progress: ProgressOption) -> Display:
         raise ConfigError(f"must be None, 'quiet' or a function, not {progress!r}", where="progress")
     ipython: Any = sys.modules.get("IPython")
     in_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-    return Terminal(pause=30.0) if progress is None and in_notebook else Display()
+    return Terminal(sys.stdout) if progress is None and in_notebook else Display()
+
+
+class _AboveBar:
+    """Standard output while a bar is below it; a write ends the bar."""
+
+    def __init__(self, stream: TextIO, end_bar: Callable[[], None]) -> None:
+        self.stream, self._end_bar = stream, end_bar
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        self._end_bar()
+        return self.stream.write(text)
 
 
 class Terminal(Display):
-    """Prints lines on standard output, and a live bar if that is a terminal, else the status at times."""
+    """Prints lines on standard output, and the status on standard error (or the stream `status`).
 
-    def __init__(self, pause: float = 5.0) -> None:
+    After a moment without a line, a terminal shows the status as a live bar; elsewhere each activity that
+    takes longer is one line, without the details that follow ": ". Numbers alone make no new activity.
+    """
+
+    def __init__(self, status: TextIO | None = None) -> None:
         super().__init__()
-        self.is_terminal, self.pause = sys.stdout.isatty(), pause
-        self.bar: Bar | None = None
-        self.last_status, self.stage = 0.0, ""
+        self._stream = status or sys.stderr
+        self._what, self._last_line = START, time.monotonic()
+        self._share: float | None = None
+        self._named = START  # not worth a line of its own
+        self._bar: Bar | None = None
+        self._lock, self._ended = threading.RLock(), threading.Event()
 
     @override
     def say(self, line: str) -> None:
-        if self.bar is not None:
-            self.bar.console.print(make_visible(line), markup=False, highlight=False, soft_wrap=True)
-        else:  # flushed, so that a reader of a pipe sees it at once
+        with self._lock:
+            self._stop_bar()
             sys.stdout.write(f"{make_visible(line)}\n")
-            sys.stdout.flush()
+            sys.stdout.flush()  # so that a reader of a pipe sees it at once
 
     @override
     def progress(self, what: str, share: float | None = None) -> None:
-        if not self.is_terminal:
-            before, self.stage = self.stage, what.partition(": ")[0]
-            is_due = time.monotonic() - self.last_status > self.pause or share == 1
-            if is_due or (": " in what and self.stage != before):
-                self.last_status = time.monotonic()
-                self.say(what)
-            return
-        if self.bar is None:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        with self._lock:
+            self._what, self._share = what, share
+            if self._bar is not None:
+                self._show() if what else self._stop_bar()
 
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeRemainingColumn())
-            self.bar = Progress(*columns, transient=True)
-            self.bar.add_task(what)
-            self.bar.start()
-        total, [task] = None if share is None else 1.0, self.bar.task_ids
-        self.bar.update(task, description=make_visible(what), completed=share or 0.0, total=total)
+    @override
+    def __enter__(self) -> Display:
+        if not self._open:
+            self._ended.clear()
+            threading.Thread(target=self._watch, daemon=True).start()
+        return super().__enter__()
 
     @override
     def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-        self.bar = None
+        super().__exit__(*error)
+        self.progress("")
+        if not self._open:
+            self._ended.set()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(TICK):
+            with self._lock:
+                if self._what and time.monotonic() - self._last_line > SILENCE and not self._ended.is_set():
+                    self._show()
+
+    def _show(self) -> None:
+        if not self._stream.isatty():
+            activity = self._what.partition(": ")[0]
+            if (kind := re.sub(r"[\d.,:]+", "", activity)) != self._named:
+                self._named, self._last_line = kind, time.monotonic()
+                self._stream.write(f"{make_visible(activity)}\n")
+                self._stream.flush()
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
+            self._bar = Progress(
+                *columns, console=Console(file=self._stream), transient=True, redirect_stdout=False
+            )
+            self._bar.add_task("")
+            self._bar.start()
+            if sys.stdout.isatty():
+                sys.stdout = _AboveBar(sys.stdout, self._stop_bar)  # type: ignore[assignment]
+        total, [task] = None if self._share is None else 1.0, self._bar.task_ids
+        self._bar.update(task, description=make_visible(self._what), completed=self._share or 0, total=total)
+
+    def _stop_bar(self) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                sys.stdout = getattr(sys.stdout, "stream", sys.stdout)
+            self._bar, self._last_line = None, time.monotonic()
 
 
 def prepare_output() -> None:

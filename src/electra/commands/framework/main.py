@@ -128,25 +128,33 @@ def run_command(name: str, words: list[str]) -> int:
         return _print(overview(command_files))
     if name not in command_files:
         raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(command_files)))
-    from electra.foundation.extensions import trust_options, without_code_options
+    with display.Terminal() as terminal:
+        return _run(class_of(command_files[name]), words, terminal)
 
-    command = class_of(command_files[name])
+
+def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
+    from electra.foundation.extensions import trust_options, without_code_options
+    from electra.foundation.threads import applied
+
     has_code = trust_options(words)
     from electra.commands.framework import parser
-    from electra.commands.framework.command import options_of
+    from electra.commands.framework.command import command_name, options_of
 
     if any(word in ("-h", "--help") for word in words):
-        return _print(parser.help_page(command, words))
+        page = parser.help_page(command, words)
+        terminal.progress("")
+        return _print(page)
     if has_code:
         flagged = parser.flags_of(options_of(command))
         words = without_code_options(words, {flag for _, flags in flagged for flag in flags})
     parsed, dry_run = parser.parse(command, words)
-    object.__setattr__(parsed, "progress", display.Terminal())
-    object.__setattr__(parsed, "_invocation", " ".join((name, *words)))
-    if dry_run:
-        parsed.preview()
-        return 0
-    return parsed.main()
+    object.__setattr__(parsed, "progress", terminal)
+    object.__setattr__(parsed, "_invocation", " ".join((command_name(command), *words)))
+    with applied(getattr(parsed, "threads", None)):
+        if dry_run:
+            parsed.preview()
+            return 0
+        return parsed.main()
 
 
 def overview(commands: Mapping[str, Path]) -> str:

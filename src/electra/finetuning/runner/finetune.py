@@ -51,8 +51,8 @@ from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.foundation.terminal_text import plural
+from electra.foundation.threads import set_threads
 from electra.training.checkpoint import on_host
-from electra.training.threads import set_threads
 
 PATH_SETTINGS = ("data", "dev", "test", "extra_eval")
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")

@@ -34,6 +34,7 @@ from electra.laboratory.evaluation.suite import load_suite
 from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks
 from electra.training.distributed import World
 from electra.training.loop import train
+from electra.training.record import parts_of, read_record
 from electra.training.run import Run
 from electra.training.start import start
 
@@ -64,15 +65,20 @@ class StudyRun(Piece):
         return self.steps if self.is_finished() else int(row.get("step", 0))
 
 
-def runs_of(out: Path, plan: Mapping[str, Any], jobs: Sequence[Job], threads: int = 1) -> list[StudyRun]:
-    """Returns the runs of these jobs, with `threads` threads each."""
+def runs_of(
+    out: Path, plan: Mapping[str, Any], jobs: Sequence[Job], threads: int = 1, *, fixed: bool = True
+) -> list[StudyRun]:
+    """Returns the runs of these jobs, with `threads` threads each.
+
+    Unless that number is `fixed`, a run that resumes takes as many as it began with.
+    """
     return [
         StudyRun(
             str(job),
             job.folder(out),
             RunFolder(job.folder(out)).score.name,
             run_job,
-            (out.resolve(), job, threads),
+            (out.resolve(), job, threads, fixed),
             job=job,
             steps=steps_of_job(plan, job),
             panel_identity=plan["panel"]["identity"],
@@ -81,13 +87,15 @@ def runs_of(out: Path, plan: Mapping[str, Any], jobs: Sequence[Job], threads: in
     ]
 
 
-def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
+def run_job(out: Path, job: Job, threads: int, fixed: bool = True, *, say: Say, stop: Stop) -> None:
     """Trains a job's arm and scores it.
 
     Raises Interrupted if a stop was requested before the end; rerunning resumes from the last checkpoint.
     """
     plan, folder = read_plan(out), job.folder(out)
     with durable.lock(folder):
+        if not fixed and (recorded := read_record(folder)) is not None:
+            threads = parts_of(recorded)[-1].get("threads", threads)
         store = TokenStore.open(plan["store"], Tokenizer.load(StudyFolder(out).tokenizer))
         if not RunFolder(folder).tokenizer.exists():
             store.tokenizer.save(RunFolder(folder).tokenizer)  # makes the run usable by itself
