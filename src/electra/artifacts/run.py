@@ -80,13 +80,14 @@ class RunFolder(PairFolder):
           checkpoints/   discriminator/  generator/  language_model/ (model folders)
           audit.json     examples.json   report.html
           store/ (if made from --corpus)   tokenizer/ (if trained from --store)
+          vectors/ (how texts become vectors, if the model that it started from says so)
           milestones/step-N/ (networks, examples and page before the run was extended)
           score.json (in a study: the scores of its panel)
     """
 
     KIND = "run"
     RECORD = "run.toml"
-    ALLOWED_EARLY = ("store", "tokenizer", LOG)
+    ALLOWED_EARLY = ("store", "tokenizer", "vectors", LOG)
 
     metrics = ChildPath("metrics.jsonl")
     checkpoints = ChildPath("checkpoints")
@@ -95,6 +96,7 @@ class RunFolder(PairFolder):
     score = ChildPath("score.json")
     store = Child(StoreFolder, "store")
     tokenizer = ChildPath("tokenizer")
+    vectors = ChildPath("vectors")
 
     @classmethod
     @override
@@ -220,6 +222,8 @@ class RunFolder(PairFolder):
             notes += filter(None, [self.lost_rows(newest)])
         if newest is not None or self.finished_networks() or self.metrics.is_file():
             yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*notes, *ledger.notes])))
+        if self.vectors.is_dir():
+            yield Finding(self.vectors, "record", durable.verify_directory(self.vectors) or "")
         for path in (self.audit, self.examples):
             if path.is_file():
                 yield Finding(path, "record", error_message(partial(durable.read_json, path, self.ERROR)))

@@ -33,8 +33,7 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
         tokenizer=loaded.tokenizer,
         card=card,
         dtype=dtype,
-        pooling=loaded.pooling,
-        further=loaded.text_vector.files if loaded.pooling == loaded.text_vector.pooling else {},
+        text_vector=loaded.text_vector,
     )
 
 

@@ -11,6 +11,7 @@ but the card, so that `electra verify` detects damage without an extra file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +31,11 @@ from electra.artifacts.model import (
     VOCABULARY,
     WEIGHTS,
     Dtype,
-    Pooling,
 )
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, write_config
 from electra.exchange.load import require_entries
-from electra.exchange.pooling import pooling_files
+from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
 from electra.exchange.quantized import BITS, quantize
 from electra.exchange.weight_names import Kind, to_transformers
 from electra.exchange.weights import write_weights
@@ -62,6 +62,7 @@ def export_network(
     card: Card,
     *,
     dtype: Dtype = "float32",
+    text_vector: TextVector = MEAN,
 ) -> None:
     """Writes a pre-trained network as a standard Hugging Face folder. Raises the errors of `write_model`."""
     kinds: dict[type, Kind] = {Generator: "generator", Discriminator: "discriminator"}
@@ -75,6 +76,7 @@ def export_network(
         tokenizer=tokenizer,
         card=card,
         dtype=dtype,
+        text_vector=text_vector,
     )
 
 
@@ -88,7 +90,7 @@ def write_model(
     tokenizer: Tokenizer,
     card: Card,
     dtype: Dtype = "float32",
-    pooling: Pooling = "mean",
+    text_vector: TextVector = MEAN,
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
@@ -104,7 +106,7 @@ def write_model(
         tokenizer: the tokenizer, whose vocabulary must fit the encoder.
         card: the model card.
         dtype: number format of the stored weights.
-        pooling: how token states become one vector of the text.
+        text_vector: how token states become one vector of the text.
         values: further settings for config.json (`classifier_pooling`, ...).
         further: further files of the model, by name.
 
@@ -148,8 +150,8 @@ def write_model(
         settings["tie_word_embeddings"] = False
     other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
-        **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
-        **pooling_files(pooling, config.hidden_size),
+        **vector_files(text_vector, config.hidden_size),
+        **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind, text_vector),
         **further,
     }
     class_name = card.architecture or class_name
@@ -172,7 +174,8 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
     if not folder.is_dir():
         raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
     names = (*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST)
-    others = {entry.name for entry in folder.iterdir()} - {name.partition("/")[0] for name in names}
+    others = {entry.name for entry in folder.iterdir() if not re.fullmatch(r"\d+_[A-Z]\w*", entry.name)}
+    others -= {*names, *SENTENCE_FILES}
     if others:
         problem = f"the folder exists and contains other files ({', '.join(sorted(others)[:3])})"
         raise ModelError(problem, where=folder, fix="Choose another `out`")
@@ -198,12 +201,17 @@ def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Te
 
 
 def tokenizer_files(
-    tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind
+    tokenizer: Tokenizer,
+    architecture: str,
+    max_positions: int,
+    kind: Kind,
+    text_vector: TextVector,
 ) -> dict[str, durable.Content]:
     """Returns the tokenizer's files by name; tokenizer_config.json has the model's length and inputs."""
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions
+    settings |= {"truncation_side": "left"} if text_vector.keep_end else {}
     if kind in ("classifier", "tagger", "reader"):
         # In a text, "[MASK]" is plain characters, as it was in fine-tuning.
         settings["split_special_tokens"] = True

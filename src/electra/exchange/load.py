@@ -154,6 +154,8 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         opened.kind,
         (),
         opened.checkpoint.path,
+        pooling=opened.text_vector.pooling,
+        text_vector=opened.text_vector,
         output=opened.output,
     )
 
@@ -181,11 +183,10 @@ def load_main(source: str | Path) -> Loaded:
 
 def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     """Loads a folder in the format of transformers or sentence-transformers: see `load`."""
-    text_vector = read_text_vector(folder) or TextVector()
+    described = read_text_vector(folder)
     folder = transformer_folder(folder)
     model, folder_config = ModelFolder(folder), read_config(folder)
     config = folder_config.encoder
-    text_vector.check(config.hidden_size, folder)
     weights = read_tensors(folder)
     if (sibling := model.shares_encoder_with) is not None:
         weights = _shared_tensors(model, sibling, config.architecture) | weights
@@ -204,6 +205,8 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
             weights, folder_config, network, folder
         )
         own_notes = ()
+    text_vector = described or TextVector(folder_config.pooling if kind == "classifier" else "mean")
+    text_vector.check(config.hidden_size, folder)
     outputs = len(head_weights.get("output.bias", ()))
     labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:

@@ -23,7 +23,7 @@ from electra.exchange.configs import DEFAULT_THRESHOLD, write_config
 from electra.exchange.huggingface import require_replaceable, tokenizer_files
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
-from electra.exchange.pooling import pooling_files
+from electra.exchange.pooling import vector_files
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.foundation.machine import library
@@ -143,10 +143,12 @@ def commit_graph(
         if int8:
             path = _quantize(path, Path(folder) / "int8.onnx")
         report = _compare(loaded, graph, path, probabilities, int8)
-        config = loaded.config
+        config, vector = loaded.config, loaded.text_vector
         common: dict[str, durable.Content] = {
-            **tokenizer_files(loaded.tokenizer, config.architecture, config.max_positions, loaded.kind),
-            **(loaded.text_vector.files or pooling_files(loaded.pooling, config.hidden_size)),
+            **vector_files(vector, config.hidden_size),
+            **tokenizer_files(
+                loaded.tokenizer, config.architecture, config.max_positions, loaded.kind, vector
+            ),
             ONNX: path.read_bytes(),
         }
         durable.commit_directory(out, {**common, **files})

@@ -2,15 +2,17 @@
 
 `modules.json` lists the steps: the transformer, a pooling, and further steps. Pooling and normalisation are
 done here, in double precision and over windows of long texts; dense layers and norms are run by the library.
-A step that is not supported raises an error that names it.
+A step that is not supported raises an error that names it. Whatever is made of a model (a copy, a graph, a
+further trained encoder, a student) gets `TextVector.files`, and so keeps them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +22,11 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.foundation.machine import library
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Array = npt.NDArray[np.float64]
-Step = Callable[[Array], Array]
+Step = Callable[["Tensor"], "Tensor"]
 SWITCHES: dict[str, Pooling] = {  # in POOLING, which every version of the library reads
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -33,7 +38,9 @@ PROMPTS = "config_sentence_transformers.json"
 SETTINGS = tuple(f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "xlm-roberta", "camembert"))
 SENTENCE_FILES = (*SETTINGS, PROMPTS)  # further settings; of the former, the library reads the first
 TRANSFORMERS = {"Transformer", "BERT", "RoBERTa", "XLMRoBERTa", "CamemBERT"}
+WEIGHTED = {"Dense", "LayerNorm"}  # steps with weights, which fit one width
 VECTOR = "sentence_embedding"  # the library's name for the vector that a step gets and gives
+WIDTHS = ("embedding_dimension", "word_embedding_dimension")  # in a pooling's settings, of any version
 ELSEWHERE = "Use sentence-transformers, or a model without it"
 
 
@@ -42,17 +49,43 @@ class TextVector:
     """The steps from token states [T, D] to a text's vector [D'], as a model folder describes them."""
 
     pooling: Pooling = "mean"
-    steps: tuple[Step, ...] = ()  # after the pooling, each [N, D] -> [N, D']
+    # after the pooling, by the classes of sentence-transformers, each [N, D] -> [N, D']
+    steps: tuple[tuple[str, Step], ...] = ()
     max_length: int | None = None  # maximum tokens, including special ones (None: the model's positions)
     prompt: str = ""  # prefix of every text
     lowercase: bool = False  # lower-case the text before the tokenizer
     keep_end: bool = False  # truncate the start of the text instead of the end
-    # the files that were read, for a folder whose transformer lies at its top
+    # the files that say all this, for a folder whose transformer lies at its top ({}: no file says it)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def with_pooling(self, pooling: Pooling) -> TextVector:
         """Returns a copy with another pooling and no further steps."""
         return replace(self, pooling=pooling, steps=(), files={})
+
+    def fitted(self, width: int, positions: int) -> TextVector:
+        """Returns it for an encoder of another shape: steps whose weights have another width are left out."""
+        steps, dropped = self.steps, set[str]()
+        try:
+            self.apply(np.zeros((1, width)))
+        except (ValueError, RuntimeError):
+            steps, dropped = tuple(step for step in steps if step[0] not in WEIGHTED), WEIGHTED
+        files, modules = dict(self.files), list[Any]()
+        for step in json.loads(files.get(MODULES, b"[]")):
+            kind, file = _class_of(step), f"{step['path']}/{CONFIG}"
+            if kind in dropped:
+                files = {name: files[name] for name in files if not name.startswith(f"{step['path']}/")}
+                continue
+            modules.append(step)
+            if kind == "Pooling":
+                settings = json.loads(files[file])
+                files[file] = durable.to_json(settings | {key: width for key in WIDTHS if key in settings})
+        if modules:
+            files[MODULES] = durable.to_json(modules)
+        if self.max_length is None or self.max_length <= positions:
+            return replace(self, steps=steps, files=files)
+        name = next(name for name in SETTINGS if name in files)
+        files[name] = durable.to_json(json.loads(files[name]) | {"max_seq_length": positions})
+        return replace(self, steps=steps, max_length=positions, files=files)
 
     def check(self, hidden_size: int, folder: Path) -> None:
         """Raises ModelError if the sizes of the steps do not match each other or `hidden_size`."""
@@ -64,9 +97,19 @@ class TextVector:
 
     def apply(self, pooled: Array) -> Array:
         """Applies the steps after the pooling to pooled states [N, D]. Returns [N, D']."""
-        for step in self.steps:
+        import torch
+
+        with torch.inference_mode():
+            return np.asarray(self.after_pooling(torch.from_numpy(pooled)).double().numpy())
+
+    def after_pooling(self, pooled: Tensor) -> Tensor:
+        """Applies the steps after the pooling to pooled states [N, D], differentiably. Returns [N, D']."""
+        for _, step in self.steps:
             pooled = step(pooled)
         return pooled
+
+
+MEAN = TextVector()  # of models whose folders do not describe it
 
 
 class PooledText:
@@ -97,17 +140,20 @@ class PooledText:
         return self.value / self.count if self.pooling == "mean" else self.value
 
 
-def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Content]:
+def vector_files(vector: TextVector, hidden_size: int) -> dict[str, durable.Content]:
     """Returns the files that make `SentenceTransformer(folder)` return the same vectors as we do."""
+    if MODULES in vector.files:
+        return dict(vector.files)
     steps = [("", "Transformer"), (POOLING.partition("/")[0], "Pooling")]
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (path, kind) in enumerate(steps)
     ]
+    pooling = vector.pooling
     # In older versions of the library, a missing switch is false, except that of the mean.
     switches = {name: mode == pooling for name, mode in SWITCHES.items() if mode in ("mean", "cls", pooling)}
     settings = {"word_embedding_dimension": hidden_size, **switches}
-    return {MODULES: durable.to_json(modules), POOLING: durable.to_json(settings)}
+    return {MODULES: durable.to_json(modules), POOLING: durable.to_json(settings), **vector.files}
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -126,11 +172,11 @@ def read_text_vector(folder: Path) -> TextVector | None:
         ConfigError: a step needs sentence-transformers, which is not installed.
     """
     modules = _modules(folder)
-    if modules is None:
-        if not (folder / POOLING).is_file():
-            return None
+    if modules is None and (folder / POOLING).is_file():
         modules = [("Pooling", POOLING.partition("/")[0])]
-    model, pooling, steps = transformer_folder(folder), None, list[Step]()
+    if modules is None or {name for name, _ in modules} <= TRANSFORMERS:  # as a cross-encoder's
+        return None
+    model, pooling, steps = transformer_folder(folder), None, list[tuple[str, Step]]()
     files = {f"{path}/{CONFIG}": folder / path / CONFIG for name, path in modules if name not in TRANSFORMERS}
     for name, path in modules:
         if name in TRANSFORMERS and pooling is None:
@@ -138,9 +184,9 @@ def read_text_vector(folder: Path) -> TextVector | None:
         if name == "Pooling" and pooling is None:
             pooling = _pooling(folder / path / CONFIG)
         elif name == "Normalize" and pooling is not None:
-            steps.append(_normalize)
-        elif name in ("Dense", "LayerNorm") and pooling is not None:
-            steps.append(_library_step(folder, name, path))
+            steps.append((name, _normalize))
+        elif name in WEIGHTED and pooling is not None:
+            steps.append((name, _library_step(folder, name, path)))
             files[f"{path}/{WEIGHTS}"] = folder / path / WEIGHTS
         elif name != "Dropout":
             problem = f"the sentence-transformers step {name} is not supported"
@@ -152,7 +198,7 @@ def read_text_vector(folder: Path) -> TextVector | None:
         problem = "a pooling without the prompt (include_prompt: false) is not supported"
         raise ModelError(problem, where=folder / POOLING, fix=ELSEWHERE)
     if dimensions is not None:
-        steps.append(lambda x: x[..., :dimensions])
+        steps.append(("truncate_dim", lambda x: x[..., :dimensions]))
     settings_file = next((model / name for name in SETTINGS if (model / name).is_file()), model / SETTINGS[0])
     settings = _settings(settings_file)
     for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
@@ -169,22 +215,18 @@ def read_text_vector(folder: Path) -> TextVector | None:
             max_length = min(known)
     listed = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
     listed |= {PROMPTS: (folder / PROMPTS).read_bytes()} if (folder / PROMPTS).is_file() else {}
-    if max_length is not None:
-        listed[settings_file.name] = durable.to_json({**settings, "max_seq_length": max_length})
+    if settings or max_length is not None:
+        length = {} if max_length is None else {"max_seq_length": max_length}
+        listed[settings_file.name] = durable.to_json(settings | length)
+    if keep_end := tokenizer_settings.get("truncation_side") == "left":
+        listed[TOKENIZER_CONFIG] = durable.to_json({"truncation_side": "left"})
     if (folder / MODULES).is_file():
         content = durable.read_json(folder / MODULES, ModelError)
         top = {"path": "", "type": "sentence_transformers.models.Transformer"}
-        at_top = [step | top if _is_transformer(step) else step for step in content]
+        at_top = [step | top if _class_of(step) in TRANSFORMERS else step for step in content]
         listed[MODULES] = durable.to_json(at_top)
-    return TextVector(
-        pooling,
-        tuple(steps),
-        max_length,
-        prompt,
-        settings.get("do_lower_case") is True,
-        tokenizer_settings.get("truncation_side") == "left",
-        listed,
-    )
+    lowercase = settings.get("do_lower_case") is True
+    return TextVector(pooling, tuple(steps), max_length, prompt, lowercase, keep_end, listed)
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -222,8 +264,8 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
     return [(kind.rpartition(".")[2], step) for kind, step in zip(kinds, paths, strict=True)]
 
 
-def _is_transformer(step: Mapping[str, Any]) -> bool:
-    return str(step["type"]).rpartition(".")[2] in TRANSFORMERS
+def _class_of(step: Mapping[str, Any]) -> str:
+    return str(step["type"]).rpartition(".")[2]
 
 
 def _pooling(path: Path) -> Pooling:
@@ -254,8 +296,9 @@ def _prompt(path: Path) -> tuple[str, int | None]:
     return prompt or "", _positive(settings, "truncate_dim", path)
 
 
-def _normalize(x: Array) -> Array:
-    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12))
+def _normalize(x: Tensor) -> Tensor:
+    result: Tensor = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    return result
 
 
 def _library_step(folder: Path, name: str, path: str) -> Step:
@@ -278,14 +321,15 @@ def _library_step(folder: Path, name: str, path: str) -> Step:
     from sentence_transformers.sentence_transformer import modules
 
     try:
-        module = getattr(modules, name).load(str(folder / path), local_files_only=True).eval()
+        module = getattr(modules, name).load(str(folder / path), local_files_only=True)
     except Exception as problem:  # it raises whatever a wrong setting causes
         message = f"sentence-transformers cannot load this step ({reason_of(problem)})"
         raise ModelError(message, where=where) from None
 
-    def apply(x: Array) -> Array:
-        with torch.inference_mode():
-            result = module({VECTOR: torch.from_numpy(np.asarray(x)).float()})[VECTOR]
-        return np.asarray(result.double().numpy())
+    module.eval().requires_grad_(False)
+
+    def apply(x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            return torch.as_tensor(module.to(x.device)({VECTOR: x.float()})[VECTOR])
 
     return apply

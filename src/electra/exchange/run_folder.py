@@ -19,6 +19,7 @@ from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
+from electra.exchange.pooling import MEAN, TextVector, read_text_vector
 from electra.exchange.weight_names import Kind
 from electra.exchange.weights import require_numbers
 from electra.foundation.config import convert
@@ -49,6 +50,7 @@ class OpenedNetwork:
     checkpoint: Checkpoint
     notes: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
     output: str  # meaning of a discriminator's logits
+    text_vector: TextVector  # of the main network; the mean for others
 
 
 def holds_networks(path: Path) -> bool:
@@ -109,13 +111,22 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     _fill(pair, tensors, checkpoint.path)
     module = pair.named[kind]
     merge_token_table(module.encoder)
+    text_vector = text_vector_of(run) if module is pair.main else MEAN
     if is_headless:
         encoder = EncoderAlone(module.encoder).eval()
-        return OpenedNetwork(encoder, "encoder", tokenizer, checkpoint, notes, LOG_ODDS)
+        return OpenedNetwork(encoder, "encoder", tokenizer, checkpoint, notes, LOG_ODDS, text_vector)
     identity = record.get("identity", {})
     has_output = isinstance(identity, dict) and kind == "discriminator"
     output = str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS
-    return OpenedNetwork(module.eval(), kind, tokenizer, checkpoint, notes, output)
+    return OpenedNetwork(module.eval(), kind, tokenizer, checkpoint, notes, output, text_vector)
+
+
+def text_vector_of(run: Path) -> TextVector:
+    """Returns how a run's main network turns texts into vectors: as the model that it started from, if any.
+
+    Raises the errors of `read_text_vector`.
+    """
+    return read_text_vector(RunFolder(run).vectors) or MEAN
 
 
 def find_tokenizer(run: Path) -> Tokenizer:

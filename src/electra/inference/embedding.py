@@ -43,8 +43,6 @@ def embed(
     """
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
-    if pooling is None and loaded.kind == "classifier":
-        recipe = TextVector(loaded.pooling)
     vectors: list[Vectors] = []
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]

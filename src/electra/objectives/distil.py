@@ -42,7 +42,8 @@ class Config(replacing.NoisyOptions):
     layer at the same relative depth.
     """
     vectors_weight: float = weight(50.0)
-    """Weight of 1 - cosine between the student's and the teacher's text vectors (means of last-layer states).
+    """Weight of 1 - cosine between the student's and the teacher's text vectors: the teacher's own, as in
+    electra embed (pooling, dense layers).
     """
     relations_weight: float = weight(0.0)
     """Weight of MiniLM's relation loss: the divergence between the student's and the teacher's query-query,
@@ -57,10 +58,10 @@ class Objective(replacing.NoisyObjective):
 
     By default the teacher reads the student's input, so that the student learns its function and need not
     guess the original. States of equal width are compared directly, others through a learned projection of
-    the student's. A text is a document, or the part of it that lies in a row; its vector is the mean over all
-    of its tokens, including special ones, as in sentence-transformers. Relations are those of MiniLM's second
-    version, in the last layers: queries with queries, keys with keys, values with values. Departure from
-    MiniLM: states are learned in addition.
+    the student's. A text is a document, or the part of it that lies in a row; its vector is made of the
+    states of its tokens, special ones included, as the teacher's folder says (sentence-transformers), or is
+    their mean. Relations are those of MiniLM's second version, in the last layers: queries with queries, keys
+    with keys, values with values. Departure from MiniLM: states are learned in addition.
     """
 
     token_losses = ("rtd", "states", "vectors", "relations")
@@ -174,7 +175,8 @@ class Objective(replacing.NoisyObjective):
             text_index = _text_index(corrupted).flatten()[real]
             projected = _project(pair, shapes[0].num_layers, student_last)
             vectors = (
-                _sum_by_text(states.flatten(0, 1)[real], text_index) for states in (projected, teacher_last)
+                self._text_vectors(states.flatten(0, 1)[real], text_index)
+                for states in (projected, teacher_last)
             )
             losses["vectors"] = _cosine_distance(*vectors).sum()
         if "relations" in self.teacher_weights:
@@ -184,6 +186,23 @@ class Objective(replacing.NoisyObjective):
             qkv = _last_qkv(student.encoder, student_states)
             losses["relations"] = _relation_divergence(qkv, target, mask, corrupted.is_token())
         return Outcome(losses, observed)
+
+    def _text_vectors(self, states_ND: Tensor, text_N: Tensor) -> Tensor:
+        """Returns each text's vector in float32, or with its direction; `text_N` ascends."""
+        _, index_N, counts = torch.unique(text_N, return_inverse=True, return_counts=True)
+        ends, states_ND = counts.cumsum(0), states_ND.float()
+        if self.pooling in ("cls", "last"):
+            pooled = states_ND[ends - counts if self.pooling == "cls" else ends - 1]
+        else:
+            pooled = states_ND.new_zeros(len(counts), states_ND.shape[1])
+            if self.pooling == "max":
+                index_ND = index_N[:, None].expand_as(states_ND)
+                pooled = pooled.scatter_reduce(0, index_ND, states_ND, "amax", include_self=False)
+            else:
+                pooled = pooled.index_add(0, index_N, states_ND)  # has the direction of the mean
+        if self.after_pooling is None:
+            return pooled
+        return self.after_pooling(pooled / counts[:, None] if self.pooling == "mean" else pooled)
 
 
 def _paired_layers(
@@ -214,13 +233,6 @@ def _text_index(corrupted: CorruptedBatch) -> Tensor:
     return (
         row_offsets.expand(B, T) if corrupted.document_ids is None else row_offsets + corrupted.document_ids
     )
-
-
-def _sum_by_text(states_ND: Tensor, text_N: Tensor) -> Tensor:
-    """Returns the sum of each text's states, float32 [texts, D]; it has the direction of their mean."""
-    _, index_N = torch.unique(text_N, return_inverse=True)
-    sums = states_ND.new_zeros((int(index_N.max()) + 1, states_ND.shape[1]), dtype=torch.float32)
-    return sums.index_add(0, index_N, states_ND.float())
 
 
 def _last_qkv(encoder: Encoder, states: LayerStates) -> Tensor:

@@ -9,11 +9,13 @@ import torch
 
 from electra.artifacts.networks import EXPORTED, NAMES
 from electra.data.store import RANDOM, TokenStore
+from electra.exchange.load import Loaded, load
+from electra.exchange.pooling import MEAN, TextVector
 from electra.exchange.weights import digest
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.machine import memory
 from electra.model.networks import Network, Networks
-from electra.model.pair import AnyNetwork, EncoderAlone, Pair
+from electra.model.pair import AnyNetwork, Pair
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.objectives.parts.interface import Objective
@@ -28,11 +30,13 @@ class WarmStart:
         names: The source of each network, by network name; "" for random weights.
         shapes: The shape of each network, by name.
         load: Fills a pair with their weights; returns notes for the user.
+        text_vector: How the main network's start turns a text into a vector.
     """
 
     names: Mapping[str, str]
     shapes: Mapping[str, EncoderConfig]
     load: Callable[[Pair], tuple[str, ...]] = lambda pair: ()
+    text_vector: TextVector = MEAN
 
 
 def network_table(
@@ -70,8 +74,8 @@ def network_table(
     return Networks.in_order([*rows, *objective.extra_networks(main_config)])
 
 
-def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
-    """Opens the frozen encoders. Returns the table with their shapes, and the encoders by name.
+def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, Loaded]]:
+    """Opens the frozen encoders. Returns the table with their shapes, and the models by name.
 
     They must have been trained with the store's tokenizer, or have a larger vocabulary from which the store's
     was cut; then only the rows of their tables for the store's entries are used. With a store of random ids,
@@ -84,9 +88,8 @@ def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[s
     if not networks.frozen:
         return networks, {}
     from electra.exchange.layers import in_vocabulary, with_vocab_size
-    from electra.exchange.load import load
 
-    opened: dict[str, AnyNetwork] = {}
+    opened: dict[str, Loaded] = {}
     for row in networks.frozen:
         if not row.source:
             problem = "required: a run, a model folder or a hub name"
@@ -100,8 +103,8 @@ def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[s
                 problem = f"the {row.name} has another tokenizer than the store"
                 fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
                 raise ModelError(problem, where=loaded.folder, fix=fix)
-        opened[row.name] = EncoderAlone(loaded.encoder)
-    shapes = {name: network.encoder.config for name, network in opened.items()}
+        opened[row.name] = loaded
+    shapes = {name: loaded.config for name, loaded in opened.items()}
     rows = [replace(row, shape=shapes.get(row.name, row.shape)) for row in networks.rows]
     return Networks.in_order(rows), opened
 

@@ -17,6 +17,7 @@ from electra.artifacts.ledger import Row
 from electra.artifacts.networks import network_tables
 from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
+from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
 from electra.model.sizes import recorded_config
@@ -111,8 +112,8 @@ def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
         if name.startswith("initial_")
     }
     shapes = {name: recorded_config(shape) for name, shape in network_tables(record).items()}
-    warm = WarmStart(initial, shapes) if initial else None
-    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm)
+    warm, own = WarmStart(initial, shapes) if initial else None, text_vector_of(folder.path)
+    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm, text_vector=own)
     refuse_foreign_checkpoint(start, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))

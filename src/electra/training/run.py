@@ -12,12 +12,14 @@ import torch
 from electra import objectives
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
+from electra.exchange.pooling import MEAN, TextVector
 from electra.foundation import seeds, threads
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
-from electra.model.pair import Pair, build_networks
+from electra.model.pair import EncoderAlone, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
+from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import TimeBudget
@@ -68,6 +70,7 @@ class Run:
     seconds: float = 0.0  # spent in updates
     saved_step: int = -1  # of the newest checkpoint
     notes: tuple[str, ...] = ()  # for the user, about the models from which it started
+    text_vector: TextVector = MEAN  # how the main network turns a text into a vector
     evaluated_steps: set[int] = field(default_factory=set)
     collapse_reported: bool = False
     compiled: bool = False  # whether the layers are compiled
@@ -247,11 +250,18 @@ def micro_batch_rows(training: TrainingSection, processes: int) -> int:
 
 
 def build_run(
-    recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
+    recipe: Recipe,
+    folder: Path,
+    store: TokenStore,
+    world: World,
+    warm: WarmStart | None = None,
+    *,
+    text_vector: TextVector | None = None,
 ) -> Run:
     """Builds a run at step 0, without restoring a checkpoint.
 
-    Nothing is written. Without models to start from (`warm`), the weights are random.
+    Nothing is written. Without models to start from (`warm`), the weights are random. `text_vector` is that
+    of the run in the folder (None: a new run, with that of its teacher or of the model it starts from).
 
     Raises:
         ConfigError: if settings do not fit the machine, the objective or the number of processes.
@@ -272,6 +282,13 @@ def build_run(
     shapes = None if warm is None else warm.shapes
     networks = network_table(recipe.model, store, objective, training.generator_learning_rate, shapes)
     networks, frozen = open_frozen(networks, store)
+    notes: tuple[str, ...] = ()
+    teacher = next((loaded.text_vector for loaded in frozen.values()), None)
+    if text_vector is None:
+        text_vector, notes = _own_text_vector(teacher or (warm.text_vector if warm else None), networks.main)
+    if teacher is not None and text_vector.files:  # not in runs of older versions, which compared means
+        objective.pooling = teacher.pooling
+        objective.after_pooling = teacher.after_pooling if teacher.steps else None
     refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
     refuse_memory(training, networks, device, world.size)
@@ -279,16 +296,15 @@ def build_run(
     pair = build_networks(
         networks,
         heads=objective.heads(networks),
-        frozen=frozen,
+        frozen={name: EncoderAlone(loaded.encoder) for name, loaded in frozen.items()},
         sharing=recipe.model.sharing,
         seed=training.seed,
         initialisation=recipe.model.initialisation,
     ).to(device)
     identity = identity_of(recipe, objective, store, warm)
     identity |= {"precision": precision, **frozen_identity(pair.frozen)}
-    notes: tuple[str, ...] = ()
     if warm is not None:
-        notes = warm.load(pair)
+        notes += warm.load(pair)
         if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
             recipe = with_shape_of(recipe, networks.main)
     objective.tie_weights(pair)
@@ -317,4 +333,18 @@ def build_run(
         recipe=recipe,
         step_estimates=[(0, training.steps or 0)],
         notes=notes,
+        text_vector=text_vector,
     )
+
+
+def _own_text_vector(given: TextVector | None, main: EncoderConfig) -> tuple[TextVector, tuple[str, ...]]:
+    """Returns a new run's text vector, made of its teacher's or its start's, and notes for the user."""
+    if given is None:
+        return MEAN, ()
+    own, notes = given.fitted(main.hidden_size, main.max_positions), tuple[str, ...]()
+    if left_out := [name for name, _ in given.steps if name not in dict(own.steps)]:
+        steps = " and ".join(dict.fromkeys(left_out))
+        notes = (f"{steps} of the teacher's vectors left out: its width is not the student's",)
+    if own.prompt:
+        notes += (f"the prompt {own.prompt!r} is kept for electra embed, and not part of the training text",)
+    return own, notes

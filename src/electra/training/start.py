@@ -15,6 +15,7 @@ import torch
 from electra.artifacts import checkpoints
 from electra.artifacts.run import LOST_ROWS, RunFolder
 from electra.data.store import TokenStore
+from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
@@ -75,7 +76,8 @@ def start(
 
     def build(steps: int | None) -> Run:
         training = replace(recipe.training, steps=steps)
-        return build_run(replace(recipe, training=training), folder, store, world, warm)
+        own = None if recorded is None else text_vector_of(folder)
+        return build_run(replace(recipe, training=training), folder, store, world, warm, text_vector=own)
 
     run, run_folder = build(known_steps(recipe, recorded)), RunFolder(folder)
     if recorded is not None:
@@ -103,6 +105,10 @@ def start(
             initialise_tokens(run.pair, store)
         warnings += run.notes
         if recorded is None and world.is_main:
+            if run_folder.vectors.exists():  # of a run that was killed before it began
+                durable.remove_directory(run_folder.vectors)
+            if files := run.text_vector.files:
+                durable.commit_directory(run_folder.vectors, dict(files))
             run_folder.write_record(make_record(run, name, command, settled=settled))
     if not settled:
         seconds, _ = budget.parse(recipe.training.budget or "")

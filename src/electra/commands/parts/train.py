@@ -164,6 +164,7 @@ def finish(run: Training) -> None:
     from electra.data.sentences import sentences_of
     from electra.exchange.card import card_of_language_model, card_of_run
     from electra.exchange.huggingface import export_network
+    from electra.exchange.pooling import MEAN
     from electra.foundation import durable
     from electra.inference.examples import example_rows
     from electra.model.pair import AnyNetwork, EncoderAlone
@@ -190,11 +191,12 @@ def finish(run: Training) -> None:
             if head == "discriminator" and not files.trains_detection(files.record):
                 network, head = EncoderAlone(network.encoder), "encoder"
             card = card_of_run(folder, head)
-            export_network(folder / row.name, network, run.store.tokenizer, card)
+            vector = run.text_vector if row.role == "main" else MEAN
+            export_network(folder / row.name, network, run.store.tokenizer, card, text_vector=vector)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
         card = card_of_language_model(folder, mlm_threshold(run, mlm))
-        export_network(files.language_model.path, mlm, run.store.tokenizer, card)
+        export_network(files.language_model.path, mlm, run.store.tokenizer, card, text_vector=run.text_vector)
     rows = []
     with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
         networks, seed = Model(folder, device="cpu").pair(), run.training.seed

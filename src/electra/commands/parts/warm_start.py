@@ -137,6 +137,7 @@ def warm_start(
     """
     if main is None and auxiliary is None:
         return None
+    from electra.exchange.pooling import MEAN
     from electra.exchange.warm_start import load_generator, load_start, load_weights_into
     from electra.training.networks import WarmStart
 
@@ -145,6 +146,7 @@ def warm_start(
     if auxiliary:
         models[EXPORTED[1]] = load_generator(auxiliary, tokenizer)
     dropout, attention = recipe.model.dropout, recipe.model.attention_dropout
+    own = _main_network(recipe)
     return WarmStart(
         names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
         shapes={
@@ -154,17 +156,23 @@ def warm_start(
         load=lambda pair: load_weights_into(
             pair, discriminator=source, generator=auxiliary, tokenizer=tokenizer, layers=layers
         ),
+        text_vector=models[own].text_vector if own in models else MEAN,
     )
+
+
+def _main_network(recipe: Recipe) -> str:
+    """Returns the name of the network that the recipe's objective trains."""
+    from electra.objectives import module_of
+
+    return str(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
 
 
 def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Recipe:
     """Returns the recipe in the shape of the main network's start, which `settings` must not contradict."""
     from electra.model.sizes import resolve_size
-    from electra.objectives import module_of
     from electra.training.networks import with_shape_of
 
-    main = module_of(str(recipe.objective.get("name", "rtd"))).Objective.main
-    if (shape := warm.shapes.get(main)) is None:
+    if (shape := warm.shapes.get(_main_network(recipe))) is None:
         return recipe
     model = recipe.model
     size = resolve_size(model.size, model.layers, model.hidden_size)

@@ -18,6 +18,7 @@ from electra.artifacts.finetuning import SeedFolder
 from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
+from electra.exchange.pooling import TextVector
 from electra.exchange.weight_names import Kind
 from electra.finetuning.heads import load_head
 from electra.finetuning.runner.finetuned_model import has_class
@@ -51,6 +52,14 @@ def save_model(
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
+    text_vector = prepared.start.text_vector
+    if task.head == "classifier" and settings.pooling != text_vector.pooling:
+        text_vector = TextVector(settings.pooling)
+        if prepared.start.text_vector.files:
+            prepared.say(
+                f"the vectors of {folder.path.name}/ are those of its head, pooled by {settings.pooling};"
+                " the steps of the encoder's modules.json do not apply"
+            )
     num_seeds = plural(len(results["seeds"]), "seed")
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
@@ -75,7 +84,7 @@ def save_model(
         labels=task.label_names,
         tokenizer=prepared.start.tokenizer,
         card=card,
-        pooling=settings.pooling if task.head == "classifier" else "mean",
+        text_vector=text_vector,
         values=config_values(prepared, record["eval"]),
         further=extra_files,
     )

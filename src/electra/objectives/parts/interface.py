@@ -9,7 +9,7 @@ before the first backward pass. So no mean of means is ever taken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.model import Pooling
 from electra.artifacts.networks import Head
 from electra.data.batches import Batch
 from electra.model import flops
@@ -107,6 +108,8 @@ class Objective(ABC):
         output: Name of the discriminator's output, such as "energy", if it is not the log-odds of "replaced";
             recorded with the exported model.
         mean_progress: Mean of `progress` over the training.
+        pooling: How a teacher's token states become the vector of a text.
+        after_pooling: The steps from the pooled states [N, D] to the vectors [N, D'] (None: none).
         feedback: Whether the main network's loss also trains the auxiliary network.
     """
 
@@ -115,6 +118,8 @@ class Objective(ABC):
     source: ClassVar[str]
     output: str = ""
     mean_progress: float = 0.5
+    pooling: Pooling = "mean"
+    after_pooling: Callable[[Tensor], Tensor] | None = None
     feedback: ClassVar[bool] = False
 
     def __init__(
