@@ -39,7 +39,12 @@ def texts(folder: Path) -> Path:
 
 def continued(source: Path, out: Path) -> Path:
     electra.pretrain(
-        texts(out.parent), out=out, recipe="continue", init_discriminator=source, budget="1steps", overrides=STILL
+        texts(out.parent),
+        out=out,
+        recipe="continue",
+        init_discriminator=source,
+        budget="1steps",
+        overrides=STILL,
     )
     return out / "discriminator"
 
@@ -52,10 +57,8 @@ def distilled(source: Path, out: Path) -> Path:
 def fine_tuned(source: Path, out: Path) -> Path:
     sentence = "the B-x\nold O\nchef O\n\ncats B-y\nate O\n\n"
     (out.parent / "tags.conll").write_text(sentence.replace(" ", "\t") * 30)
-    electra.finetune(
-        source, task="ner", data=out.parent / "tags.conll", out=out, epochs=0.1, learning_rate=1e-30, dropout=0,
-        baselines=False, max_length=16,
-    )  # fmt: skip
+    settings = {"epochs": 0.1, "learning_rate": 1e-30, "dropout": 0, "baselines": False, "max_length": 16}
+    electra.finetune(source, task="ner", data=out.parent / "tags.conll", out=out, **settings)
     return out / "model"
 
 
@@ -99,7 +102,12 @@ def meaning(folder: Path) -> dict[str, Any]:
     prompts = json.loads((folder / PROMPTS).read_text())
     loaded = load_any(folder)
     read = loaded.text_vector.max_length, loaded.text_vector.keep_end, loaded.tokenizer.encode(TEXTS[3]).ids
-    return {"steps": kinds, "prompts": prompts["prompts"], "default": prompts["default_prompt_name"], "read": read}
+    return {
+        "steps": kinds,
+        "prompts": prompts["prompts"],
+        "default": prompts["default_prompt_name"],
+        "read": read,
+    }
 
 
 def load_any(folder: Path) -> Any:
