@@ -87,6 +87,7 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
         b't, l\n"one, two", "a"\nplain, "c"\n',
         [["t", "one, two", "plain"], "ac"],
     ),
+    "tabs with more cells": ("a.csv", b"t\tl\none, two\t1\tx\ntwo\t2\n", 2),
     "quotes after a space": ("a.csv", b't,l\nsays "no", a\n', [["t", 'says "no"']]),
     "another number of cells": ("a.tsv", b"t\tl\none\t1\ntwo\n", 3),
     "more cells": ("a.csv", b"t,l\nhello, world,1\n", 2),
@@ -160,6 +161,23 @@ def test_data_in_memory_is_read_like_a_file(kind: str, content: bytes) -> None:
     with pytest.raises(DataError) as caught:
         read(Given("standard input", b"a,b\n1\n", ".csv"))
     assert caught.value.where == "standard input:2"
+
+
+REVIEWS = "".join(f"film {i} was fine,{('neg', 'pos')[i % 2]}\n" for i in range(9))
+HEADS = [  # the first line before REVIEWS, the number of rows with the columns t and l, whether it is noted
+    ("review,sentiment\n", 9, True),
+    ("a fine film!,pos\n", 10, False),
+    ("Great,pos\n", 10, True),
+    ("t,l\n", 9, False),
+    ("Great,2\n", 10, False),
+]
+
+
+@pytest.mark.parametrize(("first", "count", "is_noted"), HEADS)
+def test_names_of_columns_are_not_a_row(first: str, count: int, is_noted: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(first + REVIEWS)
+    table = open_table(tmp_path / "a.csv", ReadOptions(header=("t", "l"), required=(("t",),)))
+    assert len(list(table.rows)) == count and bool(table.notes) == is_noted
 
 
 def test_a_header_is_recognised_by_its_columns(tmp_path: Path) -> None:
@@ -245,6 +263,12 @@ def test_a_saved_dataset_is_read_with_the_names_of_its_classes(tmp_path: Path) -
     expected = [("a", "bad", ["bad"]), ("b", "good", ["good", "bad"]), ("c", None, [])]
     for path in (tmp_path / "saved", tmp_path / "a.parquet"):
         assert [tuple(row.values()) for row in read(path)] == expected
+    beyond = pyarrow.table({"text": ["a"], "label": [7]}).replace_schema_metadata(
+        parquet.read_schema(tmp_path / "a.parquet").metadata
+    )
+    parquet.write_table(beyond, tmp_path / "beyond.parquet")
+    with pytest.raises(DataError, match="class 7"):
+        read(tmp_path / "beyond.parquet")
     datasets.DatasetDict(train=saved, test=saved).save_to_disk(tmp_path / "both")
     assert len(read(tmp_path / "both" / "train")) == 3
     for folder in ("both", "."):

@@ -12,6 +12,8 @@ import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
+from electra.commands.parts.vectors import each_text_of
+from electra.commands.results.rows import each_text, is_table, records
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.records import format_records
@@ -210,8 +212,12 @@ def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
 
 def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
     rows = [{**row, "reply": f"an answer to number {i}"} for i, row in enumerate(labelled([1, 2] * 10))]
-    result = dataset(tmp_path, rows, rows[:4])  # of single texts: said
-    assert any("reply" in note for note in result.notes)
+    for names in ({}, {"text_column": "text"}, {"task": "pair", "text_column": ("text", "reply")}):
+        more = [{**row, "negative": "a text", "year": 1999} for row in rows]
+        result = dataset(tmp_path, more, [{**row, "new": 1} for row in more[:4]], **names)
+        notes = dict(note.split(": not read: ") for note in result.notes if "not read" in note)
+        assert "negative" in notes["train"] and "year" in notes["train"] and notes["dev"].endswith(" new")
+        assert ("reply" in notes["train"]) == ("task" not in names)
     with pytest.raises(DataError) as caught:
         dataset(tmp_path, rows, rows[:4], task="regression")  # of one text or two
     assert "text, reply" in str(caught.value) and "text_column" in caught.value.fix
@@ -222,6 +228,43 @@ def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     (tmp_path / "a.parquet").write_bytes(format_records([{"text": "a"}, {"text": "b", "n": 2}], "parquet"))
     assert parquet.read_table(tmp_path / "a.parquet").to_pylist()[1] == {"text": "b", "n": 2}
+
+
+@pytest.mark.parametrize(
+    "library",
+    ["pandas", "pyarrow", "pyarrow.lib", "datasets", "polars", "duckdb", "pyarrow.dataset"],
+)
+def test_tables_in_python_give_the_same_rows(library: str, tmp_path: Path) -> None:
+    module = pytest.importorskip(library, reason="not among the tests' own packages")
+    columns = {"text": ["x", "y"], "n": [1, 2]}
+    pyarrow = pytest.importorskip("pyarrow")
+    made: dict[str, Callable[[], list[Any]]] = {
+        "pandas": lambda: [module.DataFrame(columns), module.DataFrame(columns).astype({"text": "category"})],
+        "pyarrow": lambda: [pyarrow.table(columns), pyarrow.table(columns).to_batches()[0]],
+        "pyarrow.lib": lambda: [pyarrow.table(columns).to_reader(), (row for row in rows)],
+        "pyarrow.dataset": lambda: [module.dataset(pyarrow.table(columns))],
+        "datasets": lambda: [
+            module.Dataset.from_dict(columns),
+            module.Dataset.from_dict(columns).to_iterable_dataset(),
+        ],
+        "polars": lambda: [module.DataFrame(columns), module.LazyFrame(columns)],
+        "duckdb": lambda: [module.sql("from (values ('x', 1), ('y', 2)) t(text, n)")],
+    }
+    rows = [{"text": "x", "n": 1}, {"text": "y", "n": 2}]
+    for table in made[library]():
+        assert list(map(dict, records(table))) == rows
+        if is_table(table):
+            assert list(each_text_of(table)) == ["x", "y"]
+            with pytest.raises(DataError):
+                next(each_text(table))
+
+
+def test_two_columns_of_a_name_are_refused() -> None:
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame([["x", 0, 1]], columns=["text", "label", "label"])
+    for table in (frame, pyarrow.table([["x"], [0], [1]], names=["text", "label", "label"])):
+        with pytest.raises(DataError):
+            records(table)
 
 
 def test_data_sets_in_python_are_as_their_files() -> None:

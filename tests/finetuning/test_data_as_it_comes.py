@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from electra.finetuning.predict import open_predictor, predict
 from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
+from electra.finetuning.tasks.parts.answers import parse_labels
 from electra.finetuning.tasks.parts.text_tasks import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.foundation.errors import ElectraError
 from electra.testing import toy_task
@@ -128,13 +130,20 @@ def test_labels_absent_from_training_are_scored_as_wrong(tmp_path: Path) -> None
         targets = map(dataset.task.target, examples)  # type: ignore[attr-defined]
         predictions = [np.eye(2)[other if target < 0 else target] for target in targets]
         assert dataset.task.score(predictions, examples)["accuracy"].value == 0.5
-    several = MultiLabelClassification.like(
+    several: Any = MultiLabelClassification.like(
         load_task("classification"),
         labels=("a", "b"),
         metrics=MULTI_LABEL_METRICS,  # type: ignore[arg-type]
     )
     scores = several.score([np.array([0.9, 0.1])], [Example("0", "f:1", ("x",), ("a", "never"))])
     assert scores["accuracy"].value == 0 and scores["f1_micro"].value == pytest.approx(2 / 3)
+    bars = replace(several, labels=("a", "b", "a|b"))
+    both, one = (bars.answer(np.array(p)) for p in ([0.9, 0.9, 0.1], [0.1, 0.1, 0.9]))
+    assert both != one and [parse_labels(cell, "", "|") for cell in (both, one)] == [["a", "b"], ["a|b"]]
+    [header, row] = bars.at_threshold(0.95).table([np.array([0.9, 0.9, 0.1])], dataset.splits["dev"][:1])
+    assert row[1] == "" and dict(zip(header, row, strict=True))["probability"] == pytest.approx(
+        0.1 * 0.1 * 0.9
+    )
     tags = load_task("tagging").fit([Example("0", "f:1", ("x", "y"), ("A", "B"))])
     scored = tags.score([np.eye(2, dtype=np.float32)], [Example("0", "f:1", ("x", "y"), ("A", "C"))])
     assert scored["accuracy"].value == 0.5
@@ -167,6 +176,23 @@ def test_other_files_are_read_from_the_columns_of_the_training_file(kind: str, t
         predict(tuned[kind], Path(tuned[other]).parent / "train.csv")
     with pytest.raises(ElectraError, match="must name"):
         open_predictor(tuned[kind]).texts([("a", "b")] if kind == "single" else ["a film"])
+
+
+def test_a_large_offset_of_numbers_costs_no_precision(modern_folder: Path, tmp_path: Path) -> None:
+    """Times in seconds are predicted as the same times from zero are."""
+    predicted, start = [], 1_600_000_000
+    for offset in (0, start):
+        data = tmp_path / str(offset)
+        data.mkdir()
+        rows = "".join(f"{toy_task.OTHER[n % 7]} film {n},{offset + n * n}\n" for n in range(40))
+        (data / "train.csv").write_text("text,label\n" + rows)
+        settings = toy_task.settings(data / "out", data / "train.csv", "regression", epochs=2)
+        finetune(str(modern_folder), settings)
+        predictions = predict(str(data / "out" / "model"), data / "train.csv")
+        predicted.append(np.concatenate(predictions.values))
+        cells = [float(row["predicted"]) for row in predictions.records()]
+        assert np.allclose(cells, predicted[-1], rtol=0, atol=0.01)
+    np.testing.assert_allclose(predicted[1] - start, predicted[0], atol=0.01)
 
 
 def test_what_predict_refuses_is_named_by_its_input(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.tasks import load_task
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.extensions import TASKS
 
 
@@ -72,12 +75,16 @@ def test_every_task_file_keeps_the_contract() -> None:
 
 PAIR = '{"premise": "x", "hypothesis": "y", "label": %s}\n'
 WORDS = '{"text": ["play", "it"], "label": "Play"}\n{"text": ["a \\ud800"], "label": "b"}\n'
+LISTS = [str(["it's", "a", "'film'"]), str(np.array(["one", "two"]))]
+PRINTED = pandas.DataFrame({"text": LISTS, "label": ["a", "b"]}).to_csv(index=False)
 READ = [  # task, name, content, texts, answers
     ("pair", "a.csv", "text1,text2,label\nhere,there,1\n", [("here", "there")], ["1"]),
     ("regression", "a.csv", "text_a,text_b,label\nhere,there,1\n", [("here", "there")], ["1"]),
     ("mnli", "a.jsonl", PAIR % 2 + PAIR % '"neutral"', [("x", "y")] * 2, ["2", "neutral"]),
     ("rte", "a.jsonl", PAIR % '"entailment"', [("x", "y")], ["entailment"]),
     ("classification", "a.jsonl", WORDS, [("play it",), ("a ?",)], ["Play", "b"]),
+    ("classification", "a.csv", PRINTED, [("it's a 'film'",), ("one two",)], ["a", "b"]),
+    ("classification", "a.csv", PRINTED + "no list,c\n", [(row,) for row in [*LISTS, "no list"]], [*"abc"]),
 ]
 
 
@@ -87,6 +94,12 @@ def test_texts_and_answers_as_written(row: tuple[Any, ...], tmp_path: Path) -> N
     examples = load_task(task).read(write(tmp_path / name, content)).examples
     assert [example.texts for example in examples] == texts
     assert [example.gold for example in examples] == answers
+
+
+def test_a_list_of_texts_is_no_list_of_words(tmp_path: Path) -> None:
+    row = json.dumps({"text": ["how do I cook it", "the way to cook it"], "label": 1})
+    with pytest.raises(DataError, match=r"a\.jsonl:1"):
+        load_task("classification").read(write(tmp_path / "a.jsonl", row))
 
 
 def test_labels_are_sorted_as_numbers_and_placeholders_are_no_answers(tmp_path: Path) -> None:

@@ -62,6 +62,27 @@ def test_own_columns_come_first_in_every_format(ending: str, tuned: str, table: 
     assert float(rows[0]["probability"]) == float(rows[0][f"p({best})"]) >= 0.5
 
 
+OWN = [["12345678901.0", "-LRB-", "0.10", "=1+1", "007"], ["12345678902.0", "+49 30", "1e3", "", "-0"]]
+NUMBERS = [12345678901.5, 0.1, 1e22, 2**60, -0.0]
+
+
+def test_own_columns_are_copied_as_they_are(
+    tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "new.csv", tmp_path / "said.csv"
+    given.write_text("a,b,c,d,e,text\n" + "".join(",".join(row) + ",a fine film\n" for row in OWN))
+    assert main(["predict", tuned, str(given), "--out", str(out)]) == 0
+    for line, said in zip(given.read_text().split("\n")[:3], out.read_text().split("\n"), strict=False):
+        assert said.startswith(f"{line},")
+    given = tmp_path / "new.jsonl"
+    given.write_text(json.dumps({"text": "a fine film"} | dict(zip("abcde", NUMBERS, strict=True))))
+    for ending in ("csv", "tsv"):
+        out = tmp_path / f"numbers.{ending}"
+        assert main(["predict", tuned, str(given), "--out", str(out)]) == 0
+        [(_, row)] = open_table(out).rows
+        assert [json.loads(row[name]) for name in "abcde"] == NUMBERS
+
+
 @pytest.mark.parametrize(
     "given",
     [TABLE, TABLE.replace(",", "\t"), "a fine film\nmy grim town\n", '{"sentence": "a fine film"}\n'],

@@ -91,6 +91,8 @@ def plain(value: Any) -> Any:
         return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return list(map(plain, value))
+    if type(value).__name__ in {"NAType", "NaTType"}:  # of pandas
+        return None
     if isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
             return value.decode()
@@ -131,7 +133,7 @@ def write_parquet(
 def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> dict[str, Any]:
     """Returns a row with class indices replaced by names, for the columns in `classes` (names by column).
 
-    A negative index (no label) becomes None, and one beyond the names stays.
+    A negative index (no label) becomes None. Raises DataError for one beyond the names.
     """
     named = {column: _class_name(names, row[column]) for column, names in classes.items() if column in row}
     return {**row, **named}
@@ -142,6 +144,10 @@ def _class_name(names: list[str], value: Any) -> Any:
         return [_class_name(names, item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
         return names[value] if value >= 0 else None  # -1: no label
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise DataError(
+            f"class {value}, but the data names only {len(names)} ({', '.join(names[:5])}, from 0)"
+        )
     return value
 
 

@@ -2,7 +2,7 @@
 
 A csv is quoted as in RFC 4180; a tsv is not quoted (GLUE's files contain lone double quotes, and reading them
 as csv would swallow rows). If the beginning of a file does not fit, other dialects are tried, and the first
-in which all rows have the same number of cells is used, with a note.
+in which most rows have the same number of cells is used, with a note.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from electra.foundation.errors import DataError
@@ -18,7 +19,8 @@ from electra.foundation.errors import DataError
 MAX_CELL = 1 << 27  # characters; a longer cell has an unclosed quote
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SEPARATORS = {"\n": "line breaks", "|": "vertical bars", ";": "semicolons", ",": "commas", "\t": "tabs"}
+_NAME = re.compile(r"(?!(?:NA|N/A|NaN|nan|None|NULL|null)$)[^\W\d][\w./#() -]{0,30}")  # of a column
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Dialect:
         usual_delimiters = "\t" if kind == "tsv" else ",;"
         notes = []
         if self.delimiter not in usual_delimiters:
-            notes.append(f"its columns are separated by {_NAMES[self.delimiter]}")
+            notes.append(f"its columns are separated by {SEPARATORS[self.delimiter]}")
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
             notes.append("its cells are quoted as in a csv, so the quotes are removed")
         if self.spaced:
@@ -80,8 +82,8 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
 def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
     """Detects the dialect of a file of this kind ("csv" or "tsv") from its first lines.
 
-    If the file has further lines (not `is_complete`), the last row of `head` may be incomplete. If no dialect
-    fits, the usual one is returned.
+    If the file has further lines (not `is_complete`), the last row of `head` may be incomplete. If several
+    dialects fit equally well, the usual one is returned.
     """
     first_line = re.sub(r'"[^"]*"?', "", next(filter(str.strip, head), ""))
     if kind == "tsv":
@@ -97,18 +99,39 @@ def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
         candidates, other_delimiters = [default], ",;\t|"
     candidates += [each for each in map(Dialect, other_delimiters) if each not in candidates]
     candidates += [Dialect(each.delimiter, backslashes=True) for each in candidates if each.quoted]
-    return next((dialect for dialect in candidates if _fits(head, dialect, is_complete)), default)
+    candidates += [Dialect("\t", quoted=False)]
+    return max(candidates, key=lambda dialect: _regularity(head, dialect, is_complete))
 
 
-def _fits(head: Sequence[str], dialect: Dialect, is_complete: bool) -> bool:
-    """Whether all rows have the same number of cells, which is more than one."""
-    widths: list[int] = []
+def _regularity(head: Sequence[str], dialect: Dialect, is_complete: bool) -> float:
+    """Returns the share of rows with the usual number of cells; 0 if that is one, or the dialect is wrong."""
+    widths: Counter[int] = Counter()
     try:
-        widths.extend(len(row) for _, row in cells(head, dialect, ""))
+        for _, row in cells(head, dialect, ""):
+            widths[len(row)] += 1
     except DataError as error:
         if is_complete or "unexpected end" not in error.what:  # the last cell may continue after the head
-            return False
-    return len(set(widths)) == 1 and widths[0] > 1
+            return 0.0
+    (width, count), *_ = widths.most_common(1) or [(1, 0)]
+    return count / widths.total() if width > 1 else 0.0
+
+
+def are_names(cells: Sequence[str]) -> bool:
+    """Whether all cells of a row could be names of columns: a few words without numbers before them."""
+    return all(len(cell.split()) < 4 and _NAME.fullmatch(cell.strip()) for cell in cells)
+
+
+def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row certainly names the columns of the others.
+
+    No other row has one of its names in that column, and a column has only numbers, or few different values.
+    """
+    columns = list(zip(*(row for row in rows if len(row) == len(first)), strict=True))
+    is_regular = any(
+        all(map(_NUMBER.fullmatch, column)) or 3 * len({*column}) <= len(column) for column in columns
+    )
+    is_new = not any(name in column for name, column in zip(first, columns, strict=False))
+    return are_names(first) and is_regular and is_new
 
 
 def _is_quoted_throughout(head: Sequence[str]) -> bool:
@@ -137,9 +160,14 @@ def read_tsv(content: bytes) -> list[list[str]]:
     return [line.split("\t") for line in content.decode().split("\n") if line]
 
 
-def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
-    """Formats rows as in RFC 4180; an apostrophe keeps spreadsheets from reading a cell as a formula."""
-    return "".join(_csv_line([_no_formula(cell) for cell in row]) for row in rows).encode()
+def format_csv(rows: Sequence[Sequence[str]], copied: Collection[str] = ()) -> bytes:
+    """Formats rows as in RFC 4180; the first is the header.
+
+    An apostrophe keeps spreadsheets from reading a cell as a formula, except in the columns `copied`.
+    """
+    as_is = [name in copied for name in rows[0]]
+    guarded = ([c if own else _no_formula(c) for own, c in zip(as_is, row, strict=True)] for row in rows)
+    return "".join(map(_csv_line, guarded)).encode()
 
 
 def _no_formula(cell: str) -> str:

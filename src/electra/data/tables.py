@@ -17,7 +17,7 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +40,7 @@ from electra.foundation.terminal_text import plural
 
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
+SAMPLE = 200  # rows that tell whether a first line is a header
 MAX_LINE = 1 << 27  # characters of a line
 _ITEM = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?|True|False""", re.DOTALL)
 _PRINTED = re.compile(
@@ -327,11 +328,18 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
     if first_row is None:
         raise DataError("the file is empty", where=where)
     header = [name.strip("\ufeff \t") for name in first_row[1]]
-    names, default = list(header), list(options.header)
+    names, default, notes = list(header), list(options.header), [dialect.note(kind)]
     if default and not any(set(alternative) <= set(names) for alternative in options.required):
         without_optional = [name for name in default if name not in options.optional]
         names = without_optional if len(names) == len(without_optional) else list(default)
-        rows, header = chain([first_row], rows), []
+        sample = list(islice(rows, SAMPLE))
+        shown = ", ".join(map(short_name, header))
+        if len(names) == len(header) and delimited.is_header(header, [row for _, row in sample]):
+            notes.append(f"its first line ({shown}) names columns, and is not a row")
+            rows = chain(sample, rows)
+        else:
+            notes += [f"its first line ({shown}) is read as a row"] * delimited.are_names(header)
+            rows, header = chain([first_row], sample, rows), []
     for index, name in enumerate(names):  # the index of pandas, or empty columns of a spreadsheet
         if not name:
             names[index] = default[index] if len(default) == len(names) else f"column {index + 1}"
@@ -339,16 +347,19 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
         problem = f"two columns have the same name ({', '.join(map(short_name, names))})"
         fix = "Rename one; without a header, pass `columns`"
         raise DataError(problem, where=Place(where, first_row[0]), fix=fix)
-    notes = [dialect.note(kind)]
     if options.encoding is None and encoding not in (None, "utf-8-sig"):
         notes.append(f"{lines.note_guess(str(encoding), ''.join(head))} (`encoding` sets another)")
     table = Table(source, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
-    table.rows = _rows_of_cells(table, rows, options, header)
+    table.rows = _rows_of_cells(table, rows, options, header, dialect)
     return table
 
 
 def _rows_of_cells(
-    table: Table, cells_of_lines: Iterator[tuple[int, list[str]]], options: ReadOptions, header: Sequence[str]
+    table: Table,
+    cells_of_lines: Iterator[tuple[int, list[str]]],
+    options: ReadOptions,
+    header: Sequence[str],
+    dialect: delimited.Dialect,
 ) -> Rows:
     """Yields rows; a repeated header or another number of cells is left out, or dropped and counted."""
     expected = len(table.columns)
@@ -363,8 +374,11 @@ def _rows_of_cells(
             table.dropped += 1
         else:
             names = ", ".join(map(short_name, table.columns))
-            problem = f"{plural(len(cells), 'column')} instead of {expected} ({names})"
-            fix = "Fix the line; if the file has no header, pass `columns`"
+            separator = delimited.SEPARATORS[dialect.delimiter]
+            problem = f"{plural(len(cells), 'column')} between {separator} instead of {expected} ({names})"
+            fix = "Fix the line" + "; if the file has no header, pass `columns`" * (not options.header)
+            if dialect.delimiter == "\t" and len(cells) > expected:
+                fix += f", or drop the columns after these: cut -f1-{expected}"
             options.leave_out(DataError(problem, where=place, fix=fix))
 
 
@@ -397,17 +411,17 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
 
 def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
     """Returns the text of a cell; words in a list are joined by spaces. Raises DataError for other values."""
-    value = get_field(row, column)
+    value, problem = get_field(row, column), ""
+    fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        if len(value) > 1 and 2 * sum(len(word.split()) > 3 for word in value) > len(value):
+            problem, fix = f"column {column!r} has a list of texts, not of words", "Write a row for each text"
         value = " ".join(value)
-    if not isinstance(value, str):
-        fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
-        if value is None and column in row:
-            problem, fix = f"column {column!r} is empty", "Add text, or remove the row"
-        elif value is None:
-            problem = f"no field {column!r}"
-        else:
-            problem = f"column {column!r} has {value!r}, not text"
+    elif value is None and column in row:
+        problem, fix = f"column {column!r} is empty", "Add text, or remove the row"
+    elif not isinstance(value, str):
+        problem = f"no field {column!r}" if value is None else f"column {column!r} has {value!r}, not text"
+    if problem:
         raise DataError(problem, where=where, fix=fix)
     return value.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates, which are not text
 

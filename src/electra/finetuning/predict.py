@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
 from electra.data.lines import Place
-from electra.data.table_files import Data, Given
+from electra.data.table_files import Data, Given, extension_of
 from electra.exchange.configs import read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
@@ -56,6 +56,7 @@ class Predictions:
     max_length: int
     truncated: int  # the number of examples longer than `max_length` tokens
     notes: tuple[str, ...]  # how the file was read, for the user
+    from_csv: bool = False  # whether the examples are from a csv or tsv, whose other columns are copied
 
     def table(self) -> list[tuple[Cell, ...]]:
         """Returns the rows of the task's table, the header first; numbers are not formatted."""
@@ -72,7 +73,11 @@ class Predictions:
     def content(self, kind: Format = "tsv") -> bytes:
         """Returns the records as the content of a file; for questions, "json" is SQuAD's predictions file."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
-        return official if kind == "json" and official else format_records(self.records(), kind)
+        if kind == "json" and official:
+            return official
+        records, own = self.records(), {"predicted", "probability", *map(str, self.table()[0])} - {"id"}
+        copied = {name for record in records for name in record} - own if self.from_csv else ()
+        return format_records(records, kind, own, copied)
 
     def counts(self) -> dict[str, int]:
         """Returns the frequency of each predicted label, in descending order; {} without labels."""
@@ -137,7 +142,8 @@ class Predictor:
         values, windows = self._run(task, examples)
         unread = note_unread(split.unread[: split.unread_texts])
         notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
-        return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
+        from_csv = extension_of(source) in (".csv", ".tsv", ".tab")
+        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
 
     def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)

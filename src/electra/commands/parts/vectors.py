@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.commands.parts.shared import Texts
-from electra.commands.results.rows import each_text
+from electra.commands.results.rows import each_text, is_table, records
 from electra.data.columnar import write_parquet
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import TABLES, Data, Given, split_name
@@ -41,7 +41,7 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
     """Yields texts one by one, so that their source may be larger than memory.
 
     `texts` is a file (a table with a column of texts, or any other file with a text in each line), "-" for
-    the lines of standard input, or a text itself; in Python, also several texts.
+    the lines of standard input, or a text itself; in Python, also several texts or a DataFrame.
 
     Raises:
         DataError: there is no such file or column, a file has no text, or a text is not text.
@@ -52,6 +52,10 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
 def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     file = _file(texts)
     if file is None:
+        if is_table(texts):
+            rows = open_table(Given("the table", rows=records(texts))).rows
+            yield from ((cell_text(row, column, where), row) for where, row in rows)
+            return
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
         yield from ((text, {"text": text}) for text in found)
     elif isinstance(file, Path) and split_name(file)[1] in TABLES:
@@ -68,10 +72,10 @@ def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]
 
 def _file(texts: Texts) -> Data | None:
     """Returns the file that `texts` names, or standard input; None for a text or several texts."""
-    if texts == STDIN:
-        return Given("standard input", sys.stdin.buffer.read(), ".txt")
     if not isinstance(texts, str | os.PathLike):
         return None
+    if texts == STDIN:
+        return Given("standard input", sys.stdin.buffer.read(), ".txt")
     path = Path(texts)
     if _is_file(path):
         return path

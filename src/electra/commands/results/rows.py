@@ -37,13 +37,28 @@ class Rows(list[dict[str, Any]]):
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
-    """Returns the rows of a DataFrame, an Arrow table, a data set or any other iterable as a list."""
-    if hasattr(rows, "features") and hasattr(rows, "with_format"):  # tested without importing a library
+    """Returns the rows of a table, a data set or any other iterable as a list.
+
+    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow; libraries
+    are not imported for that.
+
+    Raises:
+        DataError: two columns have the same name, or the argument cannot be iterated over.
+    """
+    for method in ("collect", "to_table"):  # of a lazy frame, a data set of pyarrow
+        rows = getattr(rows, method)() if hasattr(type(rows), method) else rows
+    methods = [name for name in ("to_dicts", "to_pylist", "to_dict") if hasattr(rows, name)]
+    if hasattr(rows, "__arrow_c_stream__") and not methods:
+        rows = library("pyarrow", "data", "tables of Arrow").RecordBatchReader.from_stream(rows).read_all()
+    names = list(getattr(rows, "column_names", None) or getattr(rows, "columns", ()))
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
+    if getattr(rows, "features", None) and hasattr(rows, "with_format"):
         from electra.data.columnar import class_names, with_class_names
 
         class_names_of = class_names(rows.features.to_dict())
         return [with_class_names(row, class_names_of) for row in rows.with_format(None)]
-    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+    if hasattr(rows, "columns") and methods == ["to_dict"]:
         return list(rows.to_dict("records"))
     for method in ("to_dicts", "to_pylist"):
         if hasattr(rows, method):
@@ -51,9 +66,16 @@ def records(rows: Any, where: str = "") -> list[Any]:
     return list(_iterable(rows, where, "Pass a list, or a DataFrame"))
 
 
+def is_table(value: Any) -> bool:
+    """Whether a value is a table of pandas, Polars, pyarrow, DuckDB or `datasets`, not one column."""
+    return any(hasattr(type(value), name) for name in ("columns", "column_names"))
+
+
 def each_text(texts: Any) -> Iterator[str]:
     """Yields the texts, or the single text. Raises DataError for anything that is not a text."""
-    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+    if hasattr(texts, "to_pylist") and not is_table(texts):  # a column of pyarrow
+        texts = texts.to_pylist()
+    if isinstance(texts, Mapping) or is_table(texts):
         raise DataError("expected texts, got a table", where="texts", fix="Pass one column: frame['text']")
     fix = "Pass a text, or a list of texts"
     for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):

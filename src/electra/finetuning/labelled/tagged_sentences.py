@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from electra.data import delimited
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
 from electra.data.table_files import Data, known_extension
-from electra.data.tables import ReadOptions, Row, open_table, read_lines, row_id
+from electra.data.tables import SAMPLE, ReadOptions, Row, open_table, read_lines, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.word_columns import Block, ColumnFile, read_blocks
 from electra.finetuning.labelled.words import Spans, Splitting, split_text
@@ -210,11 +211,13 @@ def _take_header(
     if not file.blocks:
         return ()
     names, [first, *rows] = options.header, file.rows
-    is_header = tuple(first) == names[: len(first)]
+    is_header = tuple(first) == names[: len(first)] or delimited.is_header(first, rows[:SAMPLE])
     if not names:
         has_word = _find((*options.word, "form"), first) is not None
         is_header = has_word and (len(first) == 1 or first[-1] not in {row[-1] for row in rows})
     if is_header:
+        if names:
+            file.notes.append(f"its first line ({', '.join(first)}) names columns, not a word")
         block = file.blocks[0]
         place = block.where._replace(number=block.where.number + 1)
         file.blocks[:1] = [Block(block.name, place, block.rows[1:])] if len(block.rows) > 1 else []

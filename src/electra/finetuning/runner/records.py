@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -144,8 +144,17 @@ def json_default(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def format_records(records: Sequence[Record], kind: Format) -> bytes:
-    """Returns the content of a file of records; only tsv and csv turn numbers and lists into strings."""
+def format_records(
+    records: Sequence[Record], kind: Format, own: Collection[str] = (), copied: Collection[str] = ()
+) -> bytes:
+    """Returns the content of a file of records; only tsv and csv turn numbers and lists into strings.
+
+    Args:
+        records: the rows.
+        kind: the format.
+        own: the columns whose numbers need few digits.
+        copied: the columns of a csv that are copied as they are.
+    """
     if kind == "parquet":
         content = io.BytesIO()
         write_parquet(content, records)
@@ -157,13 +166,13 @@ def format_records(records: Sequence[Record], kind: Format) -> bytes:
             text = "[\n" + ",\n".join(lines) + "\n]\n"
         return text.encode("utf-8", "replace")
     columns = list(dict.fromkeys(name for record in records for name in record))
-    rows = [columns, *([_cell(record.get(name)) for name in columns] for record in records)]
-    return (format_csv if kind == "csv" else format_tsv)(rows)
+    rows = [columns, *([_cell(record.get(name), name in own) for name in columns] for record in records)]
+    return format_csv(rows, copied) if kind == "csv" else format_tsv(rows)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, is_own: bool) -> str:
     if value is None:
         return ""
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=json_default)
-    return format_cell(value)
+    return format_cell(value) if is_own else str(value)

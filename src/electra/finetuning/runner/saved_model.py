@@ -26,6 +26,7 @@ from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.tasks.parts.text_tasks import OUTPUT_RANGE
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
@@ -49,6 +50,8 @@ def save_model(
     if (scale := task.output_scale()) != (1.0, 0.0):  # predictions in the data's unit
         with torch.no_grad():
             model.head.rescale(*scale)
+    elif OUTPUT_RANGE in task.config_values({}):
+        prepared.say(f"transformers predicts from 0 to 1: {OUTPUT_RANGE} of config.json has the range")
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())

@@ -11,6 +11,7 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from electra.data.delimited import SEPARATORS
 from electra.data.tables import printed_list
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import one_line, plural
@@ -32,7 +33,7 @@ MARKS = frozenset(
 )
 PLACEHOLDERS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(?:\.0*)?")  # 007 is a code, not a number, and so is 1.10
-_SEPARATORS = {"\n": "line breaks", "|": "|", ";": ";", ",": ","}  # in this order: later ones occur in names
+_SEPARATORS = ("\n", "|", ";", ",")  # in this order: later ones occur in names
 _BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]")
 _LISTS = re.compile(r"^[({<].*[)}>]$|[\[\]]", re.DOTALL)
 _CODES = re.compile(r"#?\d+(\s+#?\d+)*|#\w+(\s+#\w+)*")  # numbers or hashtags, which need no separator
@@ -200,8 +201,8 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
         has_several = any(len(text.split()) > 1 for text in texts)
         return " ", ("labels are separated by spaces",) * has_several
     first, *others = found or [","]
-    also = " and ".join(_SEPARATORS[mark] for mark in others)
-    return first, (f"labels are separated by {_SEPARATORS[first]}; {also} are part of labels",) * bool(others)
+    also = " and ".join(SEPARATORS[mark] for mark in others)
+    return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",) * bool(others)
 
 
 def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:

@@ -309,8 +309,8 @@ def index_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
 
 
 def format_cell(cell: Any) -> str:
-    """Formats a cell for a predictions file; floats are rounded to nine significant digits."""
-    return format(cell, ".9g") if isinstance(cell, float) else str(cell)
+    """Formats a cell for a predictions file; floats have nine significant digits, large ones fifteen."""
+    return format(cell, ".9g" if abs(cell) < 1e6 else ".15g") if isinstance(cell, float) else str(cell)
 
 
 def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:

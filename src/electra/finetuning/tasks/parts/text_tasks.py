@@ -1,12 +1,14 @@
 """Tasks with one answer for a text or a pair of texts: one label, several labels, or a number.
 
 Numbers are scaled to [0, 1] and fitted by squared error, as in the published code. The last layer of the
-saved model reverses the scaling, so that it predicts in the data's unit.
+saved model reverses the scaling, so that it predicts in the data's unit; if the numbers are too large for
+their range (dates in seconds), config.json has the range instead.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -39,6 +41,7 @@ from electra.finetuning.tasks.parts.task import (
     balanced_weights,
     cross_entropy,
     file_of,
+    format_cell,
     index_labels,
     softmax,
     tally_labels,
@@ -51,9 +54,11 @@ from electra.finetuning.tasks.parts.text_task import (
     single_answer,
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
-from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
 from electra.foundation.terminal_text import plural
 
+OUTPUT_RANGE = "output_range"  # in config.json: the numbers that the outputs 0 and 1 mean
+MAX_OFFSET = 100  # times the range of the numbers: float32 then resolves 1e-5 of the range
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
@@ -121,7 +126,7 @@ class TextClassification(LabelledText):
         """
         problem_type = config.get("problem_type")
         if problem_type == "regression" or len(labels) == 1:
-            return TextRegression.like(self, scale=(0.0, 1.0))
+            return TextRegression.like(self).rebuilt(labels, config)
         if problem_type == "multi_label_classification":
             return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
         return replace(self, labels=labels)
@@ -394,12 +399,20 @@ class TextRegression(TextTask):
         return replace(self, scale=(low, high))
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
-        """Returns the task without scaling, because a saved model predicts in the data's unit."""
-        return replace(self, scale=(0.0, 1.0))
+        """Returns the task of a saved model, which predicts in the data's unit unless a range is recorded."""
+        recorded = config.get(OUTPUT_RANGE, (0.0, 1.0))
+        try:
+            low, high = map(float, recorded)
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ModelError(f"{recorded!r} is not a lowest and a highest number", key=OUTPUT_RANGE)
+        return replace(self, scale=(low, high))
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {"problem_type": "regression"}
+        recorded = {} if self.output_scale() != (1.0, 0.0) else {OUTPUT_RANGE: list(self.bounds)}
+        return {"problem_type": "regression"} | recorded
 
     def gold_number(self, example: Example) -> float:
         """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
@@ -429,13 +442,14 @@ class TextRegression(TextTask):
 
     @override
     def output_scale(self) -> tuple[float, float]:
+        """Returns (factor, offset), or (1, 0) if float32 cannot tell apart numbers in the data's unit."""
         low, high = self.bounds
-        return high - low, low
+        return (high - low, low) if max(abs(low), abs(high)) < MAX_OFFSET * (high - low) else (1.0, 0.0)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns a number in the data's unit for each example, as an array [1]."""
-        factor, offset = self.output_scale()
-        return list(np.stack(outputs).astype(np.float64) * factor + offset)
+        low, high = self.bounds
+        return list(np.stack(outputs).astype(np.float64) * (high - low) + low)
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -449,7 +463,7 @@ class TextRegression(TextTask):
 
     @override
     def answer(self, prediction: Prediction) -> str:
-        return format(float(prediction[0]), ".9g")
+        return format_cell(float(prediction[0]))
 
     @override
     def submitted_answer(self, prediction: Prediction) -> str:
