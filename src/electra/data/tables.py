@@ -423,7 +423,7 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
         problem = f"no field {column!r}" if value is None else f"column {column!r} has {value!r}, not text"
     if problem:
         raise DataError(problem, where=where, fix=fix)
-    return value.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates, which are not text
+    return str(value).encode("utf-8", "replace").decode()  # JSON may have lone surrogates, which are not text
 
 
 def printed_list(text: str) -> list[Any] | None:
