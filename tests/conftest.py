@@ -11,12 +11,14 @@ from typing import Any
 import offline
 import pytest
 
+from electra.commands.framework import display
 from electra.foundation import extensions
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name on the hub
 offline.block_network()
+display.SILENCE = 3600.0  # what a command says while it works does not depend on the machine's speed
 
 
 # Contract tests that train: one case of a kind is fast, the others are slow.

@@ -123,7 +123,7 @@ def test_signals_stop_all_workers_and_the_rerun_resumes(
     wait_for(lambda: {"0"} <= numbers(tmp_path, "a") & numbers(tmp_path, "b"))
     (os.killpg if to_group else os.kill)(process.pid, number)
     output, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted" in output and not errors
+    assert process.returncode == 130 and "interrupted" in output and errors.count("\n") == 1
     begun = len(numbers(tmp_path, "a"))
     assert begun < 10 and not numbers(tmp_path, "p0") and not list(tmp_path.glob(".*"))
 

@@ -23,7 +23,7 @@ from electra.foundation.errors import ConfigError, ElectraError, Interrupted, ne
 from electra.foundation.machine import OnThreads
 from electra.foundation.options import as_names, as_strings, checked_path, optional_name
 from electra.foundation.progress import duration, quiet
-from electra.foundation.signals import StopRequest
+from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.threads import available
 from electra.foundation.work import run_pieces
 
@@ -219,7 +219,8 @@ def _train(
     how |= {"ended": ended, "refresh": refresh}
     stopped = False
     try:
-        run_pieces(chosen, **how)
+        with stops_after("this update; each run saves a checkpoint"):
+            run_pieces(chosen, **how)
     except Interrupted:
         stopped = True
     results = record()

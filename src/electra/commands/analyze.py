@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.folders import Analysis
-from electra.foundation.errors import ConfigError, ElectraError
+from electra.foundation.errors import ConfigError, ElectraError, Interrupted
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import as_names, as_strings, checked_path
+from electra.foundation.signals import stops_after
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -96,7 +98,8 @@ class Analyze(
                 for line in left_out:
                     display.say(line)
                 raise _no_probe(folder)
-            with AnalysisFolder(folder).session(say=display.say) as session:
+            safe_point = stops_after("these texts; finished probes are kept")
+            with AnalysisFolder(folder).session(say=display.say) as session, safe_point:
                 for line in left_out:
                     session.say(line)
                 _run(ready, models, session, display, skip_failures=all_probes)
@@ -131,18 +134,28 @@ def _run(
 ) -> None:
     """Runs the probes one after the other, then writes the page: with what is done so far, if stopped."""
     from electra.laboratory.analysis.contract.record import run_probe
+    from electra.model.passes import before_each_batch
     from electra.pages.probes import headline, read_record, write_page
 
     folder, completed = session.folder.path, 0
+
+    def stop_here() -> None:
+        if session.stopping():
+            raise Interrupted(folder)
+
+    def report(name: str, stage: str, share: float | None) -> None:
+        stop_here()
+        display.progress(f"{name}: {stage}", share)
+
     for name, (probe, data) in ready.items():
         if session.stopping():
-            if session.folder.exists():
-                write_page(folder)
-            session.interrupt()
+            break
         began = time.monotonic()
-        report = lambda stage, share, name=name: display.progress(f"{name}: {stage}", share)  # noqa: E731
         try:
-            result = run_probe(name, probe, models, data, folder, progress=report)
+            with before_each_batch(stop_here):
+                result = run_probe(name, probe, models, data, folder, progress=partial(report, name))
+        except Interrupted:
+            break
         except ElectraError as problem:
             if not skip_failures:
                 raise
@@ -158,6 +171,10 @@ def _run(
         session.say(f"{name}: {result.path} ({took})")
         if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")
+    if session.stopping():
+        if session.folder.exists():
+            write_page(folder)
+        session.interrupt()
     if not completed:
         raise _no_probe(folder)
     session.say(f"page: {write_page(folder)}")

@@ -52,10 +52,11 @@ class Embed(
             check_format(out)
         texts, rows = texts_of(self.texts, self.text_column)
         model = load(self.model, device=self.device, backend=self.backend)
-        with display_for(self.progress if out is not None else "quiet") as display:
+        with display_for(self.progress) as display:
             vectors = model.embed(texts, pooling=self.pooling, progress=display)
-        if out is not None:
-            write_vectors(out, rows, vectors)
+            if out is not None:
+                display.progress(f"writing {out}")
+                write_vectors(out, rows, vectors)
         return rows, vectors
 
     @override

@@ -27,7 +27,7 @@ from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import as_names, checked_path
-from electra.foundation.signals import StopRequest
+from electra.foundation.signals import StopRequest, stops_after
 
 FINETUNE = "finetune"
 
@@ -97,7 +97,8 @@ class Evaluate(
         with display_for(self.progress) as display, StopRequest() as stop:
             stopped = False
             try:
-                run_suite(suite, entries, roots, folder, options=options, say=display.say, stop=stop)
+                with stops_after("this update; finished tasks are kept"):
+                    run_suite(suite, entries, roots, folder, options=options, say=display.say, stop=stop)
             except Interrupted:
                 stopped = True
             with EvaluationFolder(folder).locked():

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
 from electra.foundation.options import checked_path
+from electra.foundation.progress import doing
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Report(
     def run(self) -> Path:
         from electra.pages.pages import write_page
 
+        doing("reading the records")
         return write_page(checked_path(self.folder, "folder"))
 
     @override

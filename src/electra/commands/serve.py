@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sources, function
-from electra.commands.framework.display import display_for
+from electra.commands.framework.display import Display, display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import OnDevice, not_installed
 from electra.foundation.options import as_names
@@ -49,7 +49,7 @@ class Serve(
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no model was passed", where="electra serve", fix=fix)
         try:
-            from electra.foundation.signals import StopRequest
+            from electra.foundation.signals import StopRequest, stops_after
             from electra.serving.models import open_models
             from electra.serving.server import listen
             from electra.serving.server import serve as run_server
@@ -57,7 +57,10 @@ class Serve(
             raise not_installed(missing.name, "serve") from None
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
             opened_models = open_models(models, self.device)
-            return run_server(opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest())
+            with Display(), stops_after("the open requests"):
+                return run_server(
+                    opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest()
+                )
 
     @override
     def main(self) -> int:

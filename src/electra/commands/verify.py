@@ -12,6 +12,7 @@ from electra.artifacts import Finding
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.folders import Run
 from electra.foundation.options import checked_path
+from electra.foundation.progress import doing
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Verify(
 def _print(findings: Iterable[Finding], problem_label: str) -> int:
     """Prints a line for each finding; returns how many have a problem."""
     problems = 0
+    doing("checking files")
     for finding in findings:
         problems += bool(finding.problem)
         status = problem_label if finding.problem else "ok" if finding.compared else "?"

@@ -42,6 +42,7 @@ from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
+from electra.foundation.progress import doing
 from electra.model.adapted import AdaptedEncoder
 from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
@@ -160,6 +161,7 @@ def write_model(
         INTEGER_WEIGHTS.get(dtype, WEIGHTS): lambda path: write_weights(path, tensors, other_files),
         CARD: render(replace(card, architecture=class_name, bits=bits or card.bits)).encode(),
     }
+    doing(f"saving {folder.name}")
     durable.commit_directory(folder, files)
     (folder / durable.MANIFEST).unlink()  # needed for the commit only; not part of a published folder
 

@@ -27,6 +27,7 @@ from electra.exchange.pooling import vector_files
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.foundation.machine import library
+from electra.foundation.progress import doing
 
 KINDS = ("discriminator", "encoder")
 FLOAT_TOLERANCE = 1e-3  # maximum difference of any output in fp32; measured: 1e-5
@@ -139,9 +140,12 @@ def commit_graph(
         raise ModelError(problem, where=out, fix="Choose another `out`")
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
         path = Path(folder) / ONNX
+        doing("tracing the graph")
         _trace(graph.eval(), loaded, path)
         if int8:
+            doing("quantizing the graph")
             path = _quantize(path, Path(folder) / "int8.onnx")
+        doing("comparing the graph with the model")
         report = _compare(loaded, graph, path, probabilities, int8)
         config, vector = loaded.config, loaded.text_vector
         common: dict[str, durable.Content] = {

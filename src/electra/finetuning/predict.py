@@ -34,6 +34,7 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError
+from electra.foundation.progress import doing
 from electra.model.precision import pick_device
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Predictor:
         unlabelled = replace(task, header=tuple(columns) or task.header, label=(), encoding=encoding)
         if text_column:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),))
+        doing(f"reading {source}" if isinstance(source, Path) else "reading")
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         values, windows = self._run(task, examples)
@@ -148,6 +150,7 @@ class Predictor:
     def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
+        doing(f"predicting: {len(examples):,} examples")
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
         return task.predict(outputs, windows, examples), windows
 
@@ -191,6 +194,7 @@ def open_predictor(
         ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
         ConfigError: there is no such device, or the file of the model's own task or head is missing.
     """
+    doing(f"loading {model}")
     if backend == "onnx":
         return _open_graph(locate(model))
     loaded, record = open_tuned(model)

@@ -1,7 +1,8 @@
 """SIGTERM, SIGINT and SIGUSR1 request a stop at the next safe point; a second one ends the process at once.
 
-Signals reach the main thread only, and only the main thread can install a handler. So a signal reaches every
-open `StopRequest` of the process, whichever thread opened it. Without a handler, call `StopRequest.request`.
+A signal reaches every open `StopRequest` of the process, whichever thread opened it. The user gets an answer
+at once, from a thread that the kernel's signal wakes: Python's own handlers run in the main thread, between
+two bytecodes, and a library may compute for minutes before the next one.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 from electra.foundation.errors import Interrupted
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
+SLOW = 1.0  # seconds until work that should have ended at once is named
+AGAIN = "press Ctrl-C again to stop now"
 _open: list[StopRequest] = []
+_received: list[signal.Signals] = []
+_safe_points: list[str] = []
+_reminder: threading.Timer | None = None  # that the process has not ended yet
+_wakes_thread = False
 
 
 class StopRequest:
@@ -31,19 +38,17 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self._previous: dict[signal.Signals, object] = {}
+        self._restored = ExitStack()
 
     def __enter__(self) -> StopRequest:
         _open.append(self)
-        if _in_main_thread():
-            for number in EXIT_CODES:
-                self._previous[number] = signal.signal(number, _handle)
+        self._restored.callback(_open.remove, self)
+        self._restored.enter_context(answering())
+        self._restored.enter_context(_handled_by(_handle, *EXIT_CODES))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _open.remove(self)
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._restored.close()
 
     def __call__(self) -> bool:
         """Whether a stop was requested."""
@@ -59,15 +64,102 @@ class StopRequest:
         return EXIT_CODES[self.received] if self.received is not None else 0
 
 
-def _handle(number: int, frame: FrameType | None) -> None:
-    waiting = [each for each in _open if each.received is None]
-    for each in waiting:
-        each.request(signal.Signals(number))
-    if waiting:
+@contextmanager
+def stops_after(what: str) -> Iterator[None]:
+    """Names what a request to stop waits for in the block, such as "this update; a checkpoint is saved"."""
+    _safe_points.append(what)
+    try:
+        yield
+    finally:
+        _safe_points.remove(what)
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Answers signals at once in the block, from a thread; a second signal ends the process.
+
+    Does nothing outside the main thread, nor where an event loop or an interactive shell has signals.
+    """
+    global _wakes_thread  # noqa: PLW0603
+    if not _in_main_thread() or _wakes_thread or hasattr(sys, "ps1"):
+        yield
         return
-    if hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
-        raise KeyboardInterrupt
-    os._exit(_open[0].exit_code)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    if (previous := signal.set_wakeup_fd(writing, warn_on_full_buffer=False)) != -1:
+        signal.set_wakeup_fd(previous)
+    else:
+        _wakes_thread = True
+    thread = threading.Thread(target=_answer_from, args=(reading,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if _wakes_thread:
+            signal.set_wakeup_fd(-1)
+        _wakes_thread = False
+        os.close(writing)
+        thread.join()
+        os.close(reading)
+        _received.clear()
+        if _reminder is not None:
+            _reminder.cancel()
+
+
+def _answer_from(descriptor: int) -> None:
+    while byte := os.read(descriptor, 1):
+        if byte[0] in EXIT_CODES:
+            _receive(signal.Signals(byte[0]))
+
+
+def _receive(number: signal.Signals) -> None:
+    """Requests the stop and answers, or ends the process if that was done before."""
+    global _reminder  # noqa: PLW0603
+    waiting = [each for each in _open if each.received is None]
+    _received.append(number)
+    for each in waiting:
+        each.request(number)
+    if waiting:
+        what = _safe_points[-1] if _safe_points else "this step; what is finished is kept"
+        _tell(f"stopping after {what}{f'; {AGAIN}' * (number == signal.SIGINT)}" if what else "")
+    elif len(_received) > 1 or _open:
+        if not hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
+            _tell("stopped at once")
+            os._exit(EXIT_CODES[_received[0] if len(_received) > 1 else _open[0].received or number])
+    else:
+        _reminder = threading.Timer(SLOW, _tell, [f"stopping; {AGAIN}"])
+        _reminder.daemon = True
+        _reminder.start()
+
+
+def _tell(line: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # closed
+        if line:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.write("\x1b[?25h" * sys.stderr.isatty())  # the cursor, which a progress bar hides
+        sys.stderr.flush()
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    if not _wakes_thread:
+        is_second = all(each.received for each in _open)
+        _receive(signal.Signals(number))
+        if is_second:
+            raise KeyboardInterrupt
+    patience = time.monotonic() + SLOW
+    while any(each.received is None for each in _open) and time.monotonic() < patience:
+        time.sleep(0.001)  # so that the next bytecode of the program sees what the thread does
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Installs a handler of signals in the block; does nothing outside the main thread."""
+    previous = {number: signal.signal(number, handler) for number in numbers if _in_main_thread()}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 @contextmanager
@@ -80,13 +172,8 @@ def interrupt_on_signal(where: object) -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)
 
-    caught = (signal.SIGTERM, signal.SIGINT) if _in_main_thread() else ()
-    previous = {number: signal.signal(number, leave) for number in caught}
-    try:
+    with _handled_by(leave, signal.SIGTERM, signal.SIGINT):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def end_with_parent(parent: int) -> None:

@@ -35,7 +35,7 @@ from electra.foundation.errors import (
     reason_of,
 )
 from electra.foundation.progress import Say, quiet
-from electra.foundation.signals import Stop, StopRequest
+from electra.foundation.signals import Stop, StopRequest, stops_after
 from electra.foundation.threads import VARIABLES, available
 
 Engine = Literal["local", "ray"]
@@ -305,7 +305,7 @@ def _do_in_worker(
     os.environ.update(variables)
     lines: list[str] = []
     parent = parent or os.getppid()
-    with StopRequest() as signalled:
+    with StopRequest() as signalled, stops_after(""):  # the process that began this one answers
 
         def stop() -> bool:
             return signalled() or os.getppid() != parent or not flag.exists()

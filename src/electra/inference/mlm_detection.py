@@ -16,6 +16,7 @@ import numpy.typing as npt
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.foundation.errors import ModelError
+from electra.foundation.progress import doing
 from electra.inference.detection import (
     Detection,
     TokenizedText,
@@ -37,7 +38,10 @@ def detect_with(
 ) -> Iterator[Detection]:
     """Yields the detection of each text, by `detect_by_mlm` if the model is a generator, else by `detect`."""
     method = detect_by_mlm if loaded.kind == "generator" else detect
-    return method(loaded, texts, threshold=threshold)
+    doing("detecting")
+    for number, detection in enumerate(method(loaded, texts, threshold=threshold), 1):
+        yield detection
+        doing(f"detecting: {number:,} texts done")
 
 
 def detect_by_mlm(

@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from electra.foundation import durable
+from electra.foundation.progress import doing
 from electra.pages import figures
 from electra.pages.figures import Figure
 
@@ -123,6 +124,7 @@ def render(page: Page) -> str:
 
 def publish(page: Page, path: Path) -> Path:
     """Writes the page to `path` atomically and returns `path`. Raises DiskError."""
+    doing(f"writing {path.name}")
     durable.commit_file(path, render(page).encode("utf-8", "replace"))  # a lone surrogate becomes '?'
     return path
 

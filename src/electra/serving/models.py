@@ -14,6 +14,7 @@ from electra.exchange.onnx_session import load_onnx
 from electra.exchange.source import locate
 from electra.finetuning.predict import DEFAULT_TASKS, Predictor, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork
+from electra.foundation.progress import doing
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill"]
@@ -78,6 +79,7 @@ def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedMode
 
 
 def _open(name: str, source: str, device_name: str) -> ServedModel:
+    doing(f"loading {name}")
     device, folder = pick_device(device_name), locate(source)
     if ModelFolder(folder).holds_graph:
         loaded = load_onnx(folder, "encoder")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.commands.framework import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
+from electra.foundation.signals import answering
 from electra.foundation.terminal_text import one_line
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (None: that of the process) and returns its exit code."""
     if argv is None:
         display.prepare_output()
-    code = _main(list(sys.argv[1:] if argv is None else argv))
+    with answering():
+        code = _main(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
     except OSError:  # already reported when the command wrote

@@ -20,7 +20,8 @@ from electra.commands.parts.warm_start import warm_start
 from electra.foundation.errors import AbsentNetwork, Interrupted, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import TrackerName
-from electra.foundation.signals import StopRequest
+from electra.foundation.progress import doing
+from electra.foundation.signals import StopRequest, stops_after
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -113,11 +114,13 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
         tokenizer = RunFolder(out).tokenizer
         if world.is_main and not tokenizer.exists() and not RunFolder(out).store.exists():
             store.tokenizer.save(tokenizer)  # so that the run can be used without its store
-        if not train_loop(training, stop):
-            raise Interrupted(out, stop.exit_code or 143)
+        with stops_after("this update; a checkpoint is saved"):
+            if not train_loop(training, stop):
+                raise Interrupted(out, stop.exit_code or 143)
         check.raise_if_damaged()  # a large store is checked while the training runs
         if world.is_main:
-            finish(training)
+            with stops_after("the models are saved"):
+                finish(training)
 
 
 def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> TokenStore:
@@ -195,13 +198,16 @@ def finish(run: Training) -> None:
             export_network(folder / row.name, network, run.store.tokenizer, card, text_vector=vector)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
+        doing("choosing the threshold of the language model")
         card = card_of_language_model(folder, mlm_threshold(run, mlm))
         export_network(files.language_model.path, mlm, run.store.tokenizer, card, text_vector=run.text_vector)
     rows = []
+    doing("scoring example sentences")
     with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
         networks, seed = Model(folder, device="cpu").pair(), run.training.seed
         rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
+    doing("writing the report")
     write_page(folder)
     run.telemetry.say(verdict(read_run(folder)))
     run.telemetry.say(f"models saved to {folder}, report in {page}")

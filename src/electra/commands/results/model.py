@@ -15,6 +15,8 @@ from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError
 from electra.foundation.machine import Device
 from electra.foundation.options import Source, as_name, checked_path
+from electra.foundation.progress import doing
+from electra.foundation.threads import applied
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,6 +84,7 @@ class Model:
         Raises AbsentNetwork if there is none, and ModelError or CheckpointError if it is damaged.
         """
         if kind not in self._networks:
+            doing(f"loading {self.source}")
             if self.backend == "onnx":
                 from electra.exchange.onnx_session import load_onnx
                 from electra.exchange.source import locate
@@ -150,7 +153,8 @@ class Model:
 
         Raises AbsentNetwork if the model does not have this network, and DataError for what is no text.
         """
-        return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
+        with applied(None):
+            return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 
     def detections(
         self, texts: Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
@@ -194,7 +198,7 @@ class Model:
         from electra.inference.embedding import embed
 
         inputs = list(each_text(texts))
-        with display_for(progress) as display:
+        with display_for(progress) as display, applied(None):
             show = lambda share: display.progress(f"embedding: {share:.0%}", share)  # noqa: E731
             return embed(self.encoder, inputs, pooling, progress=show)
 
