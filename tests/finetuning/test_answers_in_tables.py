@@ -110,7 +110,6 @@ COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "a class None": (FEELINGS, FEELINGS, {}),
     "the None of Python": (["joy", "None", "fun"] * 7, ["joy", None, "fun"] * 7, {}),
     "None, if rows may lack an answer": (FEELINGS, ["Joy", None, "Anger"] * 7, {"skip_unlabelled": True}),
-    "None beside empty cells": ([*FEELINGS, ""], [*FEELINGS, None], {"skip_unlabelled": True}),
     "-1 of the hub": ([0, 1, 2, -1] * 9, ["0", "1", "2", None] * 9, {}),
     "-100 of torch": ([0, 1, -100] * 9, ["0", "1", None] * 9, {}),
     "-1 or neutral": ([0, 1, -1] * 9, ["0", "1", "-1"] * 9, {}),

@@ -50,7 +50,8 @@ def records(rows: Any, where: str = "") -> list[Any]:
     methods = [name for name in ("to_dicts", "to_pylist", "to_dict") if hasattr(rows, name)]
     if hasattr(rows, "__arrow_c_stream__") and not methods:
         rows = library("pyarrow", "data", "tables of Arrow").RecordBatchReader.from_stream(rows).read_all()
-    names = list(getattr(rows, "column_names", None) or getattr(rows, "columns", None) or ())
+    columns = getattr(rows, "column_names", getattr(rows, "columns", None))
+    names = [] if columns is None else list(columns)
     if repeated := [name for name in names if names.count(name) > 1]:
         raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
     if getattr(rows, "features", None) and hasattr(rows, "with_format"):

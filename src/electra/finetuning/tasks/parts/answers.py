@@ -31,10 +31,11 @@ MARKS = frozenset(
         *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
     }
 )
-PLACEHOLDERS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
+NO_CLASS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(?:\.0*)?")  # 007 is a code, not a number, and so is 1.10
 _SEPARATORS = ("\n", "|", ";", ",")  # in this order: later ones occur in names
 _BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]")
+_FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _LISTS = re.compile(r"^[({<].*[)}>]$|[\[\]]", re.DOTALL)
 _CODES = re.compile(r"#?\d+(\s+#?\d+)*|#\w+(\s+#\w+)*")  # numbers or hashtags, which need no separator
 
@@ -55,59 +56,66 @@ def is_missing(answer: Any, labels: Sequence[str] = ()) -> bool:
 
 
 def unanswered(
-    cells: Sequence[Any], known: Collection[str], skip: bool
+    cells: Sequence[Any], known: Collection[str], *, skip: bool, are_numbers: bool = False
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Finds the cells of a column of labels that mean "no answer".
+    """Finds the cells of a column that mean "no answer".
 
-    A sign, code or word of `MARKS` is a label if it looks like the others (see `_likeness`).
+    They are MISSING, those of MARKS that do not look like labels (see `_is_label`), and -1 below classes.
 
     Args:
-        cells: the cells of all rows; None for empty ones.
-        known: labels of the training data, which never mean "no answer".
-        skip: whether the user expects rows without an answer; a mark in doubt means that then.
+        cells: the cells of all rows.
+        known: labels of the training data, which never mean "no answer"; if there are any, all marks do.
+        skip: whether the user expects rows without an answer.
+        are_numbers: whether answers are numbers; a -1 is then one, unless `skip`.
 
     Returns:
-        The cells that mean it, apart from None, and notes on marks that are read as labels.
+        The cells that mean it, apart from None, and notes on marks that are read as answers.
     """
-    counts = Counter(str(cell) for cell in cells if cell is not None)
-    marks = {name for name in counts if is_missing(name) or as_integer(name) in PLACEHOLDERS} - set(known)
-    labels = [name for name in {**counts, **dict.fromkeys(known)} if name not in marks]
-    usual = median(counts[name] for name in labels) if labels else math.inf
-    likeness = {name: "" if known else _likeness(name, labels) for name in marks}
-    doubtful = {name for name in marks if likeness[name] == "possible" and 4 * counts[name] >= usual}
-    certain = {name for name in marks if likeness[name] == "certain"}
-    if skip and None not in cells and marks == doubtful | certain:
-        doubtful = set()  # there are no other rows to skip
-    notes = []
-    for name in sorted(doubtful | certain - set(map(str, PLACEHOLDERS))):
-        advice = f"if it means no answer, {'empty these cells' if skip else 'pass `skip_unlabelled`'}"
-        told = f"{name!r} ({plural(counts[name], 'row')}) is read as a label"
-        notes.append(f"{told}; {advice}" if name in doubtful else told)
-    return frozenset(marks - certain - doubtful), tuple(notes)
+    counts = Counter(str(cell) for cell in cells if isinstance(cell, str | int | float))
+    labels = [name for name in counts if not is_missing(name) and _number(name) not in NO_CLASS]
+    has_classes = bool(known) or (len(labels) > 1 and all(_number(name) >= 0 for name in labels))
+    marks = {name for name in counts if is_missing(name) or (has_classes and _number(name) in NO_CLASS)}
+    marks -= set(known)
+    usual = median(counts[name] for name in labels) if labels else 0
+
+    def is_answer(mark: str) -> bool:
+        if _number(mark) == -1:
+            return not skip and (are_numbers or len(labels) == 2)
+        return _is_label(mark, labels, not skip and 4 * counts[mark] >= usual)
+
+    kept = [mark for mark in sorted(marks) if not known and is_answer(mark)]
+    advice = "" if skip else "; if it means no answer, pass `skip_unlabelled`"
+    notes = [f"{mark!r} ({plural(counts[mark], 'row')}) is read as an answer{advice}" for mark in kept]
+    return frozenset(marks.difference(kept)), tuple(notes)
 
 
-def _likeness(mark: str, labels: Sequence[str]) -> str:
-    """Says whether a mark is one of the labels by its form: "certain", "possible" or "" (it is not).
+def _is_label(mark: str, labels: Sequence[str], is_usual: bool) -> bool:
+    """Whether a mark looks like the labels of its column.
 
-    Certain are a sign among signs (+ and -), a code among codes (the country NA, the language nan), and -1
-    beside text, one class or negative numbers. Possible are -1 beside two classes (or is it neutral?) and a
-    word whose capitals are as in most labels.
+    It is a sign among signs (+ and -), a code among codes (the country NA, the language nan), or, if it is as
+    usual as the others, a word whose capitals are as in most of them.
     """
-    if (number := as_integer(mark)) is not None:
-        classes = [value for name in labels if (value := as_integer(name)) is not None]
-        if min(classes, default=-1) < 0 or len(classes) < max(2, len(labels)):
-            return "certain"
-        return "possible" if number == -1 and len(classes) == 2 else ""
     if not any(map(str.isalnum, mark)):
-        return "certain" if mark and any(not any(map(str.isalnum, name)) for name in labels) else ""
-    forms = [_capitals(name) for name in labels]
-    if mark in {"NA", "nan"} and len(forms) > 2 and {*map(len, labels)} == {len(mark)}:
-        return "certain" if {*forms} == {_capitals(mark)} else ""
-    return "possible" if mark in MARKS and 2 * forms.count(_capitals(mark)) > len(forms) else ""
+        return bool(mark) and any(not any(map(str.isalnum, name)) for name in labels)
+    alike = [
+        name
+        for name in labels
+        if name[:2].istitle() == mark[:2].istitle() and name.isupper() == mark.isupper()
+    ]
+    if mark in {"NA", "nan"} and len(labels) > 2 and {*map(len, labels)} == {len(mark)}:
+        return alike == labels
+    return mark in MARKS and is_usual and 2 * len(alike) > len(labels)
 
 
 def _capitals(name: str) -> str:
     return "all" if name.isupper() else "first" if name[:1].isupper() else "none" if name.islower() else ""
+
+
+def _number(name: str) -> float:
+    try:
+        return float(name)
+    except ValueError:
+        return math.nan
 
 
 def as_integer(name: str) -> int | None:
@@ -158,9 +166,6 @@ def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     return spelling_of, tuple(notes)
 
 
-_FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
-
-
 def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
     """Returns the labels in a cell; duplicates and empty names are not removed.
 
@@ -176,11 +181,9 @@ def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
             problem = f"the value of label {name!r} must be 0 or 1, not {value[name]!r}"
             raise DataError(problem, where=where)
         return [str(name) for name, flag in flags.items() if flag]
-    items = [value] if isinstance(value, int) else value
-    if isinstance(value, str):
-        if not _LISTS.search(value.strip()):
-            return [name.strip() for name in (value.split() if separator == " " else value.split(separator))]
-        items = printed_list(value)
+    if isinstance(value, str) and not _LISTS.search(value.strip()):
+        return [name.strip() for name in (value.split() if separator == " " else value.split(separator))]
+    items = [value] if isinstance(value, int) else printed_list(value) if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str | int | float) for item in items):
         fix = 'Write ["a", "b"], or a|b'
         raise DataError(f"{value!r} is not a list of labels", where=where, fix=fix)
@@ -205,23 +208,17 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
     return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",) * bool(others)
 
 
-def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
+def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool | None]] | None:
     """Returns the answers as vectors of flags if all are vectors of 0 and 1; else None.
 
     Raises:
         DataError: the answers are vectors of different lengths, or of other numbers too.
     """
     rows = [[_FLAGS.get(name.lower()) for name in answer] for answer in answers]
-    flags = [[bool(flag) for flag in row] for row in rows if None not in row]
-    widths = {*map(len, flags)}
+    widths, flags = {*map(len, rows)}, [row for row in rows if None not in row]
+    are_equal = len(widths) == 1 and len(flags) == len(rows)
     # A list of labels called 0 and 1 would not repeat one of them.
-    are_vectors = any(len({*row}) < len(row) for row in flags)
-    if len(flags) < len(rows):
-        other = next(answer for answer, row in zip(answers, rows, strict=True) if None in row)
-        if are_vectors and 2 * len(flags) > len(rows) and len(other) in widths:
-            raise DataError(f"{list(other)} is not a vector of 0 and 1", fix="Write 0 or 1 for each label")
-        return None
-    if len(widths) > 1 and are_vectors:
-        problem = f"the answers are vectors of different lengths, {min(widths)} to {max(widths)}"
-        raise DataError(problem, fix="Write one number for each label in every row")
-    return flags if len(widths) == 1 and min(widths) > 1 else None
+    if not are_equal and 2 * len(flags) > len(rows) and any(len({*row}) < len(row) for row in flags):
+        problem = "the answers are vectors of different lengths, or not only of 0 and 1"
+        raise DataError(problem, fix="Write 0 or 1 for each label in every row")
+    return rows if are_equal and min(widths) > 1 else None

@@ -32,7 +32,7 @@ from electra.data.tables import (
 )
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import clean_answer, is_missing, label_finder
+from electra.finetuning.tasks.parts.answers import clean_answer, label_finder, unanswered
 from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
@@ -51,6 +51,7 @@ class TextTask(Task):
 
     head: ClassVar[HeadKind] = "classifier"
 
+    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     seen: tuple[str, ...] = ()  # the labels of the training file, while other files are read
     separator: str = ""  # between the labels of a cell, as in the training file
     both_orders: bool = False  # whether to train on both (a, b) and (b, a)
@@ -69,15 +70,25 @@ class TextTask(Task):
         task = super().with_options(options)
         return task if both_orders is None else replace(task, both_orders=both_orders)
 
+    @property
+    @override
+    def label_names(self) -> tuple[str, ...]:
+        return self.labels
+
     @classmethod
     def like(cls, other: TextTask, **changes: Any) -> Self:
         """Returns a task of this class with the values of all `TextTask` fields copied from another."""
         values = {field.name: getattr(other, field.name) for field in fields(TextTask)}
         return cls(**(values | changes))
 
-    @abstractmethod
     def gold(self, value: Any, where: str) -> Any:
         """Parses a cell that is not missing. Raises DataError if it is invalid."""
+        if isinstance(value, list | dict):
+            fix = "Use `multi_label` if a text can have several labels"
+            if isinstance(value, dict) and value:
+                fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(value))}"
+            raise DataError(f"expected one label, not {value!r}", where=where, fix=fix)
+        return str(value).strip()
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         """Returns the gold answers of a file, from all its parsed cells, and notes on how they were read."""
@@ -101,7 +112,7 @@ class TextTask(Task):
 
     def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
         """Returns the cells, apart from None, that mean that there is no answer, and notes on others."""
-        return {cell for cell in cells if isinstance(cell, str) and is_missing(cell)}, ()
+        return unanswered(cells, self.labels or self.seen, skip=self.skip_unlabelled)
 
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
@@ -132,33 +143,29 @@ class TextTask(Task):
         notes = [*table.notes, *column_notes, *answer_notes]
         notes += [f"column {column} has printed lists of words, joined by spaces" for column in printed]
         examples: list[Example] = []
-        unanswered: list[tuple[Place, Any]] = []
+        left_out: list[tuple[Place, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-            if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent):
-                unanswered.append((where, cell))
-                if labelled:
-                    continue
-            gold = None if unanswered and unanswered[-1][0] is where else task.gold(cell, str(where))
+            has_answer = cell is not None and (isinstance(cell, list | dict) or str(cell) not in absent)
+            left_out += [] if has_answer else [(where, cell)]
+            if labelled and not has_answer:
+                continue
+            gold = task.gold(cell, str(where)) if has_answer else None
             texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
             examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
-        counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
+        counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
         shown = f" ({listed})" if listed else ""
-        if unanswered and labelled and not self.skip_unlabelled:
+        if left_out and labelled and not self.skip_unlabelled:
             problem = f"no answer in column {label_column!r}{shown}"
-            if len(unanswered) > 1:
-                problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
-            fix = (
-                "Fill it in"
-                + ", or rename it if it is a label" * bool(listed)
-                + ", or pass `skip_unlabelled`"
-            )
-            raise DataError(problem, where=unanswered[0][0], fix=fix)
-        if unanswered and (labelled or listed):
+            if len(left_out) > 1:
+                problem = f"{len(left_out):,} of {len(rows):,} rows have {problem}; this is the first"
+            fix = f"Fill it in, {'rename it if it is a label, ' * bool(listed)}or pass `skip_unlabelled`"
+            raise DataError(problem, where=left_out[0][0], fix=fix)
+        if left_out and (labelled or listed):
             verb = "left out" if labelled else "predicted, not scored"
-            notes.append(f"{plural(len(unanswered), 'row')} without an answer {verb}{shown}")
+            notes.append(f"{plural(len(left_out), 'row')} without an answer {verb}{shown}")
         if not examples:
-            problem = "no row has an answer" if unanswered else "no examples: the file has only a header"
+            problem = "no row has an answer" if left_out else "no examples: the file has only a header"
             raise DataError(problem, where=path)
         if golds := [example.gold for example in examples if example.gold is not None]:
             try:
@@ -168,7 +175,8 @@ class TextTask(Task):
             notes += gold_notes
             remaining = iter(golds)
             examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
-        remembered = {"separator": task.separator, "seen": tuple({*filter(_is_text, golds)})}
+        seen = {gold for gold in golds if isinstance(gold, str) and self.has_classes}
+        remembered = {"separator": task.separator, "seen": tuple(seen)}
         return Split(
             tuple(examples),
             table.dropped,
@@ -231,26 +239,6 @@ class TextTask(Task):
             truncated=sum(is_truncated for _, _, is_truncated in encoded[: len(examples)]),
         )
 
-    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Returns the predictions file and, if the split has one, the file for GLUE's server."""
-        files = super().files(split, predictions, examples)
-        if name := dict(self.submissions).get(split):
-            answers = [(e.id, self.submitted_answer(p)) for e, p in zip(examples, predictions, strict=True)]
-            files[f"{name}.tsv"] = format_tsv([("index", "prediction"), *answers])
-        return files
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelledText(TextTask):
-    """A text task whose answers are labels."""
-
-    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
-
-    @property
-    @override
-    def label_names(self) -> tuple[str, ...]:
-        return self.labels
-
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""
         return label_finder(self.labels)(name)
@@ -262,15 +250,13 @@ class LabelledText(TextTask):
             rows.append((example.id, self.answer(prediction), *map(float, prediction)))
         return rows
 
-
-def single_answer(value: Any, where: str) -> str:
-    """Returns the answer in a cell as a string. Raises DataError for lists and objects."""
-    if isinstance(value, list | dict):
-        fix = "Use `multi_label` if a text can have several labels"
-        if isinstance(value, dict) and value:
-            fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(value))}"
-        raise DataError(f"expected one label, not {value!r}", where=where, fix=fix)
-    return str(value).strip()
+    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
+        """Returns the predictions file and, if the split has one, the file for GLUE's server."""
+        files = super().files(split, predictions, examples)
+        if name := dict(self.submissions).get(split):
+            answers = [(e.id, self.submitted_answer(p)) for e, p in zip(examples, predictions, strict=True)]
+            files[f"{name}.tsv"] = format_tsv([("index", "prediction"), *answers])
+        return files
 
 
 def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
@@ -284,19 +270,13 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
 def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
     """Whether all texts of a column are printed lists of strings."""
     texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
-    return bool(texts) and all(
-        text.lstrip()[0] in "[(a" and (items := printed_list(text)) is not None and all(map(_is_text, items))
-        for text in texts
-    )
+    lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(a" else [None] for text in texts)
+    return bool(texts) and all(isinstance(item, str) for items in lists for item in items)
 
 
 def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
     text = cell_text(row, column, where)
     return cell_text({column: printed_list(text)}, column, where) if is_printed and text.strip() else text
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def natural_sort_key(label: str) -> tuple[int, float, str]:

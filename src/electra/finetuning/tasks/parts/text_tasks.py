@@ -47,15 +47,12 @@ from electra.finetuning.tasks.parts.task import (
     tally_labels,
 )
 from electra.finetuning.tasks.parts.text_task import (
-    LabelledText,
     Prediction,
     TextTask,
     natural_sort_key,
-    single_answer,
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
-from electra.foundation.terminal_text import plural
 
 OUTPUT_RANGE = "output_range"  # in config.json: the numbers that the outputs 0 and 1 mean
 MAX_OFFSET = 100  # times the range of the numbers: float32 then resolves 1e-5 of the range
@@ -63,7 +60,7 @@ MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassification(LabelledText):
+class TextClassification(TextTask):
     """Assigns one of several labels to a text or a pair of texts; predicts probabilities [classes]."""
 
     outputs_are_logits: ClassVar[bool] = True
@@ -84,16 +81,6 @@ class TextClassification(LabelledText):
             )
             return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)
-
-    @override
-    def gold(self, value: Any, where: str) -> str:
-        return single_answer(value, where)
-
-    @override
-    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
-        answers = [str(cell) if isinstance(cell, bool | int | float) else cell for cell in cells]
-        names = [answer for answer in answers if answer is None or isinstance(answer, str)]
-        return unanswered(names, self.labels or self.seen, self.skip_unlabelled)
 
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
@@ -194,7 +181,7 @@ class TextClassification(LabelledText):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiLabelClassification(LabelledText):
+class MultiLabelClassification(TextTask):
     """Assigns any number of labels to a text or a pair of texts; predicts probabilities [labels]."""
 
     outputs_are_logits: ClassVar[bool] = True
@@ -370,24 +357,9 @@ class TextRegression(TextTask):
         return self.scale or (0.0, 1.0)
 
     @override
-    def gold(self, value: Any, where: str) -> str:
-        return single_answer(value, where)
-
     @override
     def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
-        """Returns the cells without an answer, also -1 below a known scale.
-
-        In the user's own numbers, a -1 below the others is noted, unless rows without an answer are expected.
-        """
-        absent, notes = super().unanswered(cells)
-        numbers = [str(cell) for cell in cells if cell is not None and str(cell) not in absent]
-        lowest = [number for number in numbers if number in {"-1", "-1.0"}]
-        if not lowest or any(number.startswith("-") for number in {*numbers} - {*lowest}):
-            return absent, notes
-        if self.scale or (self.skip_unlabelled and len(numbers) == len(cells)):
-            return {*absent, *lowest}, notes
-        advice = "if it means no answer, pass `skip_unlabelled`"
-        return absent, (*notes, f"-1 ({plural(len(lowest), 'row')}) is read as a number; {advice}")
+        return unanswered(cells, (), skip=self.skip_unlabelled or self.scale is not None, are_numbers=True)
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextRegression:
