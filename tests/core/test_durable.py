@@ -216,6 +216,11 @@ def test_the_next_commit_removes_leftovers_of_killed_processes(tmp_path: Path) -
     ("name", "write"),
     [
         ("report.html", lambda path: durable.commit_file(path, b"page")),
+        ("figures", lambda path: durable.commit_file(path / "loss.svg", b"figure")),
+        ("checkpoints", lambda path: durable.commit_directory(path / "step-2", FILES)),
+        ("checkpoints", lambda path: durable.remove_directory(path / "step-1")),
+        ("discriminator", lambda path: durable.commit_directory(path, FILES)),
+        ("seeds", lambda path: durable.make_folder(path / "seed-2")),
         (".lock", lambda path: durable.lock(path.parent).__enter__()),
         ("log.txt", lambda path: log_line(path, "a line")),
         ("metrics.jsonl", lambda path: Writer(path, 0)),
@@ -224,13 +229,68 @@ def test_the_next_commit_removes_leftovers_of_killed_processes(tmp_path: Path) -
 def test_links_that_leave_a_folder_are_not_followed(
     name: str, write: Callable[[Path], object], tmp_path: Path
 ) -> None:
-    """A run of somebody else's may hold report.html -> ~/.ssh/authorized_keys."""
-    (tmp_path / "kept").write_text("kept")
+    """A run of somebody else's may hold report.html -> ~/.ssh/authorized_keys, or checkpoints -> ~/.ssh."""
+    is_file, run = "." in name, tmp_path / "here" / "run"
+    kept = tmp_path / "kept" if is_file else tmp_path / "kept" / "step-1" / "file"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("kept")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "here").symlink_to(tmp_path / "disk")  # the user's own link
+    run.mkdir()
+    (run / name).symlink_to(tmp_path / "kept")
+    with durable.guarded(run), pytest.raises(ElectraError):
+        write(run / name)
+    found = {path.name for path in (tmp_path / "kept").rglob("*")}
+    assert kept.read_text() == "kept" and found == (set() if is_file else {"step-1", "file"})
+    with durable.guarded(run):
+        durable.commit_directory(run / "own", FILES)
+        assert durable.verify_directory(run / "own") is None
+
+
+def test_of_a_checkpoint_on_another_disk_the_link_is_removed(tmp_path: Path) -> None:
+    durable.commit_directory(tmp_path / "disk" / "step-1", FILES)
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / name).symlink_to(tmp_path / "kept")
-    with pytest.raises(ElectraError):
-        write(tmp_path / "run" / name)
-    assert (tmp_path / "kept").read_text() == "kept"
+    for name in ("step-1", ".trash-step-1-99999999"):  # what an earlier version left
+        (tmp_path / "run" / name).symlink_to(tmp_path / "disk" / "step-1")
+    with durable.guarded(tmp_path / "run"):
+        durable.remove_directory(tmp_path / "run" / "step-1")
+        durable.remove_leftovers(tmp_path / "run")
+    assert not list((tmp_path / "run").iterdir())
+    assert durable.verify_directory(tmp_path / "disk" / "step-1") is None
+
+
+REPLACE = """
+import sys
+from pathlib import Path
+from electra.foundation import durable
+for version in range(int(sys.argv[2])):
+    files = {name: str(version).encode() for name in "ab"}
+    durable.commit_directory(Path(sys.argv[1]), files)
+"""
+
+
+def test_a_reader_finds_one_version_while_a_directory_is_replaced(tmp_path: Path) -> None:
+    folder, seen = tmp_path / "model", set[str]()
+    subprocess.run([sys.executable, "-c", REPLACE, folder, "2"], check=True)
+    if not durable.exchange(folder, folder):
+        pytest.skip("this file system exchanges no names")
+    with subprocess.Popen([sys.executable, "-c", REPLACE, folder, "300"]) as writer:
+        while writer.poll() is None:
+            versions = durable.read_together(folder, lambda: {(folder / name).read_text() for name in "ab"})
+            assert len(versions) == 1
+            seen |= versions
+    assert writer.returncode == 0 and len(seen) > 3
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_without_an_exchange_a_directory_is_replaced_by_two_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "exchange", lambda one, other: False)
+    for content in (b"old", b"new"):
+        durable.commit_directory(tmp_path / "model", {"a": content})
+    assert (tmp_path / "model" / "a").read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_lock_on_a_full_disk_names_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,7 @@ def open_session(
     if not folder.exists():
         require_no_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.ALLOWED_EARLY)
     with ExitStack() as stack:
+        stack.enter_context(durable.guarded(folder.path))  # also when the lock is shared
         lock = stack.enter_context(ExitStack())
         if is_main and not shared:
             lock.enter_context(durable.lock(folder.path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -36,6 +36,7 @@ from electra.exchange.weights import (
     recorded_digest,
     require_numbers,
 )
+from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.terminal_text import plural
 from electra.model.encoder import Encoder
@@ -43,6 +44,7 @@ from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder
 from electra.model.sizes import EncoderConfig
 
+SAVING = "the run is still being saved: some of its networks are not there yet"
 KIND_PHRASES: dict[Kind, str] = {
     "discriminator": "a discriminator",
     "generator": "a generator (a masked language model)",
@@ -141,7 +143,10 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         return load_folder(path, network)
     finished = None if step is not None else run_folder.finished_network(path, network)
     if finished is not None:
-        return load_folder(finished, network)
+        loaded = load_folder(finished, network)
+        if RunFolder.is_at(path) and not RunFolder(path).examples.exists():
+            return replace(loaded, notes=(SAVING, *loaded.notes))
+        return loaded
     opened = run_folder.open_checkpoint(path, network, step)
     for problem in opened.notes:
         warnings.warn(problem, DamagedModel, stacklevel=2)
@@ -156,8 +161,14 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         opened.checkpoint.path,
         pooling=opened.text_vector.pooling,
         text_vector=opened.text_vector,
+        notes=() if step is not None else (f"the run has not ended; this is {_place(path, opened)}",),
         output=opened.output,
     )
+
+
+def _place(run: Path, opened: run_folder.OpenedNetwork) -> str:
+    total = RunFolder(run).total_steps
+    return f"step {opened.checkpoint.step:,}" + (f" of {total:,}" if total else "")
 
 
 def load_language_model(path: Path) -> Loaded | None:
@@ -183,6 +194,10 @@ def load_main(source: str | Path) -> Loaded:
 
 def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
     """Loads a folder in the format of transformers or sentence-transformers: see `load`."""
+    return durable.read_together(folder, lambda: _load_folder(folder, network))
+
+
+def _load_folder(folder: Path, network: Kind) -> Loaded:
     described = read_text_vector(folder)
     folder = transformer_folder(folder)
     model, folder_config = ModelFolder(folder), read_config(folder)

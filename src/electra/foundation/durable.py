@@ -3,12 +3,14 @@
 A durable directory is committed in one rename: its files are written under a temporary name and fsynced,
 `manifest.json` (size and SHA-256 of each) comes last, then the directory is renamed and its parent fsynced.
 So a directory either does not exist or is complete. There is no "latest" pointer: the newest directory that
-matches its manifest is used. A directory that is replaced is renamed away first; `recover` completes a
-replacement that was killed in between.
+matches its manifest is used. A directory is replaced in one exchange of two names, so that readers always
+find a complete one. Where the file system cannot do that, the old one is renamed away first, and `recover`
+completes a replacement that was killed in between.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -17,11 +19,12 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, TypeVar
 
 from electra.foundation.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
@@ -31,6 +34,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean the
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at a path
 rename, remove_tree = os.replace, shutil.rmtree  # like `write` and `fsync`, for tests to replace
+Read = TypeVar("Read")
+_guarded: list[Path] = []  # absolute paths of the folders that this process works in
 
 
 def write(path: Path, content: Content) -> None:
@@ -107,6 +112,7 @@ def mebibytes(size: float) -> str:
 
 def make_folder(path: Path) -> None:
     """Makes a folder and its missing parents, and fsyncs them so that they survive a power cut."""
+    refuse_outside(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -172,20 +178,58 @@ def commit_directory(path: Path, files: dict[str, Content]) -> None:
             folders = {folder for name in files for folder in Path(name).parents}
             for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # deepest first
                 fsync(temporary / folder)
-            if path.exists():
-                shutil.rmtree(trash, ignore_errors=True)
-                rename(path, trash)
-            rename(temporary, path)
+            if not (path.exists() and exchange(temporary, path)):
+                if path.exists():
+                    shutil.rmtree(trash, ignore_errors=True)
+                    rename(path, trash)
+                rename(temporary, path)
             fsync(path.parent)
-            if trash.exists():
-                remove_tree(trash)
+            for old in (temporary, trash):
+                if old.exists():
+                    remove_tree(old)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     recover(path)
 
 
+def exchange(one: Path, other: Path) -> bool:
+    """Exchanges the names of two folders in one step; False if the system or the file system cannot."""
+    here, swap = -100 if sys.platform == "linux" else -2, 2  # AT_FDCWD; RENAME_EXCHANGE or RENAME_SWAP
+    name = "renameat2" if sys.platform == "linux" else "renameatx_np"
+    call = getattr(ctypes.CDLL(None), name, None)
+    return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), swap) == 0
+
+
+def read_together(folder: Path, read: Callable[[], Read]) -> Read:
+    """Returns what `read` reads in a folder, from one version of it if it is replaced meanwhile."""
+    while True:
+        before = _identity(folder)
+        try:
+            result = read()
+        except ElectraError:
+            if _identity(folder) == before:
+                raise
+        else:
+            if _identity(folder) == before:
+                return result
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_ctime_ns  # a number is used again for the next folder
+
+
 def remove_directory(path: Path) -> None:
-    """Deletes a durable directory. It is renamed first, so that a crash leaves no part of it in its place."""
+    """Deletes a durable directory, of a link only the link.
+
+    It is renamed first, so that a crash leaves no part of it in its place.
+    """
+    if path.is_symlink():
+        return path.unlink()
+    refuse_outside(path)
     trash = _beside(path, _TRASH)
     shutil.rmtree(trash, ignore_errors=True)
     rename(path, trash)
@@ -209,7 +253,7 @@ def remove_leftovers(parent: Path, name: str | None = None) -> None:
             if name not in (None, its_name) or _is_running(process):
                 continue
             target = parent / its_name
-            if not leftover.is_dir():
+            if not leftover.is_dir() or leftover.is_symlink():
                 leftover.unlink(missing_ok=True)
             elif its_name and not target.exists() and verify_directory(leftover) is None:
                 with explain_disk_errors(target):
@@ -235,6 +279,7 @@ def _is_running(process: str) -> bool:
 
 def _follow_link(path: Path) -> Path:
     """Resolves a link. Refuses one that leads out of its folder: the folder may come from a stranger."""
+    refuse_outside(path)
     if not path.is_symlink():
         return path
     target = path.resolve()
@@ -242,6 +287,36 @@ def _follow_link(path: Path) -> Path:
         problem = f"links to {target}; files outside the folder are not overwritten"
         raise RunFolderError(problem, where=path, fix="Remove the link, or pass the path of its target")
     return target
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[None]:
+    """In the block, nothing is written or deleted below the folder that a link leads out of it.
+
+    The folder may come from a stranger. It may itself be a link, or lie below one, because the user named it.
+    """
+    _guarded.append(root := Path(os.path.abspath(folder)))
+    try:
+        yield
+    finally:
+        _guarded.remove(root)
+
+
+def refuse_outside(path: Path) -> None:
+    """Raises RunFolderError if a link leads from a guarded folder to `path` outside of it."""
+    absolute = Path(os.path.abspath(path))
+    root = min(
+        (root for root in _guarded if root in absolute.parents), key=lambda r: len(r.parts), default=None
+    )
+    if root is None or (target := absolute.resolve()).is_relative_to(root.resolve()) or _is_special(target):
+        return
+    link = next(
+        (p for p in reversed([absolute, *absolute.parents]) if root in p.parents and p.is_symlink()), path
+    )
+    problem = f"links to {link.resolve()}; files outside the folder are not written or deleted"
+    raise RunFolderError(
+        problem, where=link, fix="Remove the link, or move the whole folder and pass its path"
+    )
 
 
 def open_to_append(path: Path) -> TextIO:
@@ -324,7 +399,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     existed = folder.exists()
     with explain_disk_errors(folder):
         file = _locked_file(folder)
-    with file:
+    with file, guarded(folder):
         try:
             yield file
         finally:

@@ -162,7 +162,7 @@ def _lock(piece: Piece) -> Iterator[bool]:
     path = piece.folder.with_name(f".{piece.folder.name}.lock")
     lock = FileLock(path, blocking=False)
     with durable.explain_disk_errors(path), ExitStack() as stack:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(path.parent)
         with suppress(Timeout):
             stack.enter_context(lock)
             stack.callback(path.unlink, missing_ok=True)  # whoever has it open already notices

@@ -15,6 +15,7 @@ from electra.artifacts import (
     kind_of,
     open_folder,
 )
+from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import with_article
 from electra.pages import finetuning, probes, run, study, suite
@@ -38,7 +39,8 @@ def write_page(folder: Path) -> Path:
         problem = f"{with_article(kind.KIND if kind else 'folder')} has no page"
         raise RunFolderError(problem, where=folder, fix="Pass a run or the folder of a result")
     try:
-        return PAGES[kind or RunFolder](folder)  # without run.toml, an incomplete run
+        with durable.guarded(folder):
+            return PAGES[kind or RunFolder](folder)  # without run.toml, an incomplete run
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # records are not validated
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"

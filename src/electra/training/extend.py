@@ -121,7 +121,7 @@ def keep_milestone(folder: RunFolder, steps: int) -> None:
     milestone = folder.milestone(steps)
     for path in folder.final_outputs:
         if path.exists():
-            milestone.path.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(milestone.path)
             target = milestone.path / path.name
             if target.is_dir():  # left by an attempt that was killed
                 durable.remove_directory(target)
