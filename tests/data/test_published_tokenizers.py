@@ -13,6 +13,7 @@ from tokenizers import models, pre_tokenizers
 
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
+from electra.model.sizes import EncoderConfig
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [*"[]/.'", *string.ascii_lowercase, *"0123456789", "\u5b66"]
@@ -109,10 +110,12 @@ def test_a_classifier_reads_added_tokens_as_transformers_does(tmp_path: Path) ->
     from transformers import AutoTokenizer
 
     from electra.exchange.huggingface import tokenizer_files
+    from electra.exchange.pooling import MEAN
 
     ours = Tokenizer.load(write(tmp_path, BERT | ADDED["special_tokens_map.json"]))
     (tmp_path / "out").mkdir()
-    for name, content in tokenizer_files(ours, "electra", 64, "classifier").items():
+    config = EncoderConfig("electra", ours.vocab_size, 8, 8, 1, 1, 8)
+    for name, content in tokenizer_files(ours, config, 64, "classifier", MEAN).items():
         assert isinstance(content, bytes)
         (tmp_path / "out" / name).write_bytes(content)
     reference, text = AutoTokenizer.from_pretrained(tmp_path / "out"), "the [E1] film [MASK] was"

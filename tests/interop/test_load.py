@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "two positions": (lambda f: edit(f, max_position_embeddings=2), "2 positions"),
     "padding": (lambda f: edit(f, pad_token_id=10**6), "padding id 1000000"),
-    "labels": (lambda f: edit(f, id2label={"1": "a", "2": "b"}), "id2label"),
+    "labels": (lambda f: edit(f, id2label={"a": 0, "b": 1}), "id2label"),
     "twins": (lambda f: edit(f, id2label={"0": "a", "1": "a"}), "id2label"),
     "no vocabulary size": (lambda f: edit(f, vocab_size=None), "vocab_size is null, not a whole number"),
 }

@@ -14,6 +14,7 @@ import pytest
 import torch
 import transformers
 
+import electra
 from electra.commands.framework.main import main
 from electra.exchange.convert import export
 from electra.exchange.load import load, load_language_model
@@ -133,10 +134,11 @@ def test_export_of_a_run_keeps_what_its_language_model_is(export_pair: ExportPai
 def test_export_of_a_fine_tuning_says_where_its_folder_is(tmp_path: Path, capsys: Capture) -> None:
     tuning = tmp_path / "tuning"
     shutil.copytree(FINETUNING, tuning)
-    for source in (tuning, tuning / "model"):
-        message = fails(capsys, "export", source, "--out", tmp_path / "new")
-        assert f"{tuning / 'model'}: " in message and "already" in message and "--format onnx" in message
+    assert "model/" in fails(capsys, "export", tuning, "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+    assert main(["export", str(tuning / "model"), "--out", str(tmp_path / "new")]) == 0
+    both = [electra.predict(folder, "a fine film").records() for folder in (tuning, tmp_path / "new")]
+    assert both[0] == both[1] and (tmp_path / "new" / "task.json").is_file()
 
 
 def test_verify_says_what_is_damaged(export_pair: ExportPair, capsys: Capture, tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """Folders of encoders that transformers runs: read by its own classes, written as them.
 
 Weights are safetensors and code in a folder is never run. A head that was trained here lies beside the
-encoder's weights, under names that transformers ignores; a published masked language model's head is run by
-its class.
+encoder's weights, under names that transformers ignores; a published head is run by its class.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CONFIG
+from electra.exchange.configs import TUNED, tuned_kind
 from electra.exchange.weight_names import Kind
 from electra.foundation.errors import ModelError, reason_of
-from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code, without_pooler
+from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
@@ -27,6 +27,9 @@ from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, Unsupported
 NOTE = "runs through transformers: slower"
 HEAD = "electra_head"  # key in config.json: the kind of head; prefix of its tensors
 HEADS = {"discriminator": DiscriminatorHead, "generator": GeneratorHead}
+# The classes that run published heads
+AUTO: dict[Kind, str] = {"generator": "AutoModelForMaskedLM"}
+AUTO |= {kind: f"AutoModel{ending}" for kind, ending in TUNED.items()}
 # Keys of config.json that do not shape the encoder
 _OTHER_KEYS = {
     HEAD,
@@ -112,11 +115,11 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
         return kind  # type: ignore[no-any-return]
     named = str((values.get("architectures") or [""])[0])
     is_language_model = named.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"))
-    return "generator" if is_language_model and named != "ElectraForPreTraining" else "encoder"
+    return "generator" if is_language_model and named != "ElectraForPreTraining" else tuned_kind(named)
 
 
 def read_networks(
-    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, folder: Path
+    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, labels: Sequence[str], folder: Path
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
     """Returns the encoder and its head with their weights, and the names of unused tensors.
 
@@ -127,11 +130,11 @@ def read_networks(
     prefix = f"{HEAD}."
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     others = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
-    published = kind == "generator" and not own
-    model, unused = _with_weights(encoder.model, others, published, folder)
-    encoder = AdaptedEncoder(config, model.base_model if published else model).eval()
-    if published:
-        return encoder, PublishedHead(model).eval(), unused
+    if kind in AUTO and not own:
+        model, unused = _with_weights(encoder.model, others, AUTO[kind], labels, folder)
+        return AdaptedEncoder(config, model.base_model).eval(), PublishedHead(model).eval(), unused
+    model, unused = _with_weights(encoder.model, others, "", labels, folder)
+    encoder = AdaptedEncoder(config, model).eval()
     if kind == "encoder":
         return encoder, None, unused + sorted(name for name in tensors if name.startswith(prefix))
     head = HEADS[kind](config)
@@ -143,16 +146,18 @@ def read_networks(
 
 
 def _with_weights(
-    model: Any, tensors: Mapping[str, Tensor], as_language_model: bool, folder: Path
+    model: Any, tensors: Mapping[str, Tensor], auto: str, labels: Sequence[str], folder: Path
 ) -> tuple[Any, list[str]]:
-    """Returns the model of transformers, or its masked language model, and the names of unused tensors."""
-    from transformers import AutoModelForMaskedLM
+    """Returns the encoder of transformers, or the model of class `auto`, and the unused tensors' names."""
+    import transformers
 
     try:
         with quietly():
-            if as_language_model:
+            if auto:
+                if labels:
+                    model.config.num_labels = len(labels)
                 with torch.device("meta"):
-                    model = AutoModelForMaskedLM.from_config(model.config)
+                    model = getattr(transformers, auto).from_config(model.config)
             loaded, report = type(model).from_pretrained(
                 None,
                 config=model.config,
@@ -162,9 +167,8 @@ def _with_weights(
             )
     except Exception as problem:  # it raises whatever a wrong tensor causes
         raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
-    without_pooler(loaded.base_model)
-    expected = loaded.state_dict().keys()
-    if missing := sorted(name for name in report["missing_keys"] if name in expected):
+    reads_pooler = auto == AUTO["classifier"]
+    if missing := sorted(name for name in report["missing_keys"] if reads_pooler or "pooler" not in name):
         fix = f"Check that {CONFIG} belongs to these weights"
         raise ModelError(f"the weights have no tensor {missing[0]}", where=folder, fix=fix)
     return loaded, sorted(name for name in report["unexpected_keys"] if "pooler" not in name)

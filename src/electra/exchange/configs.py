@@ -10,19 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import CONFIG, Pooling
+from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
+TUNED: dict[Kind, str] = {
+    "classifier": "ForSequenceClassification",
+    "tagger": "ForTokenClassification",
+    "reader": "ForQuestionAnswering",
+}
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
     "discriminator": "ForPreTraining",
     "generator": "ForMaskedLM",
-    "classifier": "ForSequenceClassification",
-    "tagger": "ForTokenClassification",
-    "reader": "ForQuestionAnswering",
+    **TUNED,
 }
 _FAMILIES = {"electra": "Electra", "modern": "ModernBert"}
 # the classes of transformers that load our folders
@@ -41,6 +44,11 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # The key for the lowest P(replaced) at which a word is marked, and its default. Training sets it to the
 # threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
+# The keys that say what a fine-tuned head's outputs mean
+HEAD_KEYS = ("problem_type", "classifier_pooling", "default_label", "word_splitting", "no_answer_threshold")
+HEAD_KEYS += ("output_range",)
+MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
+CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
     "Pass the folder of an ELECTRA, BERT, RoBERTa or ModernBERT model with config.json,"
@@ -116,7 +124,8 @@ def write_config(
         labels = (ORIGINAL, REPLACED)
     label_keys: dict[str, Any] = {}
     if kind == "classifier":
-        label_keys["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
+        usual = "regression" if len(labels) == 1 else "single_label_classification"
+        label_keys["problem_type"] = further.get("problem_type", usual)
     if labels:
         label_keys["id2label"] = {str(i): label for i, label in enumerate(labels)}
         label_keys["label2id"] = {label: i for i, label in enumerate(labels)}
@@ -188,7 +197,7 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(
             problem,
             where=folder,
-            fix="Use electra predict, or pass its subfolder model/ where an encoder is enough",
+            fix="Use electra predict, or pass its subfolder model/",
         )
     values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
@@ -325,6 +334,28 @@ def _layer_types(layers: int, every: int) -> list[str]:
     return [SLIDING if index % every else FULL for index in range(layers)]
 
 
+def head_settings(folder: Path) -> dict[str, Any]:
+    """Returns what a fine-tuned head's outputs mean, and MAX_LENGTH if the folder limits it.
+
+    sentence-transformers has kept the function that a cross-encoder's scores go through in three places.
+    """
+    names = (TOKENIZER_CONFIG, "sentence_bert_config.json", "config_sentence_transformers.json")
+    values, files = ModelFolder(folder).record, [folder / name for name in names]
+    places = [durable.read_json(file, ModelError) if file.is_file() else {} for file in files]
+    lengths = [place.get(key) for place, key in zip(places, (MAX_LENGTH, "max_seq_length"), strict=False)]
+    places.append(values.get(CROSS_ENCODER))
+    places.append({ACTIVATION: values.get("sbert_ce_default_activation_function")})
+    named = [each[ACTIVATION] for each in places if isinstance(each, dict) and each.get(ACTIVATION)]
+    settings: dict[str, Any] = {"problem_type": None} | {
+        key: values[key] for key in HEAD_KEYS if key in values
+    }
+    if known := [int(length) for length in lengths if isinstance(length, int | float) and length > 2]:
+        settings[MAX_LENGTH] = min(known)
+    if named:
+        settings[CROSS_ENCODER] = {ACTIVATION: str(named[0])}
+    return settings
+
+
 def validate(config: EncoderConfig) -> EncoderConfig:
     """Returns `config` unchanged. Raises UnsupportedConfig if a value is out of range or NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
@@ -353,9 +384,12 @@ def validate(config: EncoderConfig) -> EncoderConfig:
 
 def _labels(values: dict[str, Any]) -> tuple[str, ...]:
     names = values.get("id2label") or {}
-    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+    if not isinstance(names, Mapping) or not all(str(key).isdecimal() for key in names):
         raise UnsupportedConfig("id2label does not number its labels from 0")
-    labels = tuple(str(names[key]) for key in sorted(names, key=int))
+    numbered = {int(key): str(name) for key, name in names.items()}
+    if max(numbered, default=0) > MAX_SIZE:
+        raise UnsupportedConfig(f"id2label has the number {max(numbered)}")
+    labels = tuple(numbered.get(index, f"LABEL_{index}") for index in range(max(numbered, default=-1) + 1))
     if len(set(labels)) < len(labels):
         raise UnsupportedConfig("id2label contains a label twice")
     return labels
@@ -370,4 +404,10 @@ def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) ->
     if architecture == "modern" and saved_class == CLASSES["modern"]["tagger"]:
         is_discriminator = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
         return "discriminator" if is_discriminator else "tagger"
-    return next((kind for kind, name in CLASSES[architecture].items() if name == saved_class), "encoder")
+    named = (kind for kind, name in CLASSES[architecture].items() if name == saved_class)
+    return next(named, tuned_kind(saved_class))
+
+
+def tuned_kind(saved_class: str) -> Kind:
+    """Returns the kind of fine-tuned head that a class of transformers has; "encoder" for other classes."""
+    return next((kind for kind, ending in TUNED.items() if saved_class.endswith(ending)), "encoder")

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.model import Dtype
+from electra.artifacts.model import HEAD, TASK, Dtype
 from electra.artifacts.run import RunFolder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
-from electra.exchange.configs import DEFAULT_THRESHOLD
+from electra.exchange.configs import DEFAULT_THRESHOLD, TUNED, head_settings
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import Loaded
 
@@ -23,17 +23,24 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
 
 
 def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
-    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`."""
+    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`.
+
+    A fine-tuned head keeps its settings, and its files if transformers has no class for it.
+    """
+    files = {name: loaded.folder / name for name in (HEAD, TASK)}
+    further = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
     write_model(
         out,
         loaded.encoder,
-        loaded.head,
+        loaded.head or loaded.head_weights or None,
         kind=loaded.kind,
         labels=loaded.labels,
         tokenizer=loaded.tokenizer,
         card=card,
         dtype=dtype,
         text_vector=loaded.text_vector,
+        values=head_settings(loaded.folder) if loaded.kind in TUNED else {},
+        further=further,
     )
 
 

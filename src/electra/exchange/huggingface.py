@@ -33,7 +33,7 @@ from electra.artifacts.model import (
     Dtype,
 )
 from electra.exchange.card import Card, render
-from electra.exchange.configs import CLASSES, write_config
+from electra.exchange.configs import CLASSES, MAX_LENGTH, TUNED, write_config
 from electra.exchange.load import require_entries
 from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
 from electra.exchange.quantized import BITS, quantize
@@ -48,6 +48,7 @@ from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
+from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def export_network(
 def write_model(
     folder: Path,
     encoder: Encoder,
-    head: nn.Module | None,
+    head: nn.Module | Mapping[str, Tensor] | None,
     *,
     kind: Kind,
     labels: Sequence[str],
@@ -100,8 +101,8 @@ def write_model(
     Args:
         folder: the folder, which must not exist or must contain only a model.
         encoder: the encoder.
-        head: the head (None: none), with parameters named as in weight_names.py; those of a fine-tuned head
-            are dense, norm (modern encoders only) and output.
+        head: the head or its weights (None: none), with parameters named as in weight_names.py; those of a
+            fine-tuned head are dense, norm (modern encoders only), pooler (BERT's classifier) and output.
         kind: the kind of the head.
         labels: the names of a fine-tuned head's outputs; empty for other heads.
         tokenizer: the tokenizer, whose vocabulary must fit the encoder.
@@ -125,16 +126,21 @@ def write_model(
     if isinstance(encoder, AdaptedEncoder):
         from electra.exchange import adapted
 
+        assert not isinstance(head, Mapping)
         tensors, adapted_settings = adapted.folder_parts(encoder, head, weights, kind, dtype)
         further_settings = adapted_settings | further_settings
         class_name = str(adapted_settings["architectures"][0])
     else:
         tensors = to_transformers(weights, config.architecture, kind)
         class_name = CLASSES[config.architecture][kind]
+        if "head.pooler.weight" in weights:
+            class_name = f"Bert{TUNED[kind]}"
+            further_settings |= {"model_type": "bert", "architectures": [class_name]}
     if (bits := BITS.get(dtype)) is not None:
         tensors = quantize(tensors, bits)
     else:
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
+    max_length = further_settings.pop(MAX_LENGTH, config.max_positions)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     threshold = None if card.threshold is None else round(card.threshold, 4)
     settings = write_config(
@@ -152,7 +158,7 @@ def write_model(
     other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
         **vector_files(text_vector, config.hidden_size),
-        **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind, text_vector),
+        **tokenizer_files(tokenizer, config, min(max_length, config.max_positions), kind, text_vector),
         **further,
     }
     class_name = card.architecture or class_name
@@ -183,7 +189,7 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
         raise ModelError(problem, where=folder, fix="Choose another `out`")
 
 
-def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
+def exported_weights(encoder: nn.Module, head: nn.Module | Mapping[str, Tensor] | None) -> dict[str, Tensor]:
     """Returns all weights on the CPU, under our names, `encoder.X` and `head.X`.
 
     A token table that is derived from another network's table is computed and returned as a plain table.
@@ -198,26 +204,23 @@ def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Te
         with torch.no_grad(), torch.autocast(encoder.token_table().device.type, enabled=False):
             state["encoder.tokens.weight"] = encoder.token_table().detach()
     if head is not None:
-        state |= {f"head.{name}": tensor.detach() for name, tensor in head.state_dict().items()}
+        head_state = head if isinstance(head, Mapping) else head.state_dict()
+        state |= {f"head.{name}": tensor.detach() for name, tensor in head_state.items()}
     return {name: tensor.cpu() for name, tensor in state.items()}
 
 
 def tokenizer_files(
-    tokenizer: Tokenizer,
-    architecture: str,
-    max_positions: int,
-    kind: Kind,
-    text_vector: TextVector,
+    tokenizer: Tokenizer, config: EncoderConfig, max_length: int, kind: Kind, text_vector: TextVector
 ) -> dict[str, durable.Content]:
     """Returns the tokenizer's files by name; tokenizer_config.json has the model's length and inputs."""
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
-    settings["model_max_length"] = max_positions
+    settings[MAX_LENGTH] = max_length
     settings |= {"truncation_side": "left"} if text_vector.keep_end else {}
     if kind in ("classifier", "tagger", "reader"):
         # In a text, "[MASK]" is plain characters, as it was in fine-tuning.
         settings["split_special_tokens"] = True
         files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
-    if architecture == "modern":
-        settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
+    if not config.reads_token_types:
+        settings["model_input_names"] = ["input_ids", "attention_mask"]
     return {**files, TOKENIZER_CONFIG: durable.to_json(settings)}

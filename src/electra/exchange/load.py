@@ -24,7 +24,7 @@ from electra.artifacts.model import (
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
-from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, FolderConfig, read_config
+from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, TUNED, FolderConfig, read_config
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
@@ -39,6 +39,7 @@ from electra.exchange.weights import (
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.terminal_text import plural
+from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder
@@ -60,6 +61,7 @@ class Loaded:
 
     encoder: Encoder
     # None for an encoder without a head, and for a fine-tuned head, whose parameters are in `head_weights`
+    # unless transformers runs it
     head: nn.Module | None
     config: EncoderConfig
     tokenizer: Tokenizer
@@ -213,7 +215,9 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         kind = folder_config.kind if network == "encoder" else network
         if kind not in ("encoder", folder_config.kind):
             raise _absent(folder_config.kind, network, config.architecture, folder)
-        encoder, head, unused_names = adapted.read_networks(weights, config, kind, folder)
+        encoder, head, unused_names = adapted.read_networks(
+            weights, config, kind, folder_config.labels, folder
+        )
         own_notes: tuple[str, ...] = (adapted.NOTE,)
     else:
         kind, encoder, head, head_weights, unused_names = _own_networks(
@@ -223,6 +227,8 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     text_vector = described or TextVector(folder_config.pooling if kind == "classifier" else "mean")
     text_vector.check(config.hidden_size, folder)
     outputs = len(head_weights.get("output.bias", ()))
+    if kind in TUNED and isinstance(head, PublishedHead):
+        outputs = head.whole.config.num_labels
     labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
         raise ModelError(
@@ -239,6 +245,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     require_entries(tokenizer, config, folder)
     notes = _notes_on_ids(model, tokenizer)
     if unused_names:
+        unused_names = [name.removeprefix(weight_names.FOREIGN) for name in unused_names]
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
         notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})", *notes)
     notes = (*own_notes, *notes)
@@ -308,7 +315,9 @@ def _own_networks(
 ) -> tuple[Kind, Encoder, nn.Module | None, dict[str, Tensor], list[str]]:
     """Returns the kind, the encoder, its pre-training head, a fine-tuned head's weights, and unused names."""
     config = folder_config.encoder
-    tensors = weight_names.normalise_names(weights, config.architecture, folder_config.position_offset)
+    tensors = weight_names.normalise_names(
+        weights, config.architecture, folder_config.position_offset, folder_config.kind
+    )
     if not folder_config.decoder_bias and folder_config.kind == "generator":
         tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     kind = _choose_kind(folder_config, set(tensors), network, folder)

@@ -150,9 +150,7 @@ def commit_graph(
         config, vector = loaded.config, loaded.text_vector
         common: dict[str, durable.Content] = {
             **vector_files(vector, config.hidden_size),
-            **tokenizer_files(
-                loaded.tokenizer, config.architecture, config.max_positions, loaded.kind, vector
-            ),
+            **tokenizer_files(loaded.tokenizer, config, config.max_positions, loaded.kind, vector),
             ONNX: path.read_bytes(),
         }
         durable.commit_directory(out, {**common, **files})

@@ -191,6 +191,8 @@ def read_text_vector(folder: Path) -> TextVector | None:
         elif name != "Dropout":
             problem = f"the sentence-transformers step {name} is not supported"
             raise ModelError(problem, where=folder / MODULES, fix=ELSEWHERE)
+    if pooling is None and _settings(folder / PROMPTS).get("model_type") == "CrossEncoder":
+        return None
     if pooling is None:
         raise ModelError("no pooling step", where=folder / MODULES, fix="Add a step of type Pooling")
     prompt, dimensions = _prompt(folder / PROMPTS)

@@ -71,7 +71,12 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
             "norm": "generator_predictions.LayerNorm",
             "": "generator_lm_head",  # a bias over the vocabulary, and a weight unless it is the token table
         },
-        "classifier": {"dense": "classifier.dense", "output": "classifier.out_proj"},
+        # tanh follows the layer of BERT's and RoBERTa's classifiers, gelu that of ELECTRA's
+        "classifier": {
+            "dense": "classifier.dense",
+            "pooler": "classifier.pooler",
+            "output": "classifier.out_proj",
+        },
         **_PLAIN,
     },
     "modern": {
@@ -98,7 +103,22 @@ _BERT_HEAD = {
     "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
     "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
 }
+FOREIGN = "other."  # prefix of the names of other heads, which could be confused with ELECTRA's
+_BERT_TUNED: dict[str, dict[str, Names]] = {
+    "classifier": {
+        "classifier.pooler": ("bert.pooler.dense", "classifier.dense"),
+        "classifier.out_proj": ("classifier", "classifier.out_proj"),
+    },
+    "tagger": {"classifier": ("classifier",)},
+    "reader": {"qa_outputs": ("qa_outputs",)},
+}
 _POSITIONS = "embeddings.position_embeddings.weight"
+_BERT_NAMES = {
+    "electra": "bert",
+    "classifier.pooler": "bert.pooler.dense",
+    "classifier.out_proj": "classifier",
+}
+_TO_BERT = re.compile(rf"^({'|'.join(map(re.escape, _BERT_NAMES))})(?=\.)")
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
 
@@ -121,6 +141,8 @@ def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) 
     renamed: dict[str, Tensor] = {}
     for ours, tensor in state.items():
         names = transformers_names(ours, architecture, kind)
+        if "head.pooler.weight" in state:  # the classifier of BERT
+            names = tuple(_TO_BERT.sub(lambda found: _BERT_NAMES[found[0]], name) for name in names)
         renamed.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
     if (architecture, kind) == ("modern", "discriminator"):
         renamed |= {name: cat([zeros_like(renamed[name]), renamed[name]]) for name in DISCRIMINATOR_OUTPUT}
@@ -164,13 +186,13 @@ def from_transformers(
 
 
 def normalise_names(
-    tensors: Mapping[str, Tensor], architecture: str, position_offset: int = 0
+    tensors: Mapping[str, Tensor], architecture: str, position_offset: int = 0, kind: Kind = "encoder"
 ) -> dict[str, Tensor]:
     """Renames tensors to the names of current transformers, with ELECTRA's names for BERT and RoBERTa.
 
     Early versions of transformers wrote gamma and beta for a norm's weight and bias, and encoders without a
-    head have no prefix. The pooler of BERT and RoBERTa and the first `position_offset` rows of the position
-    table are dropped.
+    head have no prefix. The pooler of BERT and RoBERTa is dropped unless `kind`, the head in config.json,
+    reads it, and so are the first `position_offset` rows of the position table.
     """
     old_endings = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     renamed = {
@@ -181,15 +203,16 @@ def normalise_names(
         if any(_BERT.match(name) for name in renamed):  # in such files, ELECTRA's names denote other heads
             head_names = {
                 f"{stem}.{leaf}": f"{ours}.{leaf}"
-                for ours, stems in _BERT_HEAD.items()
+                for ours, stems in {**_BERT_HEAD, **_BERT_TUNED.get(kind, {})}.items()
                 for stem in stems
                 for leaf in ("weight", "bias")
             }
             ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # the decoder's override others
             renamed = {
-                _BERT.sub(PREFIX["electra"], name)
-                if _BERT.match(name)
-                else head_names.get(name, f"other.{name}"): renamed[name]
+                head_names.get(name)
+                or (_BERT.sub(PREFIX["electra"], name) if _BERT.match(name) else FOREIGN + name): renamed[
+                    name
+                ]
                 for name in ordered
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
@@ -202,11 +225,15 @@ def normalise_names(
 
 
 def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]:
-    """Returns the heads whose weights are all present; of heads with the same names, only `saved_kind`."""
+    """Returns the heads whose last layers are present; of heads with the same names, only `saved_kind`."""
     stems = {name.rpartition(".")[0] for name in names}
     head_kinds: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     ambiguous = _SAME_NAMES.get(architecture, ())
-    complete_kinds = [kind for kind in head_kinds if set(_HEAD[architecture][kind].values()) <= stems]
+    required = {
+        kind: {stem for ours, stem in _HEAD[architecture][kind].items() if ours not in ("dense", "pooler")}
+        for kind in head_kinds
+    }
+    complete_kinds = [kind for kind in head_kinds if required[kind] <= stems]
     return [kind for kind in complete_kinds if kind not in ambiguous or kind == saved_kind]
 
 

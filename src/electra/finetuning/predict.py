@@ -1,8 +1,8 @@
 """Predicts labels, numbers, tags or answers with a fine-tuned model.
 
-The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor...
-or ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers
-in the file are ignored.
+The model may come from `electra finetune`, or be a published folder of one of transformers' classes
+...ForSequenceClassification, ...ForTokenClassification or ...ForQuestionAnswering, such as a classifier, a
+tagger or a cross-encoder. Answers in the file are ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
 from electra.data.lines import Place
 from electra.data.table_files import Data, Given, extension_of
-from electra.exchange.configs import read_config
+from electra.exchange.configs import MAX_LENGTH, head_settings, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.layers import BertClassifier, PublishedTuned
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.runner.dataset import note_unread
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
@@ -32,9 +33,11 @@ from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, rea
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
+from electra.finetuning.tasks.parts.word_tags import WordTagging
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
+from electra.model.adapted import PublishedHead
 from electra.model.precision import pick_device
 
 if TYPE_CHECKING:
@@ -288,15 +291,6 @@ def is_tuned(model: str) -> bool:
     return is_ours or read_config(folder).kind in DEFAULT_TASKS
 
 
-def require_pretrained(model: str) -> None:
-    """Raises ModelError for a fine-tuned model, which needs no export."""
-    if is_tuned(model):
-        tuning = FinetuningFolder(locate(model))
-        problem = "a fine-tuned model is already a Hugging Face folder"
-        fix = "Copy or push it, or export it with `format=onnx`"
-        raise ModelError(problem, where=tuning.model if tuning.exists() else model, fix=fix)
-
-
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     """Returns a fine-tuned model, and the record of its fine-tuning (None if there is none).
 
@@ -348,7 +342,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         ModelError: the recorded length exceeds the model's positions.
         ConfigError: the file of the model's own task or head is missing.
     """
-    config = ModelFolder(Path(loaded.folder)).record
+    folder = Path(loaded.folder)
+    config = ModelFolder(folder).record | head_settings(folder)
     if record:
         task, settings = load_task(record["task"]), record["settings"]
         length, positions = settings["max_length"], loaded.config.max_positions
@@ -365,7 +360,10 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         if not any("entail" in name.lower() for name in loaded.labels):
             texts = (*texts, *default_task.texts)
         default_task = replace(default_task, texts=texts)
-    return default_task.rebuilt(loaded.labels, config), loaded.config.max_positions
+    if isinstance(default_task, WordTagging):
+        default_task = replace(default_task, as_written=True)
+    length = min(loaded.config.max_positions, config.get(MAX_LENGTH, loaded.config.max_positions))
+    return default_task.rebuilt(loaded.labels, config), length
 
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> FinetunedModel:
@@ -375,6 +373,8 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         ModelError: the head is missing, does not fit the model or has weights that are not finite.
         ConfigError: the file of the model's own head is missing.
     """
+    if isinstance(loaded.head, PublishedHead):
+        return FinetunedModel(loaded.encoder, PublishedTuned(loaded.head, loaded.kind))
     settings = record["settings"] if record else {}
     file = ModelFolder(Path(loaded.folder)).head
     head_name, pooling = "transformers", loaded.pooling
@@ -384,11 +384,13 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         weights, head_name, pooling = read_safetensors(file), settings["head"], settings["pooling"]
         kind, num_outputs = task.head, task.num_outputs
     else:
-        weights = loaded.head_weights
-        kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
+        weights, file = loaded.head_weights, loaded.folder
+        kind, num_outputs = cast(HeadKind, loaded.kind), len(weights.get("output.bias", ()))
     separate_texts = settings.get("separate_texts", False)
     shape = HeadShape(kind, loaded.config, num_outputs, pooling, separate_texts=separate_texts)
     head = build_head(head_name, shape, seed=0)
+    if "pooler.weight" in weights:
+        head = BertClassifier(loaded.config, num_outputs)
     require_numbers(weights, file)
     expected_weights = head.state_dict()
     try:
@@ -398,5 +400,5 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
                 raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)
     except (RuntimeError, ValueError):  # names, shapes or types differ
-        raise ModelError("not the head of this model", where=file, fix="Rerun electra finetune") from None
+        raise ModelError("not the head of this model", where=file, fix=REPAIR_ADVICE) from None
     return FinetunedModel(loaded.encoder, head)

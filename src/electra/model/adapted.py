@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +75,11 @@ def settings_of(config: EncoderConfig) -> Any:
 
 
 def without_pooler(model: nn.Module) -> nn.Module:
-    """Removes the head of BERT's second task, which no state depends on."""
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = None  # type: ignore[assignment]
+    """Returns the model without the layer that BERT's classifiers read; its parameters are shared."""
+    if getattr(model, "pooler", None) is None:
+        return model
+    model = copy(model)
+    model._modules = model._modules | {"pooler": None}
     return model
 
 
@@ -187,23 +190,33 @@ class AdaptedEncoder(Encoder):
 
 
 class PublishedHead(nn.Module):
-    """The head of a published masked language model, whose class computes it from given states.
+    """A published head: that of a masked language model for given states, a fine-tuned one for ids.
 
     Args:
-        model: The masked language model of transformers; its base is the model of an `AdaptedEncoder`.
+        model: The whole model of transformers; its base is that of an `AdaptedEncoder`.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self._whole = (model,)  # in a tuple, so that the encoder is no submodule
+        children = dict(model.named_children()) | {"pooler": getattr(model.base_model, "pooler", None)}
         self.parts = nn.ModuleDict({
-            name: part for name, part in model.named_children() if part is not model.base_model
+            name: part for name, part in children.items() if part not in (None, model.base_model)
         })  # fmt: skip
 
     @property
     def whole(self) -> Any:
-        """The masked language model, encoder included."""
+        """The model, encoder included."""
         return self._whole[0]
+
+    def tuned_logits(self, ids: Tensor, document_ids: Tensor | None, types: Tensor | None) -> Tensor:
+        """Returns a fine-tuned head's logits [B, outputs] or [B, T, outputs]; the arguments are [B, T]."""
+        mask = torch.ones_like(ids) if document_ids is None else (document_ids >= 0).long()
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        outputs = self.whole(**inputs if types is None else {**inputs, "token_type_ids": types})
+        if "start_logits" in outputs:
+            return torch.stack([outputs.start_logits, outputs.end_logits], -1)
+        return torch.as_tensor(outputs.logits)
 
     def forward(self, hidden: Tensor, table_VE: Tensor) -> Tensor:
         """Returns logits [..., V] for hidden states [..., D]; the class knows its token table itself."""

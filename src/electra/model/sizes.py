@@ -87,8 +87,8 @@ class EncoderConfig:
 
     @property
     def reads_token_types(self) -> bool:
-        """Whether the encoder has token-type embeddings."""
-        return self.architecture != "modern" and self.num_token_types > 0
+        """Whether the encoder tells token types apart."""
+        return self.architecture != "modern" and self.num_token_types > 1
 
     @property
     def min_parameters(self) -> int:

@@ -217,13 +217,11 @@ class Model:
 
         Raises:
             AbsentNetwork: the model does not have this network.
-            ModelError: the model is fine-tuned, or `out` contains anything but a model.
+            ModelError: `out` contains anything but a model.
         """
         from electra.exchange.convert import export
-        from electra.finetuning.predict import require_pretrained
 
         path = checked_path(out, "out")
-        require_pretrained(self.source)
         export(self.chosen(network), path, self.source, dtype=dtype)
         return Model(path, device=self.device)
 

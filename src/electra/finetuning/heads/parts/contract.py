@@ -37,9 +37,8 @@ class HeadModule(nn.Module):
 
     def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
         """Returns the encoder's states [B, T, D], or what else `forward` reads."""
-        hidden_BTD: Tensor = encoder(
-            batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
-        )
+        types = batch.token_type_ids if encoder.config.reads_token_types else None
+        hidden_BTD: Tensor = encoder(batch.input_ids, document_ids=batch.document_ids, token_type_ids=types)
         return hidden_BTD
 
     def rescale(self, factor: float, offset: float) -> None:

@@ -4,6 +4,7 @@ A classifier reads one vector per text, chosen by `pooling`: the state of [CLS] 
 states of all tokens ("mean", as with `classifier_pooling = "mean"` in ModernBERT); their maximum ("max"); or
 the last token's state ("last"). Special tokens are included, padding is not. ElectraForSequenceClassification
 supports only [CLS], so with another pooling the encoder is saved with the head in a separate file.
+Published heads are read as they are.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
-from electra.finetuning.heads.parts.contract import Head
+from electra.finetuning.heads.parts.contract import Head, HeadModule
+from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import Batch
+from electra.model.adapted import PublishedHead
+from electra.model.encoder import Encoder
 from electra.model.sizes import EncoderConfig
 
 
@@ -30,6 +34,38 @@ class ElectraClassifier(Head):
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         x_BD = self.drop(self.pool(hidden_BTD, batch))
         return torch.as_tensor(self.output(self.drop(F.gelu(self.dense(x_BD)))))
+
+
+class BertClassifier(Head):
+    """The published classifier of BERT and RoBERTa: pooler, tanh, output on the state at [CLS]."""
+
+    def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
+        super().__init__(config, num_outputs, pooling)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+
+    @override
+    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+        return torch.as_tensor(self.output(self.drop(self.pooler(self.pool(hidden_BTD, batch)).tanh())))
+
+
+class PublishedTuned(HeadModule):
+    """A published head that transformers runs together with its encoder."""
+
+    not_in_graphs = "encoders that run through transformers are not exported here"
+
+    def __init__(self, model: PublishedHead, kind: HeadKind) -> None:
+        super().__init__()
+        self.model, self.per_token = model, kind != "classifier"
+
+    @override
+    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+        """Returns the logits."""
+        types = batch.token_type_ids if encoder.config.reads_token_types else None
+        return self.model.tuned_logits(batch.input_ids, batch.document_ids, types)
+
+    @override
+    def forward(self, logits: Tensor, batch: Batch) -> Tensor:
+        return logits
 
 
 class ModernClassifier(Head):

@@ -263,6 +263,12 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
 
 
+def sigmoid(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the logistic function of each value."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-logits)))
+
+
 def cross_entropy(
     logits_NC: Tensor, targets_N: Tensor, weights: Sequence[float] = ()
 ) -> tuple[Tensor, float]:

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.data.tables import Table, get_field
+from electra.exchange.configs import ACTIVATION, CROSS_ENCODER
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
@@ -43,6 +44,7 @@ from electra.finetuning.tasks.parts.task import (
     file_of,
     format_cell,
     index_labels,
+    sigmoid,
     softmax,
     tally_labels,
 )
@@ -56,6 +58,10 @@ from electra.foundation.errors import ConfigError, DataError, ModelError, neares
 
 OUTPUT_RANGE = "output_range"  # in config.json: the numbers that the outputs 0 and 1 mean
 MAX_OFFSET = 100  # times the range of the numbers: float32 then resolves 1e-5 of the range
+FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {
+    "Identity": lambda logits: logits,
+    "Sigmoid": sigmoid,
+}
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
@@ -109,7 +115,7 @@ class TextClassification(TextTask):
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
         """Returns the task of a saved model: regression, multi-label or this class.
 
-        The `problem_type` in its config.json decides; a model with one output predicts a number.
+        The `problem_type` in its config.json decides; a model with one label predicts a number.
         """
         problem_type = config.get("problem_type")
         if problem_type == "regression" or len(labels) == 1:
@@ -289,7 +295,7 @@ class MultiLabelClassification(TextTask):
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns independent probabilities [labels] for each example."""
-        return list(1 / (1 + np.exp(-np.stack(outputs).astype(np.float64))))
+        return list(sigmoid(np.stack(outputs).astype(np.float64)))
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -340,16 +346,21 @@ def joined(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TextRegression(TextTask):
-    """Predicts a number for a text or a pair of texts, as an array [1] in the data's unit."""
+    """Predicts a number for a text or a pair of texts, as an array [1] in the data's unit.
+
+    Published models may predict several numbers, and those without a problem_type squash a single one.
+    """
 
     has_classes: ClassVar[bool] = False
 
+    numbers: tuple[str, ...] = ("score",)  # the names of the outputs
+    function: str = "Identity"  # of FUNCTIONS: what outputs go through
     scale: tuple[float, float] | None = None  # the lowest and highest number; None: as in the training data
 
     @property
     @override
     def label_names(self) -> tuple[str, ...]:
-        return ("score",)
+        return self.numbers
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -371,7 +382,14 @@ class TextRegression(TextTask):
         return replace(self, scale=(low, high))
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
-        """Returns the task of a saved model, which predicts in the data's unit unless a range is recorded."""
+        """Returns the task of a saved model, which predicts in the data's unit unless a range is recorded.
+
+        A model of one output that says neither "regression" nor the function of a cross-encoder has
+        probabilities, as in transformers and sentence-transformers.
+
+        Raises:
+            ModelError: the recorded range or function is not supported.
+        """
         recorded = config.get(OUTPUT_RANGE, (0.0, 1.0))
         try:
             low, high = map(float, recorded)
@@ -379,12 +397,18 @@ class TextRegression(TextTask):
             low = high = math.nan
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ModelError(f"{recorded!r} is not a lowest and a highest number", key=OUTPUT_RANGE)
-        return replace(self, scale=(low, high))
+        is_regression = config.get("problem_type") == "regression" or len(labels) > 1
+        path = (config.get(CROSS_ENCODER) or {}).get(ACTIVATION, "Identity" if is_regression else "Sigmoid")
+        if (function := path.rpartition(".")[2]) not in FUNCTIONS:
+            raise ModelError(f"scores through {path} are not supported", fix="Use sentence-transformers")
+        numbers = labels if len(labels) > 1 else self.numbers
+        return replace(self, scale=(low, high), function=function, numbers=numbers)
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         recorded = {} if self.output_scale() != (1.0, 0.0) else {OUTPUT_RANGE: list(self.bounds)}
-        return {"problem_type": "regression"} | recorded
+        identity = {ACTIVATION: "torch.nn.modules.linear.Identity"}  # else CrossEncoder squashes the numbers
+        return {"problem_type": "regression", CROSS_ENCODER: identity} | recorded
 
     def gold_number(self, example: Example) -> float:
         """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
@@ -421,7 +445,8 @@ class TextRegression(TextTask):
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns a number in the data's unit for each example, as an array [1]."""
         low, high = self.bounds
-        return list(np.stack(outputs).astype(np.float64) * (high - low) + low)
+        outputs_NO = FUNCTIONS[self.function](np.stack(outputs).astype(np.float64))
+        return list(outputs_NO * (high - low) + low)
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -430,8 +455,8 @@ class TextRegression(TextTask):
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
-        answers = [(e.id, float(p[0])) for e, p in zip(examples, predictions, strict=True)]
-        return [("id", "score"), *answers]
+        rows: list[tuple[Cell, ...]] = [("id", *self.numbers)]
+        return rows + [(e.id, *map(float, p)) for e, p in zip(examples, predictions, strict=True)]
 
     @override
     def answer(self, prediction: Prediction) -> str:

@@ -28,7 +28,7 @@ from electra.finetuning.labelled.tagged_sentences import (
     TagReaderOptions,
     read_sentences,
 )
-from electra.finetuning.labelled.words import SPLITTINGS, Splitting, infer_splitting
+from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, infer_splitting
 from electra.finetuning.metrics.entities import (
     OUTSIDE,
     complete_tags,
@@ -81,6 +81,9 @@ class WordTagging(Task):
     metrics: tuple[str, ...] = ("accuracy",)
     splitting: Splitting = "punctuation"  # how texts are split into words
     threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
+    as_written: bool = (
+        False  # whether words of a text are read with the spaces of the text, not with one each
+    )
     every_score: bool = False  # whether `table` has the probability of each label
     texts: tuple[tuple[str, ...], ...] = tuple((name,) for name in WORD_COLUMNS)
     label: tuple[str, ...] = ("tag", "tags", "labels")
@@ -212,7 +215,7 @@ class WordTagging(Task):
         example_indices: list[int] = []
         num_dropped = num_long = 0
         for index, example in enumerate(examples):
-            sentence = TokenizedWords.of(example.texts, tokens)
+            sentence = TokenizedWords.of(example.texts, tokens, example.spans if self.as_written else ())
             sentence_windows = list(sentence.windows(max_length, self.stride))
             gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
             for window in sentence_windows:
@@ -317,15 +320,19 @@ class TokenizedWords:
     first: Ids  # the index in `ids` of the first token of each of these words
 
     @classmethod
-    def of(cls, words: Sequence[str], tokens: Tokens) -> TokenizedWords:
-        """Tokenises the words of a sentence, joined by spaces."""
-        encoding = tokens.tokenizer.encode(" ".join(words))
+    def of(cls, words: Sequence[str], tokens: Tokens, spans: Spans = ()) -> TokenizedWords:
+        """Tokenises the words of a sentence, joined by spaces, or at their places in a text."""
+        ends = np.array(
+            [end for _, end in spans] if spans else np.cumsum([len(word) + 1 for word in words]) - 1
+        )
+        lengths = np.diff(ends, prepend=0 if spans else -1)
+        text = "".join(word.rjust(length) for word, length in zip(words, lengths, strict=True))
+        encoding = tokens.tokenizer.encode(text if spans else text[1:])
         text_positions = np.flatnonzero(~np.array(encoding.special))
         start, end = (int(text_positions[0]), int(text_positions[-1]) + 1) if len(text_positions) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
         # A space belongs to the word after it, even if it is a token of its own.
-        ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
         positions_in_words = np.flatnonzero(word_of < len(words))
         word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
