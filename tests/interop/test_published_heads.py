@@ -206,3 +206,14 @@ def test_what_a_head_does_not_mean_is_one_line(
     edited(folder, **WRONG[case])
     with pytest.raises(ModelError):
         open_predictor(str(folder))
+
+
+@pytest.mark.parametrize("name", ["BERT", "ALBERT"])
+def test_a_published_classifier_is_fine_tuned_further(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    """With other labels: its head is replaced, which is said; what comes out is a model of its own."""
+    folder = folder_of(name, "ForSequenceClassification", uncased, tmp_path / "given", num_labels=3)
+    rows = [{"text": text, "label": label} for text in TEXTS for label in ("meal", "cafe")]
+    options: dict[str, Any] = {"epochs": 1, "baselines": False, "progress": "quiet"}
+    tuned = electra.finetune(folder, data=rows * 4, task="classification", out=tmp_path / "tuned", **options)
+    assert any("LABEL_0, LABEL_1, LABEL_2" in note for note in tuned.results["notes"])
+    assert {*table(tmp_path / "tuned" / "model", TEXTS)[0]} >= {"p(meal)", "p(cafe)"}

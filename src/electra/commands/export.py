@@ -33,8 +33,8 @@ class Export(
     """Export a network as a Hugging Face model folder, any model as an ONNX graph, or publish a model."""
 
     model: Source
-    """A run folder, a model folder or a hub name; with --format onnx or --push also a fine-tuned model, whose
-    subfolder model/ is a Hugging Face folder already.
+    """A run folder, a model folder or a hub name. Of a fine-tuning, it is the subfolder model/, except with
+    --format onnx or --push.
     """
     _: KW_ONLY
     out: Source | None = None

@@ -40,8 +40,8 @@ class Predict(
     """Predict labels, numbers or answers for the texts in a file with a fine-tuned model."""
 
     model: Source
-    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA or
-    ModernBERT model.
+    """A folder that electra finetune wrote, or the folder or hub name of a published classifier, tagger,
+    cross-encoder or question answering model of any encoder that electra reads.
     """
     file: Source
     """The texts: a file (csv, tsv, jsonl, parquet or another table; .txt with one text per line; for tagging

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
+from electra.exchange.configs import TUNED
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
@@ -96,6 +97,9 @@ def finetune(
         columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
         resolved = replace(resolved, separate_texts=separate, read_columns=columns)
     prepared, notes = prepare(resolved, dataset, loaded)
+    if loaded.kind in TUNED:
+        labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
+        notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
     with folder.session(make_record(model, prepared, dataset), say=say, stop=stop) as session:
         lines = (thread_note, describe_start(model, prepared), describe_defaults(settings, resolved))
         for line in filter(None, (*lines, *describe_labels(dataset), *notes)):
