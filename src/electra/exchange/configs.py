@@ -45,8 +45,10 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 # The keys that say what a fine-tuned head's outputs mean
-HEAD_KEYS = ("problem_type", "classifier_pooling", "default_label", "word_splitting", "no_answer_threshold")
-HEAD_KEYS += ("output_range",)
+HEAD_KEYS = (
+    *("problem_type", "classifier_pooling", "default_label", "word_splitting"),
+    *("no_answer_threshold", "output_range"),
+)
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
 CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
