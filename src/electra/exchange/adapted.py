@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CONFIG
-from electra.exchange.configs import TUNED, tuned_kind
-from electra.exchange.weight_names import Kind
+from electra.exchange.weight_names import TUNED, Kind, tuned_kind
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder

@@ -11,16 +11,11 @@ from typing import Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
-from electra.exchange.weight_names import Kind
+from electra.exchange.weight_names import TUNED, Kind, tuned_kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
-TUNED: dict[Kind, str] = {
-    "classifier": "ForSequenceClassification",
-    "tagger": "ForTokenClassification",
-    "reader": "ForQuestionAnswering",
-}
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
     "discriminator": "ForPreTraining",
@@ -408,8 +403,3 @@ def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) ->
         return "discriminator" if is_discriminator else "tagger"
     named = (kind for kind, name in CLASSES[architecture].items() if name == saved_class)
     return next(named, tuned_kind(saved_class))
-
-
-def tuned_kind(saved_class: str) -> Kind:
-    """Returns the kind of fine-tuned head that a class of transformers has; "encoder" for other classes."""
-    return next((kind for kind, ending in TUNED.items() if saved_class.endswith(ending)), "encoder")

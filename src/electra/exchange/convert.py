@@ -9,9 +9,10 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import HEAD, TASK, Dtype
 from electra.artifacts.run import RunFolder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
-from electra.exchange.configs import DEFAULT_THRESHOLD, TUNED, head_settings
+from electra.exchange.configs import DEFAULT_THRESHOLD, head_settings
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import Loaded
+from electra.exchange.weight_names import TUNED
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:

@@ -33,11 +33,11 @@ from electra.artifacts.model import (
     Dtype,
 )
 from electra.exchange.card import Card, render
-from electra.exchange.configs import CLASSES, MAX_LENGTH, TUNED, write_config
+from electra.exchange.configs import CLASSES, MAX_LENGTH, write_config
 from electra.exchange.load import require_entries
 from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
 from electra.exchange.quantized import BITS, quantize
-from electra.exchange.weight_names import Kind, to_transformers
+from electra.exchange.weight_names import TUNED, Kind, to_transformers
 from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert

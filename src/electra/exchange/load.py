@@ -24,11 +24,11 @@ from electra.artifacts.model import (
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
-from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, TUNED, FolderConfig, read_config
+from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, FolderConfig, read_config
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
-from electra.exchange.weight_names import Kind
+from electra.exchange.weight_names import TUNED, Kind
 from electra.exchange.weights import (
     digest,
     read_safetensors,

@@ -17,6 +17,11 @@ from torch import Tensor, cat, zeros_like
 from electra.foundation.errors import ModelError
 
 Kind = Literal["encoder", "discriminator", "generator", "classifier", "tagger", "reader"]
+TUNED: dict[Kind, str] = {
+    "classifier": "ForSequenceClassification",
+    "tagger": "ForTokenClassification",
+    "reader": "ForQuestionAnswering",
+}
 Names = tuple[str, ...]
 CHECK_CONFIG = "Check that config.json belongs to these weights"
 
@@ -222,6 +227,11 @@ def normalise_names(
     return renamed | (
         {positions: renamed[positions][position_offset:]} if position_offset and positions in renamed else {}
     )
+
+
+def tuned_kind(saved_class: str) -> Kind:
+    """Returns the kind of fine-tuned head that a class of transformers has; "encoder" for other classes."""
+    return next((kind for kind, ending in TUNED.items() if saved_class.endswith(ending)), "encoder")
 
 
 def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]:

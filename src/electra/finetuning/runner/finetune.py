@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
-from electra.exchange.configs import TUNED
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
+from electra.exchange.weight_names import TUNED
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
