@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
@@ -21,10 +22,10 @@ from electra.finetuning.tasks.parts.answers import parse_labels
 from electra.foundation.errors import DataError
 from electra.testing import toy_task
 
-LISTS = [str(items(["joy", "new film"])) for items in (list, tuple, np.array)]
+LISTS = [str(items(["joy", "new film"])) for items in (list, tuple, np.array, set)]
 REFUSED_LABELS = [
     *("['a', 'b'", '[["a"], ["b"]]', "[a], [b]", "{joy,film}", "<joy><film>", "['a' ... 'b']"),
-    *({"a": 0.3}, [["a"]], 3.5, [0.7, 0.3], "[0.7, 0.3]", "[" * 9999),
+    *({"a": 0.3}, [["a"]], 3.5, [0.7, 0.3], "[0.7, 0.3]", "[" * 9999, "[" + "1" * 9999 + "x]"),
 ]
 
 
@@ -139,7 +140,7 @@ COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "a space in names": (["new film", "joy"] * 9, [("new film",), ("joy",)] * 9, {"multi_label": True}),
     "lists": (
         [*LISTS, '["c"]', ["d"]] * 5,
-        [*[("joy", "new film")] * 3, ("c",), ("d",)] * 5,
+        [*[("joy", "new film")] * 4, ("c",), ("d",)] * 5,
         {"multi_label": True},
     ),
     "a label with a bar": (['["a|b"]', "a|b"] * 5, [("a|b",), ("a", "b")] * 5, {"multi_label": True}),
@@ -259,7 +260,7 @@ def test_tables_in_python_give_the_same_rows(library: str, tmp_path: Path) -> No
 
 
 def test_two_columns_of_a_name_are_refused() -> None:
-    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow")
     frame = pandas.DataFrame([["x", 0, 1]], columns=["text", "label", "label"])
     for table in (frame, pyarrow.table([["x"], [0], [1]], names=["text", "label", "label"])):
         with pytest.raises(DataError):
@@ -275,6 +276,22 @@ def test_data_sets_in_python_are_as_their_files() -> None:
     written = tables(datasets.DatasetDict(train=split, validation=split))
     assert set(written) == {"train", "dev"}
     assert [json.loads(line)["label"] for line in written["train"].content.splitlines()] == ["bad", "good"]
+
+
+@pytest.mark.parametrize("starts", [np.array([4], np.int32), [4]])
+def test_answers_that_pandas_printed(starts: Any, tmp_path: Path) -> None:
+    """As a data set of the hub is written to csv."""
+    texts = np.array(["Ada"], object) if isinstance(starts, np.ndarray) else ["Ada"]
+    answers = [{"text": texts, "answer_start": starts}, {"text": [], "answer_start": []}, ["Ada"], "Ada", ""]
+    frame = pandas.DataFrame({"question": "who?", "context": "So, Ada", "answers": answers})
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    result = read_questions(tmp_path / "q.csv", ("question", "context", "answers"), True)
+    assert [[(a.text, a.start) for a in e.gold] for e in result] == [
+        [("Ada", 4)],
+        [],
+        *[[("Ada", 4)]] * 2,
+        [],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ READ = [  # task, name, content, texts, answers
     ("rte", "a.jsonl", PAIR % '"entailment"', [("x", "y")], ["entailment"]),
     ("classification", "a.jsonl", WORDS, [("play it",), ("a ?",)], ["Play", "b"]),
     ("classification", "a.csv", PRINTED, [("it's a 'film'",), ("one two",)], ["a", "b"]),
+    ("classification", "a.csv", "text,label\nb'caf\\xc3\\xa9',a\n", [("caf\u00e9",)], ["a"]),
     ("classification", "a.csv", PRINTED + "no list,c\n", [(row,) for row in [*LISTS, "no list"]], [*"abc"]),
 ]
 

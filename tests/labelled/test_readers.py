@@ -12,7 +12,7 @@ import pytest
 
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
-from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs, read_scored_pairs
+from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
 from electra.finetuning.tasks import load_task
@@ -200,8 +200,6 @@ def pair(good: str, bad: str) -> dict[str, str]:
 
 
 def test_pairs_and_hypotheses_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "dev.tsv", "index\tscore\tsentence1\tsentence2", '0\t2.5\ta "b\tc', "1\t0\td\te")
-    assert read_scored_pairs(path) == [('a "b', "c", 2.5), ("d", "e", 0.0)]
     rows = [pair("a b", "b a"), pair("c", "c"), pair("d e", "e d"), pair("f g", "g f")]
     found = read_minimal_pairs(write(tmp_path / "p.jsonl", *rows), limit=2)
     assert (found.name, found.phenomenon, found.benchmark) == ("p", "order", tmp_path.name)
@@ -211,18 +209,9 @@ def test_pairs_and_hypotheses_are_read(tmp_path: Path) -> None:
     assert read_utterances(path, hypotheses=1)[0].hypotheses == ("a b",)
 
 
-PAIR_HEADER = "sentence1\tsentence2\tscore"
-
-
 @pytest.mark.parametrize(
     ("read", "name", "rows", "line"),
     [
-        *(
-            (read_scored_pairs, "a.tsv", [PAIR_HEADER, "a\tb\t1", f"c\td\t{n}"], 3)
-            for n in ("nan", "inf", "", "x")
-        ),
-        (read_scored_pairs, "a.tsv", ["a\tb", "1\t2"], 0),
-        (read_scored_pairs, "a.tsv", [PAIR_HEADER, "a\tb\t1"], 0),
         (read_minimal_pairs, "p.jsonl", [pair("a", " ")], 1),
         (read_minimal_pairs, "p.jsonl", [pair("a", "a")], 0),
         (read_utterances, "n.jsonl", [{"hyps": HYPS}], 1),

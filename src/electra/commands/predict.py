@@ -66,8 +66,9 @@ class Predict(
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess if that fails)."""
     threshold: float | None = None
     """For taggers with two labels, such as grammatical error detection: mark words whose probability is at
-    least this. For questions that may have no answer: answer none if the no-answer score exceeds this
-    (default: 0.5 for words; for questions the best threshold on dev, or else the published one).
+    least this. With several labels per text: predict those whose probability is above this. For questions
+    that may have no answer: answer none if the no-answer score exceeds this (default: 0.5; for questions the
+    best threshold on dev, or else the published one).
     """
     scores: bool = False
     """For taggers: write the probability of every label for each word, not only of the predicted label."""

@@ -16,6 +16,7 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -43,10 +44,9 @@ MAX_NAMES = 3  # that a message lists
 SAMPLE = 200  # rows that tell whether a first line is a header
 MAX_LINE = 1 << 27  # characters of a line
 _ITEM = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?|True|False""", re.DOTALL)
-_PRINTED = re.compile(
-    rf"(?:array\()?[\[(]\s*(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*,?\s*[\])](?:,\s*dtype=\w+\))?",
-    re.DOTALL,
-)
+_ITEMS = rf"(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*"
+_PRINTED = re.compile(rf"(?:array\()?[\[({{]\s*{_ITEMS},?\s*[\])}}](?:,\s*dtype=\w+\))?", re.DOTALL)
+_ARRAY = re.compile(r"array\((\[[^\]]*\])(?:,\s*dtype=\w+)?\)")
 _EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
 
 Row = dict[str, Any]
@@ -427,12 +427,26 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
 
 
 def printed_list(text: str) -> list[Any] | None:
-    """Returns the items of a list that JSON, Python or numpy printed; None for any other text."""
+    """Returns the items of a list that JSON, Python or numpy printed; None for any other text.
+
+    Printed bytes (b'...') are a list of one text.
+    """
     try:
         items = json.loads(text)
     except (ValueError, RecursionError):
-        items = _PRINTED.fullmatch(text.strip()) and list(map(literal_eval, _ITEM.findall(text)))
+        items = printed_object(text) if text[:2] in {"b'", 'b"'} else None
+        items = [items.decode("utf-8", "replace")] if isinstance(items, bytes) else None
+    if items is None and _PRINTED.fullmatch(text.strip()):
+        items = list(map(literal_eval, _ITEM.findall(text)))
     return items if isinstance(items, list) else None
+
+
+def printed_object(text: str) -> Any:
+    """Returns a value that JSON or Python printed, perhaps with arrays of numpy; None for any other text."""
+    for read, content in ((json.loads, text), (literal_eval, _ARRAY.sub(r"\1", text))):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return read(content)
+    return None
 
 
 def row_id(row: Mapping[str, Any], column: str | None, index: int) -> str:

@@ -81,8 +81,9 @@ class FineTuned(Artifact[FinetuningFolder]):
         Args:
             texts: texts, pairs (tuples), sentences as lists of words, or rows (dicts or a DataFrame); or the
                 path of a file of them, as a Path, since a str is a text.
-            threshold: for taggers with two labels, the probability from which a word is marked; for questions
-                that may have no answer, the no-answer score above which none is given (None: the model's).
+            threshold: for taggers with two labels, the probability from which a word is marked; with several
+                labels per text, the one above which a label is predicted; for questions that may have no
+                answer, the no-answer score above which none is given (None: the model's).
             scores: for taggers, whether to add the probability of each label for each word.
             device: where to compute.
 

@@ -1,42 +1,12 @@
-"""Reads benchmarks of sentence pairs: the scored pairs of STS-B, minimal pairs of BLiMP and BabyLM."""
+"""Reads minimal pairs of sentences, as in BLiMP and BabyLM."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.data.tables import cell_text, open_table, read_rows
+from electra.data.tables import read_rows
 from electra.foundation.errors import DataError
-
-ScoredPair = tuple[str, str, float]
-"""Two sentences and their score."""
-STSB_COLUMNS = ("sentence1", "sentence2", "score")
-
-
-def read_scored_pairs(path: Path) -> list[ScoredPair]:
-    """Returns the scored pairs of a table with the header of GLUE's STS-B.
-
-    Raises:
-        DataError: a column is missing, a row is invalid, or there are fewer than two pairs.
-    """
-    table = open_table(path)
-    if not set(STSB_COLUMNS) <= set(table.columns):
-        problem = f"the header lacks some of the columns {', '.join(STSB_COLUMNS)}"
-        raise DataError(problem, where=path, fix="Pass GLUE's STS-B dev.tsv")
-    pairs = []
-    for where, row in table.rows:
-        first, second = (cell_text(row, column, where) for column in STSB_COLUMNS[:2])
-        try:
-            score = float(row[STSB_COLUMNS[2]])
-        except (TypeError, ValueError, KeyError):
-            score = math.nan
-        if not math.isfinite(score):
-            raise DataError("expected two sentences and a number", where=where)
-        pairs.append((first, second, score))
-    if len(pairs) < 2:
-        raise DataError("fewer than two pairs of sentences", where=path)
-    return pairs
 
 
 @dataclass(frozen=True)

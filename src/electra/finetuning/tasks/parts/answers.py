@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -33,7 +34,7 @@ MARKS = frozenset(
 )
 NO_CLASS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(?:\.0*)?")  # 007 is a code, not a number, and so is 1.10
-_SEPARATORS = ("\n", "|", ";", ",")  # in this order: later ones occur in names
+_SEPARATORS = ("\n", "\t", "|", ";", ",")  # in this order: later ones occur in names
 _BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]")
 _FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _LISTS = re.compile(r"^[({<].*[)}>]$|[\[\]]", re.DOTALL)
@@ -193,10 +194,17 @@ def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
     return [str(item).strip() for item in items]
 
 
+def joined(labels: Sequence[str]) -> str:
+    """Returns labels in one cell: separated by |, or as a JSON list if one of them contains that."""
+    return (
+        json.dumps([*labels], ensure_ascii=False) if any("|" in each for each in labels) else "|".join(labels)
+    )
+
+
 def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
     """Returns the separator between the labels in the cells of a column, and a note if it is not obvious.
 
-    It is the first of line breaks, |, ; and , that any cell has; white space between numbers or hashtags.
+    It is the first of line breaks, tabs, |, ; and , that any cell has, or spaces between numbers or hashtags.
     """
     texts = [cell for cell in cells if isinstance(cell, str) and cell and not _LISTS.search(cell)]
     found = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]

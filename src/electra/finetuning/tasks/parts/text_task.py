@@ -33,7 +33,7 @@ from electra.data.tables import (
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import clean_answer, label_finder, unanswered
-from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
+from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task, tally_labels
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.terminal_text import plural
@@ -141,7 +141,7 @@ class TextTask(Task):
         absent, answer_notes = task.unanswered(cells)
         printed = [column for column in text_columns if _has_printed_lists(rows, column)]
         notes = [*table.notes, *column_notes, *answer_notes]
-        notes += [f"column {column} has printed lists of words, joined by spaces" for column in printed]
+        notes += [f"column {column} has printed lists or bytes: their words are read" for column in printed]
         examples: list[Example] = []
         left_out: list[tuple[Place, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
@@ -220,7 +220,7 @@ class TextTask(Task):
             self.target(example)
         except DataError:
             return False
-        return True
+        return not self.unseen_labels(example)
 
     @override
     def featurize(
@@ -238,6 +238,22 @@ class TextTask(Task):
             texts=[pair for order in orders for pair in zip(*order, strict=True)],
             truncated=sum(is_truncated for _, _, is_truncated in encoded[: len(examples)]),
         )
+
+    def gold_names(self, example: Example) -> tuple[str, ...]:
+        """Returns the gold labels of an example as `labels` spells them; () for numbers."""
+        return ()
+
+    @override
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        return tuple(name for name in self.gold_names(example) if name not in self.labels)
+
+    @override
+    def shown_gold(self, example: Example) -> Any:
+        return self.gold_names(example)[0]
+
+    @override
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        return tally_labels(self.labels, (name for each in examples for name in self.gold_names(each)))
 
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""
@@ -270,7 +286,7 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
 def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
     """Whether all texts of a column are printed lists of strings."""
     texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
-    lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(a" else [None] for text in texts)
+    lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(ab" else [None] for text in texts)
     return bool(texts) and all(isinstance(item, str) for items in lists for item in items)
 
 

@@ -7,9 +7,8 @@ their range (dates in seconds), config.json has the range instead.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -30,6 +29,7 @@ from electra.finetuning.tasks.parts.answers import (
     as_vectors,
     clean_answer,
     is_missing,
+    joined,
     parse_labels,
     separator_of,
     spellings,
@@ -46,7 +46,6 @@ from electra.finetuning.tasks.parts.task import (
     index_labels,
     sigmoid,
     softmax,
-    tally_labels,
 )
 from electra.finetuning.tasks.parts.text_task import (
     Prediction,
@@ -139,28 +138,19 @@ class TextClassification(TextTask):
         raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
     @override
+    def gold_names(self, example: Example) -> tuple[str, ...]:
+        index = self.label_index(str(example.gold))
+        if index is None and not self.accepts_indices:
+            return (str(example.gold),)
+        return (self.labels[self.gold_class(example) if index is None else index],)
+
+    @override
     def unseen_labels(self, example: Example) -> tuple[str, ...]:
-        return (
-            ()
-            if self.accepts_indices or self.label_index(str(example.gold)) is not None
-            else (str(example.gold),)
-        )
-
-    @override
-    def shown_gold(self, example: Example) -> str:
-        return str(example.gold) if self.unseen_labels(example) else self.labels[self.gold_class(example)]
-
-    @override
-    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return tally_labels(self.labels, map(self.shown_gold, examples))
+        return () if self.accepts_indices else super().unseen_labels(example)
 
     @override
     def target(self, example: Example) -> npt.NDArray[np.int64]:
         return np.array(NO_TARGET if self.unseen_labels(example) else self.gold_class(example), np.int64)
-
-    @override
-    def can_score(self, example: Example) -> bool:
-        return not self.unseen_labels(example) and super().can_score(example)
 
     @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
@@ -261,24 +251,15 @@ class MultiLabelClassification(TextTask):
         return bool(example.gold) and not self.unseen_labels(example)
 
     @override
-    def unseen_labels(self, example: Example) -> tuple[str, ...]:
-        return tuple(name for name in example.gold if self.label_index(name) is None)
+    def gold_names(self, example: Example) -> tuple[str, ...]:
+        indices = {name: self.label_index(name) for name in example.gold}
+        known = sorted(index for index in indices.values() if index is not None)
+        unseen = (name for name, index in indices.items() if index is None)
+        return (*(self.labels[index] for index in known), *unseen)
 
     @override
     def shown_gold(self, example: Example) -> str:
-        known_indices = sorted(
-            index for name in example.gold if (index := self.label_index(name)) is not None
-        )
-        return joined([*(self.labels[index] for index in known_indices), *self.unseen_labels(example)])
-
-    @override
-    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return tally_labels(self.labels, self._names(examples))
-
-    def _names(self, examples: Sequence[Example]) -> Iterator[str]:
-        for name in (name for example in examples for name in example.gold):
-            index = self.label_index(name)
-            yield name if index is None else self.labels[index]
+        return joined(self.gold_names(example))
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
         """Returns 1 for each gold label and 0 for the others [labels]."""
@@ -299,11 +280,10 @@ class MultiLabelClassification(TextTask):
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
-        if unseen_names := sorted({name for example in examples for name in self.unseen_labels(example)}):
-            gold_unseen = np.array([[name in example.gold for name in unseen_names] for example in examples])
-            predicted = np.hstack([predicted, np.zeros_like(gold_unseen)])
-            gold = np.hstack([gold, gold_unseen])
+        names = list(self.label_counts(examples))  # the labels, then those that no training example has
+        gold = np.array([[name in self.gold_names(example) for name in names] for example in examples])
+        predicted = np.zeros_like(gold)
+        predicted[:, : len(self.labels)] = np.stack(predictions) > 0.5
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:
@@ -335,13 +315,6 @@ class MultiLabelClassification(TextTask):
         if not 0 <= threshold <= 1:
             raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
         return replace(self, threshold=threshold)
-
-
-def joined(labels: Sequence[str]) -> str:
-    """Returns labels in one cell: separated by |, or as a JSON list if one of them contains that."""
-    return (
-        json.dumps([*labels], ensure_ascii=False) if any("|" in each for each in labels) else "|".join(labels)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
+from electra.finetuning.tasks import load_task
 from electra.foundation.arrays import Bools, Floats
 from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis import contract
@@ -80,7 +80,9 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders, findings, first = encoders_of(models, self.config.untrained), Findings(), models[0].name
-        all_pairs = [pair[:2] for path in data["pairs"] for pair in read_scored_pairs(path)]
+        reader = load_task("stsb")
+        examples = [example for path in data["pairs"] for example in reader.read(path).examples]
+        all_pairs = [(example.texts[0], example.texts[1]) for example in examples]
         pairs = sample(all_pairs, self.config.sentences)
         sums_of = {
             name: measure_pairs(loaded, pairs, part_progress(progress, name, i, len(encoders)))
