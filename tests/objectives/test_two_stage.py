@@ -16,6 +16,7 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run
+from electra.training.schedule import part
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
 SWITCH, STEPS = 4, 8
@@ -62,7 +63,7 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
         loop.update(run)
     generator, discriminator = run.pair.auxiliary, run.pair.main
     assert generator is not None and discriminator is not None
-    run.objective.begin_update(run.pair, SWITCH, STEPS)
+    run.objective.begin_update(run.pair, SWITCH, SWITCH / STEPS, run.new_stage)
     encoder = {f"encoder.{name}": p for name, p in generator.encoder.named_parameters()}
     now = copies(run, "discriminator")
     assert same(encoder, now) == initialise
@@ -71,7 +72,7 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
         "the head is fresh either way"
     )
     loop.update(run)
-    run.objective.begin_update(run.pair, SWITCH + 1, STEPS)
+    run.objective.begin_update(run.pair, SWITCH + 1, (SWITCH + 1) / STEPS, run.new_stage)
     assert not same(encoder, copies(run, "discriminator")), "copied once only"
 
 
@@ -110,7 +111,7 @@ def test_loss_counts_and_schedule_agree_on_the_stage(share: float, total: int) -
     for step in range(total):
         counts = objective.corrupt(toy.batches().batch(step, 1), 1, step / total).counts
         in_second = counts["rtd"] > 0
-        first, end = objective.stage(step, total)
+        _, first, end = part(step, total, objective.stages)
         assert first <= step < end
         assert in_second == (end == total and (first > 0 or share == 0))
 

@@ -20,8 +20,8 @@ Config = rtd.Config
 class Objective(rtd.Objective):
     source = "a test"
 
-    def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:
-        super().begin_update(pair, step, total_steps)
+    def begin_update(self, pair: Pair, step: int, progress: float, new_stage: bool) -> None:
+        super().begin_update(pair, step, progress, new_stage)
         self.lost = is_here("NAN", step)
         if is_here("FLIP", step):
             weight = next(pair.main.parameters()).detach()

@@ -8,7 +8,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,10 @@ from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import budget, checkpoint, estimate, evaluation, loop
+from electra.training import checkpoint, evaluation, loop
 from electra.training.distributed import World
 from electra.training.networks import WarmStart
 from electra.training.record import _plain
-from electra.training.replay import replay
 from electra.training.run import Run, build_run
 from electra.training.start import describe, start
 
@@ -138,79 +136,10 @@ def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
 
-class Machine:
-    """In place of the clock: each update takes as many seconds as it says."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, measured: float, really: float) -> None:
-        self.now, self.really = 1000.0, really
-        update = loop.update
-
-        def slow(run: Run) -> None:
-            before = run.seconds
-            update(run)
-            run.seconds = before + self.really
-            self.now += self.really
-
-        monkeypatch.setattr(loop, "update", slow)
-        clock = SimpleNamespace(monotonic=lambda: self.now)  # in `time` itself it would stop other threads
-        for module in ("budget", "start"):
-            monkeypatch.setattr(f"electra.training.{module}.time", clock)
-        monkeypatch.setattr(estimate, "measure", lambda run: measured)
-
-
-TIMED = {
-    "training": {"steps": None, "budget": "201s", "checkpoint_every": 6, "keep": 9},
-    "model": {"layers": 1},
-}
-
-
-@pytest.mark.parametrize(("measured", "really", "steps"), [(100.0, 10.0, 20), (1.0, 10.0, 20)])
-@pytest.mark.slow
-def test_a_time_budget_follows_the_clock_in_its_first_tenth(
-    measured: float, really: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = Machine(monkeypatch, measured, really)
-    rows = train(tmp_path / "run", **TIMED)
-    trained = [row for row in rows if row["kind"] == "train"]
-    assert trained[-1]["step"] == steps and machine.now - 1000 == steps * really
-    record = read_toml(tmp_path / "run" / "run.toml")
-    assert record["training"]["steps"] == steps and record["environment"]["settled"] is True
-    assert all(begin <= 0.1 * steps + 1 for begin, _ in record["environment"]["lengths"])
-    machine.really = 1.0  # a faster machine, the same run
-    assert max(row["step"] for row in train(tmp_path / "run", **TIMED)) == steps
-    with pytest.raises(RunFolderError, match=r"training\.budget was 201s, now 204s\..*init_discriminator"):
-        train(tmp_path / "run", **merge(TIMED, {"training": {"budget": "204s"}}))
-
-
-@pytest.mark.parametrize("stop_at", [1, 13])
-@pytest.mark.slow
-def test_a_resumed_time_budget_has_the_bits_of_one_never_stopped(
-    stop_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Machine(monkeypatch, measured=100.0, really=10.0)
-    whole = train(tmp_path / "whole", **TIMED)
-    recipe = toy.recipe(**TIMED)
-    with start(recipe, tmp_path / "cut", toy.store(), World()) as run:
-        assert not loop.train(run, lambda: run.step == stop_at)
-    cut = train(tmp_path / "cut", **TIMED)
-    assert losses(cut) == losses(whole)
-    rates = [[row["learning_rate"] for row in rows if row["kind"] == "train"] for rows in (cut, whole)]
-    assert rates[0] == rates[1]
-    for folder in map(RunFolder, (tmp_path / "cut", tmp_path / "whole")):
-        assert [finding.problem for finding in replay(folder, toy.store(), 20 - 6) if finding.problem] == []
-
-
 def test_a_recipe_without_steps_or_budget_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         train(tmp_path / "none", training={"steps": None})
     assert refused.value.key == "training.steps"
-
-
-def test_a_time_budget_includes_evaluations() -> None:
-    """If they cost more than there is, half is for updates all the same."""
-    for seconds, evaluations, steps in ((1000.0, 100.0, 450), (60.0, 600.0, 15)):
-        clock = budget.TimeBudget(seconds, budget.time.monotonic() - 20)
-        assert clock.steps(10, 20.0, evaluations) == pytest.approx(steps, rel=0.03)
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:

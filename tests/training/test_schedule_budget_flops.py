@@ -94,7 +94,7 @@ def test_an_invalid_budget_is_refused(text: str) -> None:
 
 def test_steps_of_a_budget() -> None:
     def steps(text: str) -> int:
-        return budget.steps_for(text, tokens_per_step=4096, flops_per_step=1e10, seconds_per_step=lambda: 0.5)
+        return budget.steps_for(text, tokens_per_step=4096, flops_per_step=1e10, seconds_per_step=0.5)
 
     assert (steps("1m"), steps("1e12flops"), steps("1Mtokens"), steps("77steps")) == (120, 100, 244, 77)
     with pytest.raises(ConfigError) as refused:

@@ -72,7 +72,7 @@ def test_prefetched_rows_equal_those_made_on_demand(tmp_path: Path, prefetch: bo
     for step in range(4):
         run.step = step
         if step == 2:
-            run.step_estimates.append((2, 8))  # a re-estimated time budget changes the mask fraction too
+            run.course.estimates.append((2, 8))  # a re-estimated time budget changes the mask fraction too
         [part], [expected] = run.next_batches(prefetch), run.corrupted_batches(step)
         assert torch.equal(part.masked_ids, expected.masked_ids)
         assert torch.equal(part.uniforms, expected.uniforms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
@@ -43,6 +44,7 @@ class Extend(
         from electra.commands.parts.train import Origin, Text, train_run
         from electra.training.extend import extended_recipe
 
+        began = time.monotonic()
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
         record, text = folder.record, Text(store=run_store_path(folder, self.store))
         recipe = extended_recipe(folder, record, self.budget)
@@ -50,6 +52,7 @@ class Extend(
             record["identity"].get("initial_discriminator"),
             record["identity"].get("initial_generator"),
             recipe=str(record["environment"].get("recipe", "")),
+            began=began,
             extend=True,
         )
         with display_for(self.progress) as display:

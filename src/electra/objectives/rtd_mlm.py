@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,11 +77,10 @@ class Objective(replacing.NoisyObjective):
         """Returns the fraction of rows that use the MLM loss at this fraction of the training."""
         return 1.0 if progress < self.config.mlm_first else self.config.mlm_share
 
+    @property
     @override
-    def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        mlm_first = self.config.mlm_first
-        switch_step = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= mlm_first)
-        return (0, switch_step) if step < switch_step else (switch_step, total_steps)
+    def phases(self) -> Sequence[float]:
+        return (self.config.mlm_first,)
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,20 +64,18 @@ class Objective(rtd.Objective):
         """Whether this fraction of the training lies in stage two."""
         return progress >= self.config.generator_share
 
+    @property
     @override
-    def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        switch_step = bisect_left(
-            range(total_steps), True, key=lambda step: self.in_stage_two(step / total_steps)
-        )
-        return (0, switch_step) if step < switch_step else (switch_step, total_steps)
+    def stages(self) -> Sequence[float]:
+        return (self.config.generator_share,)
 
     @override
-    def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:
+    def begin_update(self, pair: Pair, step: int, progress: float, new_stage: bool) -> None:
         generator, discriminator = pair.auxiliary, pair.main
         assert generator is not None and isinstance(discriminator, Discriminator)
-        stage_two = self.in_stage_two(step / total_steps)
+        stage_two = self.in_stage_two(progress)
         generator.requires_grad_(not stage_two)
-        if stage_two and self.config.initialise and step == self.stage(step, total_steps)[0]:
+        if stage_two and self.config.initialise and new_stage:
             discriminator.encoder.load_state_dict(generator.encoder.state_dict())
 
     @override

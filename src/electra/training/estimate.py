@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,42 +15,52 @@ from electra.foundation.durable import mebibytes
 from electra.foundation.progress import duration
 from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
-from electra.training.budget import steps_for
+from electra.model.sizes import SIZES
+from electra.training.budget import scaled, steps_for
 from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run
+from electra.training.schedule import Course
 from electra.training.telemetry import Telemetry
 
 SECONDS = 2.0  # spent on timing updates, in each phase of the training
 LONG = 1 << 30  # not a run's number of updates: only the phases' shares of them matter
+TOO_LITTLE = 5  # tokens per parameter of the layers: a quarter of
 TOKENS_PER_PARAMETER = 20  # of the layers; with more, a larger model pays off (Hoffmann et al. 2022)
 EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
 
-def measure(run: Run) -> float:
+def measure(run: Run, limit: float = SECONDS) -> float:
     """Returns the mean seconds per update, in which phases count by their share of the steps.
 
-    This changes the run's weights. Each phase is timed for about SECONDS. If a whole update takes longer than
-    that, an eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the
-    number of processes.
+    This changes the run's weights.
 
     Raises:
         RunFailed: if a gradient is not finite.
     """
-    batch_size = run.training.batch_size
-    step, mean_seconds = 0, 0.0
-    while step < LONG:
-        _, end = run.objective.phase(step, LONG)
+    return sum(share * seconds for share, seconds in measure_phases(run, limit))
+
+
+def measure_phases(run: Run, limit: float = SECONDS) -> list[tuple[float, float]]:
+    """Returns for each phase its share of the steps, and the seconds per update; changes the run's weights.
+
+    Each phase is timed for about `limit` seconds. If a whole update takes longer than that, an eighth of the
+    batch is timed and scaled up. Only this process runs; its time is divided by the number of processes.
+
+    Raises:
+        RunFailed: if a gradient is not finite.
+    """
+    phases, batch_size = list[tuple[float, float]](), run.training.batch_size
+    bounds = sorted({0, LONG, *(round(LONG * share) for share in run.objective.phases)})
+    for step, end in pairwise(bounds):
         rows = max(1, batch_size // 8)
-        if _seconds_per_update(run, step, rows, 0.0) * batch_size / rows < SECONDS:
+        if _seconds_per_update(run, step, rows, 0.0) * batch_size / rows < limit:
             rows = batch_size
-        mean_seconds += (
-            _seconds_per_update(run, step, rows, SECONDS) * batch_size / rows * (end - step) / LONG
-        )
-        step = end
-    return mean_seconds / run.world.size
+        seconds = _seconds_per_update(run, step, rows, limit) * batch_size / rows
+        phases.append(((end - step) / LONG, seconds / run.world.size))
+    return phases
 
 
 def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
@@ -59,7 +70,7 @@ def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
         recipe=replace(run.recipe, training=replace(run.training, batch_size=rows)),
         world=World(),
         telemetry=Telemetry(run.folder, is_main=False),
-        step_estimates=[(0, LONG)],
+        course=Course([(0, LONG)]),
         step=step,
     )
     update(timed)
@@ -93,18 +104,17 @@ class Estimate:
     memory: int
     """Peak memory in bytes of this process, or of the GPU."""
     corpus_tokens: int
+    is_fresh: bool
+    """Whether it starts from random weights."""
 
     def lines(self) -> list[str]:
         """Returns what would be trained, how long it takes, and what it needs, for the user."""
         run, training, main = self.run, self.run.training, self.run.networks.main
         tokens, flops = self.updates * run.tokens_per_step, self.updates * run.flops_per_step
         epochs = tokens / max(1, self.corpus_tokens)
-        encoder = run.pair.main.encoder
-        in_layers = sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel()
-        ratio = tokens * min(1.0, EPOCHS / max(epochs, 1e-9)) / in_layers
-        enough = f"{ratio:,.1f} tokens per parameter of the layers"
-        if ratio < TOKENS_PER_PARAMETER:
-            enough += f"; below {TOKENS_PER_PARAMETER}, expect little better than chance"
+        ratio = tokens_per_parameter(run, self.updates, self.corpus_tokens)
+        enough = too_little(run, self.updates, self.corpus_tokens) if self.is_fresh else ""
+        enough = enough or f"{ratio:,.1f} tokens per parameter of the layers"
         facts = {
             "objective": run.identity["objective"],
             "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
@@ -143,6 +153,38 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
         flops_per_step=run.flops_per_step,
-        seconds_per_step=lambda: seconds,
+        seconds_per_step=seconds,
     )
-    return Estimate(run, updates, seconds, device_kind(run.device).peak_memory(), corpus_tokens)
+    memory = device_kind(run.device).peak_memory()
+    return Estimate(run, updates, seconds, memory, corpus_tokens, is_fresh=warm is None)
+
+
+def tokens_per_parameter(run: Run, updates: int, corpus_tokens: int) -> float:
+    """Returns the tokens for each parameter of the layers; repeated text counts up to EPOCHS times."""
+    encoder = run.pair.main.encoder
+    in_layers = sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel()
+    return min(updates * run.tokens_per_step, EPOCHS * corpus_tokens) / in_layers
+
+
+def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
+    """Says that a training from random weights is too short for the size of its network, and what would do.
+
+    Returns "" if it is long enough.
+    """
+    ratio = tokens_per_parameter(run, updates, corpus_tokens)
+    if ratio >= TOO_LITTLE:
+        return ""
+    problem = f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}"
+    problem += ", expect little better than chance"
+    fixes = []
+    if updates * run.tokens_per_step > EPOCHS * corpus_tokens:
+        fixes.append("more text")
+    elif run.training.budget is not None:
+        factor = TOKENS_PER_PARAMETER / max(ratio, 1e-9)
+        fixes.append(f"--budget {scaled(run.training.budget, factor)}")
+    layers, width = run.networks.main.num_layers, run.networks.main.hidden_size
+    cost = ratio / TOKENS_PER_PARAMETER * layers * width**2
+    fitting = [name for name, size in SIZES.items() if size.num_layers * size.hidden_size**2 <= cost]
+    if fitting:
+        fixes.append(f"--model.size {fitting[-1]}")
+    return f"{problem}{': use ' * bool(fixes)}{' or '.join(fixes)}"

@@ -8,6 +8,7 @@ and a new cooldown remain to be trained.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,9 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.run import Run
-from electra.training.schedule import plateau_end
+from electra.training.schedule import Course, plateau_end, warmup_updates
+
+ESTIMATES = ("lengths", "settled", "continuous", "evaluations")  # in a record's environment
 
 
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
@@ -29,30 +32,44 @@ def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -
     recorded = recorded_recipe(record)
     training = recorded.training
     if training.schedule != "wsd":
-        raise ConfigError(
-            f"was trained with schedule {training.schedule!r}; only runs with `training.schedule=wsd` can be"
-            " extended",
-            where=folder.path,
-            fix="Start another run from its networks with `init_discriminator` and `init_generator`",
-        )
-    return replace(
-        recorded, training=replace(training, budget=budget, steps=None, warmup_steps=warmup_updates(record))
-    )
+        problem = f"was trained with the schedule {training.schedule!r}, which ends where it ends"
+        raise ConfigError(problem, where=folder.path, fix=restart(folder, record, budget))
+    warmup = warmup_of(record["training"], course_of(record))
+    return replace(recorded, training=replace(training, budget=budget, steps=None, warmup_steps=warmup))
 
 
-def warmup_updates(record: Mapping[str, Any]) -> int:
-    """Returns the number of warm-up updates of a recorded run, which stays the same when it is extended.
+def restart(folder: RunFolder, record: Mapping[str, Any], budget: str) -> str:
+    """Returns the advice to start another run from the networks of one that cannot be extended."""
+    objective = str(record.get("identity", {}).get("objective", record["objective"].get("name", "rtd")))
+    store = folder.store.path if folder.store.exists() else record["environment"].get("store") or "STORE"
+    path = os.path.normpath(folder.path)
+    words = ["electra", "pretrain", str(store), "--recipe", "continue", "--objective.name", objective]
+    words += ["--init", path, "--out", f"{path}-longer", "--budget", budget]
+    return f"Start another run from its networks: {shlex.join(words)}"
+
+
+def course_of(record: Mapping[str, Any]) -> Course:
+    """Returns the course of a recorded run."""
+    return Course.recorded(record["environment"], record["training"].get("steps"))
+
+
+def warmup_of(training: Mapping[str, Any], course: Course) -> int:
+    """Returns the number of warm-up updates of a run, which stays the same when it is extended.
 
     Raises:
-        ConfigError: if the record lacks a setting that determines it.
+        ConfigError: if the recorded `training` lacks a setting that determines it.
     """
-    training = record["training"]
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
     if missing_settings := {"warmup", "steps"} - training.keys():
         raise ConfigError("missing from the run's record", key=f"training.{min(missing_settings)}")
-    fraction = float(training["warmup"])
-    return max(1, round(fraction * int(training["steps"]))) if fraction > 0 else 0
+    return course.first(warmup_updates(course.whole(0), float(training["warmup"])))
+
+
+def cooldown_start(training: Mapping[str, Any], course: Course) -> int:
+    """Returns the step at which the cooldown of a run with schedule `wsd` begins."""
+    last = course.estimates[-1][0]
+    return course.first(plateau_end(course.whole(last), float(training["decay"])))
 
 
 def length_settings(recipe: Recipe) -> dict[str, Any]:
@@ -61,36 +78,50 @@ def length_settings(recipe: Recipe) -> dict[str, Any]:
     return {"budget": training.budget, "steps": training.steps, "warmup_steps": training.warmup_steps}
 
 
-def extended_record(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """Returns the record with the length settings of `run`, and without estimates of the number of steps."""
-    environment = {
-        name: value for name, value in record["environment"].items() if name not in ("lengths", "settled")
-    }
+def extended_record(record: Mapping[str, Any], run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record with the length settings of `run` and the `state` of its time budget."""
+    environment = {name: value for name, value in record["environment"].items() if name not in ESTIMATES}
     return {
         **record,
         "training": {**record["training"], **length_settings(run.recipe)},
-        "environment": environment,
+        "environment": {**environment, **state},
     }
 
 
-def shares_state(record: Mapping[str, Any], step: int, run: Run) -> bool:
-    """Whether the recorded run and a run of another length have the same state at `step`."""
-    training = record["training"]
+def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str, Any], run: Run) -> bool:
+    """Whether a checkpoint's state, of a run with these settings, is also one of a run of another length."""
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
-    last_shared_step = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
-    run_record = {"training": vars(run.recipe.training)}
-    return step <= last_shared_step and warmup_updates(record) == warmup_updates(run_record)
+    last_shared_step = min(run.plateau_end, cooldown_start(training, course))
+    own_warmup = warmup_of(vars(run.training), run.course)
+    return int(state["step"]) <= last_shared_step and warmup_of(training, course) == own_warmup
 
 
-def extend(run: Run, record: Mapping[str, Any]) -> None:
+def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the state of the newest checkpoint that a longer run shares; {} if it begins anew.
+
+    Raises:
+        ConfigError: if the checkpoint to continue from is missing.
+    """
+    start, saved = cooldown_start(record["training"], course_of(record)), folder.saved_checkpoints()
+    shared = next((checkpoint for checkpoint in saved if 0 < checkpoint.step <= start), None)
+    if shared is None and saved:
+        raise ConfigError(
+            f"the checkpoint of step {start:,}, where the cooldown began, is missing",
+            where=folder.checkpoints,
+            fix=restart(folder, record, str(record["training"].get("budget") or "1h")),
+        )
+    return shared.record if shared else {}
+
+
+def extend(run: Run, record: Mapping[str, Any], state: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
     Removes the checkpoints of its cooldown. The record is written last, so if the process is killed, the
-    folder still contains the shorter run.
+    folder still contains the shorter run. `state` is what the record says of its time budget.
 
     Raises:
-        ConfigError: if the run is already that long, or the checkpoint to continue from is missing.
+        ConfigError: if the run is already that long.
     """
     folder, recorded_steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= recorded_steps:
@@ -99,21 +130,12 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             key="budget",
             fix="Set the budget of the whole run, including the part already used",
         )
-    cooldown_start = plateau_end(recorded_steps, float(record["training"]["decay"]))
-    saved_steps = [checkpoint.step for checkpoint in folder.saved_checkpoints()]
-    if not any(0 < step <= cooldown_start for step in saved_steps) and any(
-        step > cooldown_start for step in saved_steps
-    ):
-        raise ConfigError(
-            f"the checkpoint of step {cooldown_start:,}, where the cooldown began, is missing",
-            where=folder.checkpoints,
-            fix="Start another run from its networks with `init_discriminator` and `init_generator`",
-        )
     keep_milestone(folder, recorded_steps)
+    start = cooldown_start(record["training"], course_of(record))
     for checkpoint in folder.saved_checkpoints():
-        if checkpoint.step > cooldown_start:
+        if checkpoint.step > start:
             durable.remove_directory(checkpoint.path)
-    folder.write_record(extended_record(record, run))
+    folder.write_record(extended_record(record, run, state))
 
 
 def keep_milestone(folder: RunFolder, steps: int) -> None:

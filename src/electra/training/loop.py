@@ -17,11 +17,12 @@ from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
 from electra.model.precision import autocast
 from electra.training import checkpoint, evaluation
-from electra.training.budget import ESTIMATING_FRACTION, TimeBudget
 from electra.training.compilation import uncompiled
 from electra.training.distributed import require_same
-from electra.training.record import recipe_sections, with_step_estimates
+from electra.training.record import clock_state, recipe_sections, with_course
 from electra.training.run import Run
+
+SAID_SHARE = 0.2  # a new number of steps is said if it differs by more
 
 
 def train(run: Run, stop: Stop) -> bool:
@@ -36,11 +37,11 @@ def train(run: Run, stop: Stop) -> bool:
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     while True:
-        if run.clock is not None:
-            follow(run, run.clock)
         if run.evaluation_due():
             evaluate(run, stop)
-        [num_stops] = run.world.sum([float(stop())])
+        num_stops, new_total = run.world.sum([float(stop()), float(run.new_total())])
+        if new_total:
+            follow(run, int(new_total))
         if run.checkpoint_due() or num_stops:
             save(run)
         if run.step == run.total_steps:
@@ -51,24 +52,20 @@ def train(run: Run, stop: Stop) -> bool:
         update(run)
 
 
-def follow(run: Run, clock: TimeBudget) -> None:
-    """Estimates the number of steps of a time budget again if it is time to, and records it."""
-    previous = run.total_steps
-    [due] = run.world.sum([float(run.world.is_main and clock.due(run.step, run.seconds, previous))])
-    if not due:
-        return
-    steps = clock.steps(run.step, run.seconds, run.num_intervals * run.evaluation_seconds)
-    is_final = clock.past_a_tenth or abs(steps - previous) <= ESTIMATING_FRACTION * previous
-    steps, is_final = run.world.broadcast((steps, is_final))
-    run.step_estimates.append((run.step, steps))
+def follow(run: Run, steps: int) -> None:
+    """Gives a run with a time budget a new total number of steps, and records it.
+
+    Says so if it differs by more than a fifth from what was said last.
+    """
+    run.course.estimates.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.training, steps=steps))
-    run.clock = None if is_final else clock
     if run.world.is_main:
         folder = RunFolder(run.folder)
-        folder.write_record(with_step_estimates(folder.record, run, settled=is_final))
-        status = "now fixed" if is_final else "estimated again in the first tenth of the run"
-        message = f"{run.training.budget} is {steps:,} steps at the measured speed; {status}"
-        run.telemetry.record_event(run.step, "budget", message, steps=steps)
+        folder.write_record(with_course(folder.record, run))
+        if abs(steps - run.said_total) > SAID_SHARE * run.said_total:
+            run.said_total = steps
+            message = f"{run.training.budget} is now {steps:,} steps at the speed measured last"
+            run.telemetry.record_event(run.step, "budget", message, steps=steps)
 
 
 def update(run: Run) -> None:
@@ -84,7 +81,7 @@ def update(run: Run) -> None:
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
 
-    objective.begin_update(run.pair, step, run.total_steps)
+    objective.begin_update(run.pair, step, run.course.progress(step), run.new_stage)
     run.optimizer.zero_grad()
     micro_batch_losses: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
     for index, micro_batch in enumerate(corrupted):
@@ -168,10 +165,12 @@ def evaluate(run: Run, stop: Stop) -> None:
     except evaluation.EvaluationStopped:
         return
     run.evaluation_seconds = time.monotonic() - began
+    if not run.step:
+        run.limit_evaluations()
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
-    phase_start, phase_end = run.objective.phase(run.step, run.total_steps)
+    _, phase_start, phase_end = run.part(run.step, run.objective.phases)
     # early in training every discriminator looks collapsed
-    past_halfway = run.step - phase_start >= max((phase_end - phase_start) / 2, 100)
+    past_halfway = run.course.position(run.step) - phase_start >= max((phase_end - phase_start) / 2, 100)
     if past_halfway and evaluation.has_collapsed(metrics) and not run.collapse_reported:
         run.collapse_reported = True
         message = (
@@ -189,8 +188,11 @@ def save(run: Run) -> None:
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     if run.world.is_main:
+        began = time.monotonic()
         state = {
             **run.progress(),
+            **({"spent": round(run.clock.spent, 3)} if run.clock else {}),
+            **clock_state(run),
             "recipe": recipe_sections(run),
             "identity": run.identity,
             "world_size": run.world.size,
@@ -204,5 +206,6 @@ def save(run: Run) -> None:
             keep=run.training.keep,
             protect=run.plateau_end,
         )
+        run.checkpoint_seconds = time.monotonic() - began
     run.saved_step = run.step
     run.world.barrier()

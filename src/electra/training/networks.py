@@ -192,7 +192,6 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
         key, fix = mismatched[0], " ".join(f"`model.{each}={value}`" for each, value in required.items())
         problem = f"{settings[key]!r} does not work with the objective {name}"
         raise ConfigError(problem, key=f"model.{key}", fix=f"It needs {fix}")
-    num_steps = 1 << 30
-    if recipe.training.schedule == "wsd" and objective.phase(0, num_steps) != (0, num_steps):
+    if recipe.training.schedule == "wsd" and any(0 < share < 1 for share in objective.phases):
         problem = f"'wsd' does not work with {name}, which trains in phases"
         raise ConfigError(problem, key="training.schedule", fix="Use `training.schedule=linear`")

@@ -23,13 +23,11 @@ from electra.training.extend import length_settings, shares_state
 from electra.training.networks import INHERITED
 from electra.training.recipe import make_recipe, recorded_sections
 from electra.training.run import Run
+from electra.training.schedule import Course
 
 
-def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
-    """Returns the record of a new run.
-
-    Its number of steps is not `settled` while a time budget is being re-estimated.
-    """
+def make_record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
+    """Returns the record of a new run."""
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
@@ -39,9 +37,8 @@ def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> d
         "recipe": name,
         "store": run.store.place,
         **conditions(run),
+        **clock_state(run),
     }
-    if not settled:
-        environment |= {"lengths": [list(entry) for entry in run.step_estimates], "settled": False}
     shapes = {row.name: asdict(row.config) for row in run.networks.trained}
     return {**recipe_sections(run), **shapes, "identity": run.identity, "environment": environment}
 
@@ -112,19 +109,27 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
-def step_estimates_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Returns the estimates of a recorded run's total steps, as (step from which it holds, total steps)."""
-    recorded = record["environment"].get("lengths") or [(0, record["training"].get("steps") or 0)]
-    return [(int(begin), int(steps)) for begin, steps in recorded]
+def clock_state(run: Run) -> dict[str, Any]:
+    """Returns what the environment records of a time budget; {} for others."""
+    if run.budget_seconds is None:
+        return {}
+    costs = {"phase_costs": list(run.phase_costs)} if run.phase_costs else {}
+    return {**run.course.to_record(), "evaluations": run.evaluations, **costs}
 
 
-def with_step_estimates(record: Mapping[str, Any], run: Run, *, settled: bool) -> dict[str, dict[str, Any]]:
+def restore_clock_state(run: Run, environment: Mapping[str, Any], steps: Any) -> None:
+    """Gives a run the recorded state of its time budget, and the recorded estimates of its length."""
+    run.course = Course.recorded(environment, steps)
+    run.evaluations = int(environment.get("evaluations", run.evaluations))
+    run.phase_costs = tuple(map(float, environment.get("phase_costs", run.phase_costs)))
+
+
+def with_course(record: Mapping[str, Any], run: Run) -> dict[str, dict[str, Any]]:
     """Returns the record with the current number of steps and all estimates so far."""
-    lengths = {"lengths": [list(entry) for entry in run.step_estimates], "settled": settled}
     return {
         **record,
         "training": {**record["training"], "steps": run.training.steps},
-        "environment": {**record["environment"], **lengths},
+        "environment": {**record["environment"], **clock_state(run)},
     }
 
 
@@ -156,9 +161,9 @@ def refuse_foreign_checkpoint(saved: Checkpoint, run: Run) -> None:
     identity = state.get("identity", {})
     if "recipe" in state:
         old = {**state["recipe"], "identity": identity}
-        if old["training"].get("steps") in [steps for _, steps in run.step_estimates]:
+        if old["training"].get("steps") in [steps for _, steps in run.course.estimates]:
             old["training"] = {**old["training"], "steps": run.training.steps}
-        if shares_state(old, int(state["step"]), run):
+        if shares_state(old["training"], Course.recorded(state, old["training"].get("steps")), state, run):
             old["training"] = {**old["training"], **length_settings(run.recipe)}
         changed = changes(old, run)
     else:

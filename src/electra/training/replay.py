@@ -27,7 +27,7 @@ from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
-from electra.training.record import parts_of, refuse_foreign_checkpoint, step_estimates_of
+from electra.training.record import parts_of, refuse_foreign_checkpoint, restore_clock_state
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
@@ -114,8 +114,8 @@ def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
     shapes = {name: recorded_config(shape) for name, shape in network_tables(record).items()}
     warm, own = WarmStart(initial, shapes) if initial else None, text_vector_of(folder.path)
     run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm, text_vector=own)
+    restore_clock_state(run, record["environment"], record["training"].get("steps"))
     refuse_foreign_checkpoint(start, run)
-    run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
     checkpoint.restore(start.path, run.pair, run.optimizer)
     run.step, run.telemetry = start.step, RowCollector(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +23,7 @@ from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
-from electra.training.budget import TimeBudget
-from electra.training.budget import parse as parse_budget
+from electra.training.budget import Clock, seconds_of
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
     WarmStart,
@@ -37,11 +37,13 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
+from electra.training.schedule import Course, mean_progress, multiplier, part, plateau_end, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
 EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
+DISK_RATE = 1e9  # bytes of `disk_bytes` per second that a checkpoint takes, before the first one is timed
+CHECKPOINT_PAUSE = 15.0  # the least seconds of a time budget between two checkpoints by default
 
 
 @dataclass
@@ -64,10 +66,10 @@ class Run:
     flops_per_step: float
     identity: dict[str, Any]
     recipe: Recipe
-    step_estimates: list[tuple[int, int]] = field(default_factory=list)
-    """(first step, total steps from then on): several if a time budget was re-estimated."""
+    course: Course
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
+    spent: float = 0.0  # of a time budget, when the newest checkpoint was saved
     saved_step: int = -1  # of the newest checkpoint
     notes: tuple[str, ...] = ()  # for the user, about the models from which it started
     text_vector: TextVector = MEAN  # how the main network turns a text into a vector
@@ -76,9 +78,14 @@ class Run:
     compiled: bool = False  # whether the layers are compiled
     logged: tuple[int, float] = (0, 0.0)  # step and seconds of the newest logged row
     evaluation_seconds: float = 0.0  # of the newest evaluation
-    clock: TimeBudget | None = None  # set while the number of steps of a time budget is not final
+    checkpoint_seconds: float = 0.0  # of the newest checkpoint
+    evaluations: int = 10  # of a run whose recipe does not set their number
+    repeated_until: int = 0  # the last recorded step: up to it, a resumed run follows the recorded estimates
+    said_total: int = 0  # the number of steps of a time budget that the user was told last
+    phase_costs: tuple[float, ...] = ()  # seconds of an update in each phase, relative to each other
+    clock: Clock | None = None  # of a time budget, in the main process
     _executor: ThreadPoolExecutor | None = None
-    _next: tuple[tuple[int, ...], Future[list[CorruptedBatch]]] | None = None  # prefetched
+    _next: tuple[tuple[float, ...], Future[list[CorruptedBatch]]] | None = None  # prefetched
 
     @property
     def training(self) -> TrainingSection:
@@ -88,7 +95,7 @@ class Run:
     @property
     def total_steps(self) -> int:
         """Total number of steps, as known at the current step; 0 while a budget is unresolved."""
-        return next((total for begin, total in reversed(self.step_estimates) if begin <= self.step), 0)
+        return self.course.total(self.step)
 
     @property
     def tokens_per_step(self) -> int:
@@ -114,23 +121,30 @@ class Run:
 
     def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
-        training = self.training
-        done = progress(step, self.total_steps, training.schedule, training.decay)
-        return [self.objective.corrupt(batch, training.seed, done) for batch in self.micro_batches(step)]
+        done, seed = self.schedule_progress(step), self.training.seed
+        return [self.objective.corrupt(batch, seed, done) for batch in self.micro_batches(step)]
+
+    def schedule_progress(self, step: int) -> float:
+        """Returns the fraction of the training that is done at `step`, for mask fractions and the like."""
+        position, whole, training = self.course.position(step), self.course.whole(step), self.training
+        return progress(position, whole, training.schedule, training.decay)
 
     def next_batches(self, prefetch: bool) -> list[CorruptedBatch]:
         """Returns the batches of the next update, and prepares those after it in the background (`prefetch`).
 
         The result does not depend on when that is done: random numbers are drawn from keys of the examples.
         """
-        depends_on = self.step, self.total_steps, self.training.batch_size
+
+        def depends_on(step: int) -> tuple[float, ...]:
+            return step, self.schedule_progress(step), self.training.batch_size
+
         pending, self._next = self._next, None
-        ready = pending is not None and pending[0] == depends_on
+        ready = pending is not None and pending[0] == depends_on(self.step)
         batches = pending[1].result() if pending and ready else self.corrupted_batches(self.step)
         if prefetch and self.step + 1 < self.total_steps:
             self._executor = self._executor or ThreadPoolExecutor(1)
             made = self._executor.submit(self.corrupted_batches, self.step + 1)
-            self._next = (self.step + 1, *depends_on[1:]), made
+            self._next = depends_on(self.step + 1), made
         return batches
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -147,12 +161,25 @@ class Run:
     @property
     def rate(self) -> float:
         """The learning rate of the next update, relative to its peak."""
-        training = self.training
-        stage_begin, stage_end = self.objective.stage(self.step, self.total_steps)
+        training, position = self.training, self.course.position(self.step)
+        _, stage_begin, stage_end = self.part(self.step, self.objective.stages)
         stage_steps, warmup = stage_end - stage_begin, training.warmup
         if training.warmup_steps is not None:
             warmup = training.warmup_steps / stage_steps
-        return multiplier(self.step - stage_begin, stage_steps, warmup, training.schedule, training.decay)
+        at = max(0, position - stage_begin)
+        if training.warmup_steps is not None and not stage_begin:  # a number of updates is not stretched
+            at = self.step if self.step < training.warmup_steps else max(at, training.warmup_steps)
+        return multiplier(at, stage_steps, warmup, training.schedule, training.decay)
+
+    def part(self, step: int, shares: Sequence[float]) -> tuple[int, int, int]:
+        """Returns the number, begin and end of the stage or phase at `step`, as positions on the course."""
+        return part(self.course.position(step), self.course.whole(step), shares)
+
+    @property
+    def new_stage(self) -> bool:
+        """Whether a stage begins at the current step."""
+        stages = self.objective.stages
+        return not self.step or self.part(self.step, stages)[0] > self.part(self.step - 1, stages)[0]
 
     @property
     def plateau_end(self) -> int | None:
@@ -161,7 +188,9 @@ class Run:
         None for schedules without a plateau.
         """
         training = self.training
-        return plateau_end(self.total_steps, training.decay) if training.schedule == "wsd" else None
+        if training.schedule != "wsd":
+            return None
+        return self.course.first(plateau_end(self.course.whole(self.step), training.decay))
 
     @property
     def disk_bytes(self) -> int:
@@ -188,31 +217,66 @@ class Run:
         }
 
     @property
-    def num_intervals(self) -> int:
-        """How many intervals evaluations divide the run into by default: 10, or fewer within a short time.
+    def budget_seconds(self) -> float | None:
+        """The seconds of a time budget that the run follows; None for other budgets."""
+        return seconds_of(self.training.budget) if self.course.continuous else None
 
-        The evaluations at their ends then take at most EVALUATION_SHARE of a time budget.
+    @property
+    def checkpoints(self) -> int:
+        """The number of checkpoints of a run whose recipe does not set it: 20, or fewer in a short time."""
+        seconds = self.budget_seconds
+        return 20 if seconds is None else max(1, min(20, int(seconds / CHECKPOINT_PAUSE)))
+
+    def limit_evaluations(self) -> None:
+        """Lowers the number of evaluations so that they take at most EVALUATION_SHARE of a time budget."""
+        if (seconds := self.budget_seconds) is not None and self.evaluation_seconds:
+            affordable = int(EVALUATION_SHARE * seconds / self.evaluation_seconds)
+            self.evaluations = max(1, min(10, affordable))
+
+    def due(self, every: int | None, parts: int) -> bool:
+        """Whether the current step ends one of the equal `parts` of the run, or of each `every` steps.
+
+        The parts of a time budget are equal shares of the time.
         """
-        amount, unit = parse_budget(self.training.budget or "1steps")
-        if self.evaluation_seconds and unit == "seconds":
-            return max(1, min(10, int(EVALUATION_SHARE * amount / self.evaluation_seconds)))
-        return 10
+        if every is None and self.budget_seconds is not None:
+            done = (int(parts * self.course.progress(step)) for step in (max(0, self.step - 1), self.step))
+            return self.step in (0, self.total_steps) or next(done) < next(done)
+        return self.step % (every or max(1, self.total_steps // parts)) == 0 or self.step == self.total_steps
 
     def evaluation_due(self) -> bool:
         """Whether to evaluate before the next update."""
-        every = self.training.evaluate_every or max(1, self.total_steps // self.num_intervals)
-        return self.step not in self.evaluated_steps and (
-            self.step % every == 0 or self.step == self.total_steps
-        )
+        is_due = self.due(self.training.evaluate_every, self.evaluations)
+        return is_due and self.step not in self.evaluated_steps
 
     def checkpoint_due(self) -> bool:
         """Whether to save a checkpoint before the next update."""
-        every = self.training.checkpoint_every or max(1, self.total_steps // 20)
-        return (
-            self.saved_step < self.step
-            and self.step > 0
-            and (self.step % every == 0 or self.step in (self.plateau_end, self.total_steps))
-        )
+        is_due = self.due(self.training.checkpoint_every, self.checkpoints) or self.step == self.plateau_end
+        return is_due and 0 < self.step != self.saved_step
+
+    @property
+    def seconds_left_over(self) -> float:
+        """The seconds that evaluations, checkpoints and exports will still take."""
+        ahead, steps = 1 - self.course.progress(self.step), self.total_steps - self.step
+        every, save_every = self.training.evaluate_every, self.training.checkpoint_every
+        evaluations = (steps // every if every else int(self.evaluations * ahead)) + 1
+        saved = (steps // save_every if save_every else int(self.checkpoints * ahead)) + 2  # and the exports
+        to_save = self.checkpoint_seconds or self.disk_bytes / DISK_RATE
+        return evaluations * self.evaluation_seconds + saved * to_save
+
+    def new_total(self) -> int:
+        """Returns a new total number of updates if the clock says so, else 0."""
+        if self.clock is None or self.step < max(self.repeated_until, self.course.estimates[-1][0]):
+            return 0
+        phases, whole = self.objective.phases, self.course.whole(self.step)
+        number, _, _ = self.part(self.step, phases)
+        self.clock.see(self.step, self.seconds, number)
+        parts, position = list[tuple[float, float]](), self.course.position(self.step)
+        while position < whole:
+            index, _, end = part(position, whole, phases)
+            costs = [self.phase_costs[each] if self.phase_costs else 1.0 for each in (index, number)]
+            parts.append((end - position, costs[0] / costs[1]))
+            position = end
+        return self.clock.total(self.step, self.total_steps, parts, self.seconds_left_over)
 
     def log_due(self, step: int) -> bool:
         """Whether the update that ends at `step` is logged."""
@@ -331,7 +395,7 @@ def build_run(
         flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
         identity=identity,
         recipe=recipe,
-        step_estimates=[(0, training.steps or 0)],
+        course=Course([(0, training.steps or 0)]),
         notes=notes,
         text_vector=text_vector,
     )

@@ -1,9 +1,67 @@
-"""The learning rate schedules, and the progress that other schedules follow."""
+"""The learning rate schedules, and the course of a run that they and other schedules follow."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0.0) -> float:
+
+@dataclass
+class Course:
+    """How far a run has come at each step, from estimates of its total number of updates.
+
+    A time budget is estimated again and again. Each estimate spreads what is left of the course evenly over
+    the updates that are left, so that neither the learning rate nor a mask fraction jumps. Positions are in
+    updates of the first estimate: with only one, they are steps.
+    """
+
+    estimates: list[tuple[int, int]]
+    """(first step, total number of updates from then on)"""
+    continuous: bool = True
+    """False in runs of earlier versions: the position is the step, and the total jumps."""
+
+    @classmethod
+    def recorded(cls, environment: Mapping[str, Any], steps: Any) -> Course:
+        """Returns the recorded course of a run of `steps` updates."""
+        entries = environment.get("lengths") or [(0, steps or 0)]
+        is_continuous = bool(environment.get("continuous"))
+        return cls([(int(begin), int(total)) for begin, total in entries], is_continuous)
+
+    def to_record(self) -> dict[str, Any]:
+        """Returns what a record's environment says about a course with several estimates."""
+        return {"lengths": [list(entry) for entry in self.estimates], "continuous": self.continuous}
+
+    def total(self, step: int) -> int:
+        """Returns the total number of updates as known at `step`; 0 while a budget is unresolved."""
+        return next((total for begin, total in reversed(self.estimates) if begin <= step), 0)
+
+    def position(self, step: int) -> float:
+        """Returns the position after `step` updates: from 0 to `whole`."""
+        known = [estimate for estimate in self.estimates if estimate[0] <= step]
+        if len(known) == 1 or not self.continuous:
+            return step
+        begin, end = known[0]
+        left = whole = float(end)
+        for next_begin, next_end in known[1:]:
+            left, begin, end = left * (end - next_begin) / (end - begin), next_begin, next_end
+        return whole - left * (end - step) / (end - begin)
+
+    def whole(self, step: int) -> int:
+        """Returns the position of the end, as known at `step`."""
+        return self.estimates[0][1] if self.continuous else self.total(step)
+
+    def progress(self, step: int) -> float:
+        """Returns the fraction of the run that is done after `step` updates."""
+        return self.position(step) / max(1, self.whole(step))
+
+    def first(self, position: float) -> int:
+        """Returns the first step at `position` or beyond; the estimates to come may change it."""
+        return bisect_left(range(self.estimates[-1][1]), position, key=self.position)
+
+
+def multiplier(step: float, total: int, warmup: float, kind: str, decay: float = 0.0) -> float:
     """Returns the learning rate, relative to its peak, of the update after `step` finished ones.
 
     `linear` rises over warmup x total steps to 1, then falls linearly to 0. `reference` is the published
@@ -11,19 +69,24 @@ def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0
     rises, stays at 1, and falls to 0 over the last decay x total steps (Hu et al. 2024, MiniCPM).
 
     Args:
-        step: Finished updates.
+        step: Finished updates, or the position on a course.
         total: Total number of updates.
         warmup: Fraction of the updates in which the rate rises.
         kind: linear, reference or wsd.
         decay: Fraction of the updates in which the rate of `wsd` falls.
     """
-    rise_steps = max(1, round(warmup * total)) if warmup > 0 else 0
+    rise_steps = warmup_updates(total, warmup)
     if kind == "reference":
         return min(1.0, step / rise_steps if rise_steps else 1.0) * max(0.0, 1.0 - step / total)
     if step < rise_steps:
-        return (step + 1) / rise_steps
+        return min(1.0, (step + 1) / rise_steps)
     fall_start = max(rise_steps, plateau_end(total, decay)) if kind == "wsd" else rise_steps
     return min(1.0, max(0.0, (total - step) / max(1, total - fall_start)))
+
+
+def warmup_updates(total: int, warmup: float) -> int:
+    """Returns the number of updates in which the rate rises, of the fraction `warmup`."""
+    return max(1, round(warmup * total)) if warmup > 0 else 0
 
 
 def plateau_end(total: int, decay: float) -> int:
@@ -34,7 +97,7 @@ def plateau_end(total: int, decay: float) -> int:
     return total - max(1, round(decay * total))
 
 
-def progress(step: int, total: int, kind: str, decay: float) -> float:
+def progress(step: float, total: int, kind: str, decay: float) -> float:
     """Returns the fraction of a training that is done, for schedules of mask rates and the like.
 
     Under wsd it stays 0 until the learning rate falls, so a longer training is identical up to there.
@@ -46,3 +109,14 @@ def progress(step: int, total: int, kind: str, decay: float) -> float:
 def mean_progress(kind: str, decay: float) -> float:
     """Returns `progress` averaged over the training."""
     return decay / 2 if kind == "wsd" else 0.5
+
+
+def part(position: float, whole: int, shares: Sequence[float]) -> tuple[int, int, int]:
+    """Returns the number (from 0), begin and end of the part of a training that contains `position`.
+
+    `shares` are the fractions of the training at which further parts begin.
+    """
+    steps = range(whole)
+    starts = [bisect_left(steps, True, key=lambda step: step / whole >= share) for share in shares]
+    bounds, index = [0, *starts, whole], sum(position / whole >= share for share in shares)
+    return index, bounds[index], bounds[index + 1]

@@ -20,26 +20,30 @@ from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
 from electra.foundation.options import TrackerName
-from electra.foundation.progress import Progress, Say, no_progress, quiet
+from electra.foundation.progress import Progress, Say, duration, no_progress, quiet
 from electra.foundation.threads import set_threads
 from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
 from electra.training.distributed import World
 from electra.training.extend import extend as extend_folder
-from electra.training.extend import extended_record
+from electra.training.extend import extended_record, shared_checkpoint
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
+    clock_state,
     make_record,
     parts_of,
     read_record,
     record_resumption,
     refuse_changes,
     refuse_foreign_checkpoint,
-    step_estimates_of,
+    restore_clock_state,
 )
 from electra.training.run import Run, build_run
 from electra.training.token_init import initialise_tokens
+
+MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
+UPDATES_SHARE = 0.8  # of the time that is left, for updates, before the first evaluation is timed
 
 
 @contextmanager
@@ -53,6 +57,7 @@ def start(
     name: str = "",
     command: str = "",
     extend: bool = False,
+    began: float | None = None,
     track: TrackerName | None = None,
     say: Say = quiet,
     progress: Progress = no_progress,
@@ -60,6 +65,7 @@ def start(
     """Starts a run in `folder`, or resumes the one that is there. Closes the ledger after the block.
 
     `name` and `command` are for the record, `extend` makes the run in the folder as long as `recipe` says.
+    `began` is when the command began, by the monotonic clock (None: now): a time budget counts from then on.
 
     Raises:
         CheckpointError: if every checkpoint is damaged.
@@ -67,7 +73,7 @@ def start(
         FullDisk: if the disk has no room for the run.
         RunFolderError: if the folder contains another run or something else.
     """
-    recorded, began = read_record(folder), time.monotonic()
+    recorded, began = read_record(folder), time.monotonic() if began is None else began
     then = {} if recorded is None else parts_of(recorded)[-1]
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
         message = set_threads(recipe.training.threads, then.get("threads"), "--training.threads")
@@ -81,19 +87,22 @@ def start(
 
     run, run_folder = build(known_steps(recipe, recorded)), RunFolder(folder)
     if recorded is not None:
-        refuse_changes(extended_record(recorded, run) if extend else recorded, run)
-    budget_note = ""
-    settled = extend or recorded is None or bool(recorded["environment"].get("settled", True))
+        refuse_changes(extended_record(recorded, run, {}) if extend else recorded, run)
+    budget_notes, is_extended = [""], extend and not run.total_steps
     if not run.total_steps:
-        steps, budget_note = resolve_budget(run, say) if world.is_main else (0, "")
-        run = build(world.broadcast(steps))  # again, because measuring changed its weights
-        settled = extend or budget.parse(recipe.training.budget or "")[1] != "seconds"
-    if extend and recorded is not None and recorded["training"]["steps"] != run.total_steps:
+        shared = shared_checkpoint(run_folder, recorded) if extend and recorded is not None else {}
+        done = int(shared.get("step", 0)), float(shared.get("spent", shared.get("seconds", 0.0)))
+        resolved = resolve_budget(run, say, began, done) if world.is_main else None
+        steps, costs, note = world.broadcast(resolved) or (0, (), "")
+        run = build(steps)  # again, because measuring changed its weights
+        run.phase_costs = costs
+        budget_notes = [note, estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""]
+    if is_extended and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
-            extend_folder(run, recorded)
+            extend_folder(run, recorded, clock_state(run))
         world.barrier()
     elif recorded is not None:
-        run.step_estimates = step_estimates_of(recorded)
+        restore_clock_state(run, recorded["environment"], recorded["training"].get("steps"))
     warnings = compile_run(run, None if recorded is None else bool(then.get("compiled")))
     warnings += resume(run)
     if recorded is not None and run.step < run.total_steps:
@@ -109,10 +118,11 @@ def start(
                 durable.remove_directory(run_folder.vectors)
             if files := run.text_vector.files:
                 durable.commit_directory(run_folder.vectors, dict(files))
-            run_folder.write_record(make_record(run, name, command, settled=settled))
-    if not settled:
-        seconds, _ = budget.parse(recipe.training.budget or "")
-        run.clock = budget.TimeBudget(seconds, began - run.seconds)
+            run_folder.write_record(make_record(run, name, command))
+    if run.budget_seconds is not None and world.is_main:
+        run.clock = budget.Clock(run.budget_seconds, began - run.spent, run.step)
+        run.repeated_until = int((run_folder.ledger().last("train") or {}).get("step", 0))
+    run.said_total = run.total_steps
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
     lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""
     rows = run.telemetry.open(run.step, say, progress, track)
@@ -123,8 +133,8 @@ def start(
             run.telemetry.record_event(run.step, LOST_ROWS, f"warning: {lost_rows}")
         for line in warnings:
             run.telemetry.record_event(run.step, "warning", line)
-        if budget_note:
-            run.telemetry.record_event(run.step, "budget", budget_note)
+        for line in filter(None, budget_notes):
+            run.telemetry.record_event(run.step, "budget", line)
         if run.step < run.total_steps:
             event = "resumed" if run.step else "started"
             message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
@@ -166,6 +176,7 @@ def resume(run: Run) -> list[str]:
         state = checkpoint.restore(Path(path), run.pair, run.optimizer)
         run.step = run.saved_step = int(state["step"])
         run.seconds = float(state["seconds"])
+        run.spent = float(state.get("spent", run.seconds))
         run.logged = run.step, run.seconds
     return list(damaged)
 
@@ -187,34 +198,43 @@ def refuse_full_disk(run: Run) -> None:
         )
 
 
-def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
-    """Returns the number of steps of a budget, and a note on how a time budget was measured ("" for others).
+def resolve_budget(
+    run: Run, say: Say, began: float, done: tuple[int, float]
+) -> tuple[int, tuple[float, ...], str]:
+    """Returns the number of steps of a budget, the costs of its phases, and a note for the user ("": none).
 
-    Measuring changes the run's weights.
+    Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps
+    of a run that is extended, and the seconds that it took.
 
     Raises:
         ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
         RunFailed: if a gradient is not finite while a time budget is measured.
     """
-    text, note = run.training.budget, ""
+    text, costs = run.training.budget, tuple[float, ...]()
     if text is None:
         fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
         raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
-
-    def measure() -> float:
-        nonlocal note
-        say(f"measuring how many updates fit in {text}")
-        seconds = estimate.measure(run)
-        note = f"at {seconds:.2g} s per update; estimated again in the first tenth of the run"
-        return seconds
-
-    steps = budget.steps_for(
-        text,
-        tokens_per_step=run.tokens_per_step,
-        flops_per_step=run.flops_per_step,
-        seconds_per_step=measure,
-    )
-    return steps, note and f"{text} is {steps:,} steps {note}"
+    seconds = run.budget_seconds
+    if seconds is None:
+        tokens, flops = run.tokens_per_step, run.flops_per_step
+        return budget.steps_for(text, tokens_per_step=tokens, flops_per_step=flops), costs, ""
+    say(f"measuring how many updates fit in {text}")
+    phases = estimate.measure_phases(run, min(estimate.SECONDS, MEASURING_SHARE * seconds))
+    per_update = sum(share * cost for share, cost in phases)
+    costs = tuple(cost for _, cost in phases) if len(phases) > 1 else ()
+    before = done[1] + time.monotonic() - began
+    left = UPDATES_SHARE * (seconds - before) - budget.FINISH_SECONDS
+    if left < per_update:
+        needed = before + (budget.FINISH_SECONDS + per_update) / UPDATES_SHARE
+        raise ConfigError(
+            f"{text} is too short by {duration(needed - seconds)}: {duration(before)} are spent already, an"
+            f" update takes {duration(per_update)}, and saving {duration(budget.FINISH_SECONDS)}",
+            key="budget",
+            fix=f"Use at least `budget={budget.scaled(text, 1.5 * needed / seconds)}`",
+        )
+    steps = done[0] + int(left / per_update)
+    note = f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock"
+    return steps, costs, note
 
 
 def describe(run: Run) -> str:

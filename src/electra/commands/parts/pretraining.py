@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +57,10 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
     def run(self) -> Run:
         from electra.commands.parts.train import train_run
 
+        began = time.monotonic()
         with display_for(self.progress) as display:
             recipe, text, origin = self._prepared(display)
+            origin = replace(origin, began=began)
             return train_run(recipe, text, checked_path(self.out, "out"), origin, display)
 
     @override

@@ -61,6 +61,8 @@ class Origin:
     """The command line or Python call."""
     track: TrackerName | None = None
     """The experiment tracker that gets the measurements."""
+    began: float | None = None
+    """When the command began, by the monotonic clock: a time budget counts from then on."""
     extend: bool = False
     """Whether the run that is there is trained to a larger budget."""
 
@@ -106,6 +108,7 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
         name=origin.recipe,
         command=origin.command,
         extend=origin.extend,
+        began=origin.began,
         track=origin.track,
         say=display.say,
         progress=display.progress,
@@ -210,7 +213,8 @@ def finish(run: Training) -> None:
     doing("writing the report")
     write_page(folder)
     run.telemetry.say(verdict(read_run(folder)))
-    run.telemetry.say(f"models saved to {folder}, report in {page}")
+    spent = "" if run.clock is None else f"; {run.training.budget} asked, {run.clock.spent:.0f} s spent"
+    run.telemetry.say(f"models saved to {folder}, report in {page}{spent}")
     if note := figures.missing():
         run.telemetry.say(f"the report was {note}")
 

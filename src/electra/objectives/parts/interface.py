@@ -151,19 +151,21 @@ class Objective(ABC):
         """Settings of the recipe's [model] that this objective requires, such as {"sharing": "none"}."""
         return {}
 
-    def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        """Returns the first step and the end (exclusive) of the stage that contains `step`.
+    @property
+    def stages(self) -> Sequence[float]:
+        """The fractions of the training at which further stages begin.
 
         The learning rate rises and falls once in each stage.
         """
-        return 0, total_steps
+        return ()
 
-    def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        """Returns the first step and the end (exclusive) of the phase that contains `step`.
+    @property
+    def phases(self) -> Sequence[float]:
+        """The fractions of the training at which further phases begin.
 
         All updates of a phase do the same work and cost the same.
         """
-        return self.stage(step, total_steps)
+        return self.stages
 
     def extra_networks(self, main: EncoderConfig) -> Sequence[Network]:
         """Returns further networks, which `forward` finds in `pair.named` or, if frozen, in `pair.frozen`.
@@ -180,10 +182,11 @@ class Objective(ABC):
     def tie_weights(self, pair: Pair) -> None:  # noqa: B027
         """Ties weights between the networks and the heads; called once, after the weights are initialised."""
 
-    def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Prepares the networks for the update at `step`, for example where a stage begins.
+    def begin_update(self, pair: Pair, step: int, progress: float, new_stage: bool) -> None:  # noqa: B027
+        """Prepares the networks for the update at `step`, at this fraction of the training.
 
-        What it does may depend only on the step: a resumed run calls it only for the remaining steps.
+        What it does may depend only on its arguments: a resumed run calls it only for the remaining steps.
+        `new_stage` says whether a stage begins.
         """
 
     def language_model(self, pair: Pair) -> Generator | None:
