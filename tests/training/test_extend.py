@@ -73,7 +73,7 @@ def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "budget", "fact"),
-    [("linear", "20steps", "schedule=wsd"), ("wsd", "8steps", "10"), ("wsd", "9x", "9x")],
+    [("linear", "20steps", "--init"), ("wsd", "8steps", "10"), ("wsd", "9x", "9x")],
 )
 def test_a_run_that_cannot_be_extended_is_refused_and_unchanged(
     schedule: str, budget: str, fact: str, toy_store: Path, tmp_path: Path
