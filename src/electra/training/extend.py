@@ -32,7 +32,7 @@ def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -
     recorded = recorded_recipe(record)
     training = recorded.training
     if training.schedule != "wsd":
-        problem = f"cannot be extended: with the schedule {training.schedule!r} its learning rate has fallen to 0"
+        problem = f"cannot be extended: its learning rate has fallen to 0 (schedule {training.schedule})"
         raise ConfigError(problem, where=folder.path, fix=restart(folder, record, budget))
     warmup = warmup_of(record["training"], course_of(record))
     return replace(recorded, training=replace(training, budget=budget, steps=None, warmup_steps=warmup))
