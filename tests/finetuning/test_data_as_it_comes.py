@@ -95,6 +95,21 @@ def test_unusable_data_is_refused(options: dict[str, Any], said: str, tmp_path: 
         read(tmp_path, **options)
 
 
+@pytest.mark.parametrize("others", [{"train_dev": TWO}, {"train_dev": TWO, "devel": ""}, {"dev": TWO}])
+def test_a_dev_file_of_a_folder_has_other_texts_than_train(others: dict[str, str], tmp_path: Path) -> None:
+    for name, text in {"train": TWO, "notes": TWO, **others}.items():
+        (tmp_path / f"{name}.csv").write_text(text or "text,label\na film,1\nmy town,0\n")
+    settings = toy_task.settings(tmp_path / "out", tmp_path, "classification")
+    if "dev" in others:
+        with pytest.raises(ElectraError, match=r"dev\.csv"):
+            read_dataset(settings, choose_task(settings))
+        return
+    dataset = read_dataset(settings, choose_task(settings))
+    assert not {e.texts for e in dataset.splits["dev"]} & {e.texts for e in dataset.splits["train"]}
+    assert len(dataset.splits["dev"]) == 2
+    assert [note for note in dataset.notes if re.match(r"not read: notes\.csv, train_dev\.csv", note)]
+
+
 def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
     encoded = read(tmp_path, RUSSIAN.encode("cp1251"), encoding="cp1251")
     assert encoded.splits["train"][0].texts[0].startswith("Добрый день")
@@ -161,7 +176,8 @@ def tuned(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         dev = [[*more, *train[0]], *([*["x", "y"][: len(more)], *row] for row in train[1:])]
         for name, lines in (("train", train), ("dev", dev)):
             (data / f"{name}.csv").write_text("".join(",".join(line) + "\n" for line in lines))
-        finetune(str(modern_folder), toy_task.settings(data / "out", data, "regression", epochs=0.1))
+        options = {"dev": data / "dev.csv", "epochs": 0.1}
+        finetune(str(modern_folder), toy_task.settings(data / "out", data, "regression", **options))
         made[kind] = str(data / "out")
     return made
 

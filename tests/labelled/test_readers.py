@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
 from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import DataError
 
@@ -45,6 +46,22 @@ def columns(form: Any, separator: str = "\t") -> str:
 
 PLAIN = columns(lambda n, w, t: [w, t])
 COUNTED = columns(lambda n, w, t: [n, w, t, "O"])
+TEXTS, Q = [*map(" ".join, WORDS)], '"'
+SPANS = [[[0, 3, "PER"], [8, 16, "LOC"]], []]
+TOKENS = [[{"start": m.start(), "end": m.end()} for m in re.finditer(r"\S+", text)] for text in TEXTS]
+
+
+def rows(**columns: Any) -> str:
+    """Returns JSON lines of these columns."""
+    cells = zip(*columns.values(), strict=True)
+    return "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in cells)
+
+
+def objects(start: str = "start", end: str = "end") -> list[list[dict[str, Any]]]:
+    """Returns the spans as objects."""
+    return [[dict(zip((start, end, "label"), span, strict=True)) for span in each] for each in SPANS]
+
+
 NAMED = [{"sentence_id": n, "word": w, "ner": t} for n, pairs in enumerate(PAIRS) for w, t in pairs]
 LAYOUTS = {  # name of the file, content
     "words and tags": ("a.conll", PLAIN),
@@ -64,6 +81,101 @@ LAYOUTS = {  # name of the file, content
     "CoNLL-U, names": ("a.conllu", "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t])),
     "lists": ("a.jsonl", "".join(json.dumps({"tokens": w, "ner_tags": t}) + "\n" for w, t in EXPECTED)),
     "a word in each row": ("a.jsonl", "".join(json.dumps(row) + "\n" for row in NAMED)),
+    "numbered words": ("a.tsv", columns(lambda n, w, t: [n, w, t])),
+    "words, tags and lemmas": ("a.tsv", columns(lambda n, w, t: [w, t, w.lower() + "s"])),
+    "types first": ("a.tsv", columns(lambda n, w, t: [w, "-".join(t.split("-")[::-1])])),
+    "sentences in lines": ("a.tsv", "".join(f"{' '.join(w)}\t{' '.join(t)}\n" for w, t in EXPECTED)),
+    "named sentences in lines": (
+        "a.tsv",
+        "id\ttext\tlabels\n" + "".join(f"x\t{' '.join(w)}\t{' '.join(t)}\n" for w, t in EXPECTED),
+    ),
+    "joined to their words": ("a.txt", "".join(" ".join(map("/".join, pairs)) + "\n" for pairs in PAIRS)),
+    "brackets of CoNLL-2012": (
+        "a.conll",
+        "#begin document (x); part 0\n"
+        + "".join(
+            lines(
+                [
+                    ["x", "0", str(i), w, *"...", "-", "-", "-", t, *"(*)" * n, "-"]
+                    for i, (w, t) in enumerate(zip(words, tags, strict=True))
+                ]
+            )
+            for n, (words, tags) in enumerate(
+                zip(WORDS, [("(PER)", "*", "(LOC*", "*)"), "****"], strict=True), 1
+            )
+        )
+        + "#end document\n",
+    ),
+    "CoNLL-U in another file": (
+        "a.conll",
+        "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t]),
+    ),
+    "markup": ("a.tsv", "<s>\n" + PLAIN.strip().replace("\n\n", "\n</s>\n<s id='1'>\n") + "\n</s>\n"),
+    "spans": ("a.jsonl", rows(text=TEXTS, label=SPANS)),
+    "spans in csv": (
+        "a.csv",
+        "id,data,label\n"
+        + "".join(
+            f'1,"{t.replace(Q, Q + Q)}","{json.dumps(s).replace(Q, Q + Q)}"\n'
+            for t, s in zip(TEXTS, SPANS, strict=True)
+        ),
+    ),
+    "spans that include their end": (
+        "a.jsonl",
+        rows(text=TEXTS, label=[[[0, 2, "PER"], [8, 15, "LOC"]], []]),
+    ),
+    "spans of words": ("a.jsonl", rows(tokens=WORDS, ner=[[[0, 1, "PER"], [2, 4, "LOC"]], []])),
+    "doccano, relations": (
+        "a.jsonl",
+        rows(text=TEXTS, relations=[[], []], entities=objects("start_offset", "end_offset")),
+    ),
+    "GLiNER": (
+        "a.json",
+        json.dumps(
+            [
+                {"tokenized_text": WORDS[0], "ner": [[2, 3, "LOC"], [0, 0, "PER"]]},
+                {"tokenized_text": WORDS[1], "ner": []},
+            ]
+        ),
+    ),
+    "spaCy, for training": (
+        "a.json",
+        json.dumps([[t, {"entities": s}] for t, s in zip(TEXTS, SPANS, strict=True)]),
+    ),
+    "spaCy": ("a.jsonl", rows(text=TEXTS, ents=objects(), tokens=TOKENS)),
+    "Prodigy": (
+        "a.jsonl",
+        rows(text=TEXTS, spans=objects(), tokens=TOKENS, answer=["accept"] * 2)
+        + '{"text": "x", "tokens": [], "spans": [], "answer": "reject"}\n',
+    ),
+    "Label Studio": (
+        "a.json",
+        json.dumps(
+            [
+                {
+                    "id": 1,
+                    "data": {"text": t},
+                    "annotations": [
+                        {"was_cancelled": True, "result": []},
+                        {"result": [{"type": "labels", "value": {**v, "labels": [v["label"]]}} for v in o]},
+                    ],
+                }
+                for t, o in zip(TEXTS, objects(), strict=True)
+            ]
+        ),
+    ),
+    "Label Studio, short": (
+        "a.json",
+        json.dumps(
+            [
+                {
+                    "text": t,
+                    "label": [{"start": v["start"], "end": v["end"], "labels": [v["label"]]} for v in o],
+                }
+                for t, o in zip(TEXTS, objects(), strict=True)
+            ]
+        ),
+    ),
 }
 
 
@@ -90,7 +202,7 @@ def test_lists_in_csv_cells_are_json_or_words(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "only numbers": ("a.tsv", COUNTED),
+    "only numbers": ("a.tsv", columns(lambda n, w, t: ["7", w, t])),
     "tags that are all missing": ("a.tsv", lines([["Ada", "_"], ["met", "_"]])),
     "several columns of tags": ("a.tsv", lines([["the", "DT", "the"], ["films", "NN", "film"]] * 20)),
     "no empty line": ("a.tsv", lines([["Ada", "O"]] * 300)),
@@ -100,7 +212,23 @@ REFUSED = {
     "lines of another width": ("a.conll", lines([["Ada", "O"], ["met", "O", "x", "y"], ["Bob", "O"]])),
     "a missing word in a list": ("a.jsonl", '{"tokens": ["Ada", null], "tags": ["O", "O"]}\n'),
     "a missing tag in a list": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O", null]}\n'),
-    "spans": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": [[0, 1, "PER"]]}\n'),
+    "spans that are no spans": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": [[0, "PER"]]}\n'),
+    "a span without a type": ("a.jsonl", '{"text": "Ada", "label": [{"start": 0, "end": 3}]}\n'),
+    "a span outside the text": ("a.jsonl", '{"text": "Ada met", "label": [[0, 3, "X"], [4, 9, "X"]]}\n'),
+    "a span outside the words": ("a.jsonl", '{"tokens": ["Ada"], "label": [[0, 1, "X"], [2, 3, "X"]]}\n'),
+    "an empty span": ("a.jsonl", '{"text": "Ada met Bob", "label": [[0, 3, "X"], [4, 4, "X"]]}\n'),
+    "a span of another text": (
+        "a.jsonl",
+        '{"text": "Ada met", "label": [{"start": 0, "end": 3, "label": "X", "text": "Bob"}]}\n',
+    ),
+    "spans of another text": (
+        "a.jsonl",
+        '{"text": "Ada was meeting", "label": [[1, 2, "X"], [5, 6, "X"]]}\n',
+    ),
+    "layers of entities": ("a.tsv", lines([["in", "O", "O"], ["Rome", "B-LOC", "B-LOC"]])),
+    "a word without a tag": ("a.txt", "in/IN " * 30 + "Rome"),
+    "a tag too few in a line": ("a.tsv", "in Rome\tO X\nin Rome\tO X\nin Rome\tO\n"),
+    "a hashtag without a tag": ("a.tsv", lines([["#MeToo"], ["now", "O"]])),
     "other numbers of words and tags": ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O"]}\n'),
     "words without sentences": ("a.csv", "word,tag\nAda,O\nmet,O\n"),
     "a list of numpy": ("a.csv", "tokens,tags\n['a' 'b' 'z'],['O' 'O' 'O']\n"),
@@ -133,6 +261,13 @@ def test_numeric_tags_have_names_or_are_refused(tmp_path: Path) -> None:
         load_task("ner").fit(split.examples)
 
 
+def test_tags_that_are_words_or_several_are_refused(tmp_path: Path) -> None:
+    lemmas = lines([[f"word{n}s", f"word{n}"] for n in range(60)])
+    for task, content in (("pos", lemmas), ("ner", "Ada\tB-PER|B-NAME\nran\tO\n")):
+        with pytest.raises(DataError):
+            load_task(task).fit(split_of(tmp_path / "a.tsv", content, task).examples)
+
+
 def test_a_word_may_be_a_mark(tmp_path: Path) -> None:
     content = lines([["#", "#"], ["-", "-"], ["two", "CD"]]) + lines([["one", "CD"], ["#", "#"]])
     assert [s[0] for s in sentences(split_of(tmp_path / "a.tsv", content, "pos"))] == [
@@ -157,10 +292,30 @@ def test_unusual_files_get_notes(tmp_path: Path) -> None:
         split_of(tmp_path / "b.jsonl", '{"tokens": [], "tags": []}\n{"tokens": ["Ada"], "tags": ["O"]}\n'),
         split_of(tmp_path / "c.tsv", "Ada\tB-PER\nmet\t_\n\nBob\tB-PER\n", skip_unlabelled=True),
         split_of(tmp_path / "d.tsv", "en:Bob\tB-PER\nen:ran\tO\n"),
+        split_of(tmp_path / "e.txt", "# newdoc\nBob B-PER\nran O\n"),
     ]
     assert all(len(split.notes) == 1 for split in unusual)
-    assert sentences(unusual[-2]) == [(("Bob",), ("B-PER",))]
-    assert sentences(unusual[-1]) == [(("Bob", "ran"), ("B-PER", "O"))]
+    assert sentences(unusual[-3]) == [(("Bob",), ("B-PER",))]
+    assert sentences(unusual[-2]) == sentences(unusual[-1]) == [(("Bob", "ran"), ("B-PER", "O"))]
+
+
+DOUBTFUL = [  # text, spans, tags, number of notes
+    ("Bank of Rome", [[0, 12, "A"], [8, 12, "B"]], "B-A I-A I-A", 2),
+    ("New York Times", [[0, 8, "A"], [4, 14, "B"]], "O B-B I-B", 2),
+    ("a Rome-based firm", [[2, 6, "A"]], "O B-A O", 2),
+    ("\U0001f600 to Rome", [[6, 10, "A"]], "O O B-A", 1),  # UTF-16
+    ("\u00e9t\u00e9 Rome", [[6, 10, "A"]], "O B-A", 1),  # bytes
+    ("in Old Rome now", [[1, 3, "A"]], "O B-A I-A O", 1),  # words
+    ("\u674e\u56db\u559c\u6b22\u4e0a\u6d77\u5440", [[4, 6, "A"]], "O O O O B-A I-A O", 1),
+    ("\ubbfc\ud638\ub294 \uc11c\uc6b8 \uac14\ub2e4", [[0, 2, "A"], [4, 6, "B"]], "B-A B-B O", 2),
+]
+
+
+@pytest.mark.parametrize("case", range(len(DOUBTFUL)))
+def test_doubtful_spans_are_read_with_a_note(case: int, tmp_path: Path) -> None:
+    text, spans, tags, count = DOUBTFUL[case]
+    split = split_of(tmp_path / "a.jsonl", rows(text=[text], label=[spans]))
+    assert " ".join(split.examples[0].gold) == tags and len(split.notes) == count
 
 
 SCHEMES = {
@@ -236,15 +391,15 @@ def test_columns_are_selected_by_number(tmp_path: Path) -> None:
         "2\trains\train\tVERB\t_\t_\t0\t_\t_\t_",
     ]
     conllu = write(tmp_path / "t.conllu", "# text = It rains", *words)
-    assert read_universal_dependencies(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
+    assert read_columns(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
     chunks = write(tmp_path / "train.txt", "He PRP B-NP", "left VBD B-VP", "", "So RB O")
-    assert [(len(one), one.columns) for one in read_columns(chunks, (2,))] == [
+    assert [(len(one), one.columns) for one in read_columns(chunks, (2,), 0)] == [
         (2, (("B-NP", "B-VP"),)),
         (1, (("O",),)),
     ]
     for path, column in ((chunks, 3), (write(tmp_path / "empty.txt", ""), 0)):
         with pytest.raises(DataError):
-            read_columns(path, (column,))
+            read_columns(path, (column,), 0)
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:

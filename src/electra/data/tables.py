@@ -213,6 +213,9 @@ def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
     """Yields the values of JSON that are objects, or strings if only the text is needed."""
     for place, value in values:
         row = {options.only: value} if options.only and isinstance(value, str) else value
+        match value:
+            case [str(text), dict(annotations)]:  # as for the training of spaCy
+                row = {"text": text, **annotations}
         if isinstance(row, dict):
             yield place, row if options.lenient else _without_surrogates(row)
         else:

@@ -10,7 +10,7 @@ import torch
 
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
-from electra.finetuning.labelled.tagged_sentences import read_universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.foundation.progress import no_share
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
@@ -109,7 +109,7 @@ def test_vectors_of_words_do_not_depend_on_the_batch(tmp_path: Path) -> None:
 
 def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
-    treebank = read_universal_dependencies(small.write_treebank(tmp_path / "x.dev.conllu"))
+    treebank = read_columns(small.write_treebank(tmp_path / "x.dev.conllu"))
     encoders = encoders_of(models, untrained=True)
     vectors, sentence = common_words(encoders, treebank, quiet)
     assert [states.shape[:2] for states in vectors] == [(3, 40), (4, 40), (3, 40)]
@@ -209,7 +209,7 @@ def test_probes_run_on_one_model_and_on_two(tmp_path: Path, data: Path, name: st
 def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: Path, data: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
-    treebank = read_universal_dependencies(data / "en-dev.conllu")
+    treebank = read_columns(data / "en-dev.conllu")
     (first, second), _ = common_words(encoders_of(models, False), treebank, quiet)
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(first[-1]), Features(second[-1])), abs=1e-6)
@@ -283,7 +283,7 @@ def test_a_word_that_one_model_lacks_is_left_out_for_all(
 ) -> None:
     present = iter([np.arange(40) != 3, np.arange(40) != 5])
     monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
-    treebank = read_universal_dependencies(small.write_treebank(tmp_path / "x.dev.conllu"))
+    treebank = read_columns(small.write_treebank(tmp_path / "x.dev.conllu"))
     encoders = encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False)
     vectors, sentence = common_words(encoders, treebank, quiet)
     of_word = np.repeat(np.arange(len(treebank)), [len(words) for words in treebank])

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from electra.data.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
@@ -16,8 +17,8 @@ from electra.foundation.errors import DataError
 
 SPLIT_NAMES = {
     "train": ("train", "training"),
-    "dev": ("dev", "valid", "validation", "val", "eval"),
-    "test": ("test",),
+    "dev": ("dev", "devel", "development", "valid", "validation", "val", "eval", "testa"),
+    "test": ("test", "testing", "testb"),
 }
 DEV_SHARE = 0.1  # the fraction of the training data to hold out if there is no dev file
 
@@ -28,7 +29,8 @@ def find_split(
     """Returns the file of a split, such as `train.tsv` or `mine.valid.csv`; None if there is none.
 
     A file whose whole name (without its ending) matches is preferred to one whose first word matches, and
-    that to one in which another word matches.
+    that to one in which another word matches. A file with the names of two splits (train_dev) may hold both:
+    it is found only as train, and only if no other file is.
 
     Args:
         folder: where to look.
@@ -40,12 +42,17 @@ def find_split(
         DataError: several files match equally well.
     """
     names = [*preferred, *SPLIT_NAMES[split]]
+    other_names = {name for other in SPLIT_NAMES if other != split for name in SPLIT_NAMES[other]}
     paths_by_rank: dict[int, list[Path]] = {}
     for path in _entries(folder):
         stem, ending = split_name(path)
-        words = stem.replace("-", ".").replace("_", ".").split(".")
+        words = re.split(r"[-_.+ ]", stem)
         if ending in formats and (stem in names or set(words) & set(names)):
             rank = names.index(stem) if stem in names else len(names) + (words[0] not in names)
+            if stem not in names and set(words) & other_names:
+                if split != "train":
+                    continue
+                rank = len(names) + 2
             paths_by_rank.setdefault(rank, []).append(path)
     best_paths = paths_by_rank[min(paths_by_rank)] if paths_by_rank else []
     if len(best_paths) > 1:
@@ -56,6 +63,11 @@ def find_split(
         problem = f"more than one {split} file ({file_names})"
         raise DataError(problem, where=folder, fix=f"Pass one of them as `{option}`")
     return best_paths[0] if best_paths else None
+
+
+def other_files(folder: Path, known: Collection[object], formats: Sequence[str] = TABLES) -> list[str]:
+    """Returns the names of the files in a folder that could be splits and are not among the known ones."""
+    return [path.name for path in _entries(folder) if split_name(path)[1] in formats and path not in known]
 
 
 def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:

@@ -1,12 +1,15 @@
 """Reads sentences of tagged words.
 
-columns         one word per line, an empty line between sentences (word_columns.py); CoNLL-U by its ending
-tables          a list of words and a list of tags in each row (in csv as JSON, or separated by spaces); or
-                one word per row, with a column that numbers the sentences
+columns         one word per line, an empty line between sentences (word_columns.py); or a sentence per
+                line, with its tags in another column
+tables          a list of words and a list of tags in each row (in csv as JSON, or separated by spaces); a
+                text or words and spans (annotated_spans.py); or one word per row, with a column that
+                numbers the sentences
 
 Columns have names in CoNLL-U, in a first row that has the words' name, or from the user; otherwise the words
-are the first column and the tags the last, if there are two columns or it has entity tags. Files to be tagged
-may also have a text in each row of a table, or on each line of a .txt file.
+are the first column that does not number them, and the tags the last if there are two or it has entity tags,
+or the only one that has neither numbers nor words. Files to be tagged may also have a text in each row of a
+table, or on each line of a .txt file.
 """
 
 from __future__ import annotations
@@ -22,11 +25,18 @@ from electra.data import delimited
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
 from electra.data.table_files import Data, known_extension
-from electra.data.tables import SAMPLE, ReadOptions, Row, open_table, read_lines, row_id
+from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
+from electra.finetuning.labelled.annotated_spans import (
+    SPAN_COLUMNS,
+    AnnotatedText,
+    annotate,
+    holds_spans,
+    tags_of_spans,
+)
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.word_columns import Block, ColumnFile, read_blocks
-from electra.finetuning.labelled.words import Spans, Splitting, split_text
-from electra.finetuning.metrics.entities import is_entity_tag
+from electra.finetuning.labelled.word_columns import Block, ColumnFile, joining_mark, read_blocks
+from electra.finetuning.labelled.words import Spans, Splitting, are_words, is_unspaced, split_text
+from electra.finetuning.metrics.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
@@ -35,10 +45,14 @@ COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".i
 TABLE_FORMATS = tuple(ending for ending in TABLES if ending not in COLUMN_FORMATS)
 FORMATS = (*TABLE_FORMATS, *COLUMN_FORMATS)
 WORD_COLUMNS = ("word", "token", "tokens", "words")  # names of columns of words, in strings between spaces
-TEXT_COLUMNS = ("text", "sentence")  # names of columns whose texts are split into words
+GLINER_WORDS = "tokenized_text"  # where spans count words and include their end
+TEXT_COLUMNS = ("text", "sentence", "data", "data.text")  # names of columns whose texts are split into words
 SENTENCE_COLUMNS = ("sentence_id", "sent_id", "Sentence #")  # names of columns that number sentences
 MISSING = frozenset({"", "_", "-100"})  # cells without a tag
 MAX_PLAUSIBLE_WORDS = 200  # a sentence of more words suggests that the file lacks empty lines
+FULL_STOPS = (".", "?", "!", "\u3002", "\u0964", "\u061f")  # so do two of these
+SUFFIXED = re.compile("^([^-_].+)([-_])([BIESLUM])$")
+BRACKETS = re.compile(r"\*\)?|\([^()*\s]+(\*?\)|\*)")  # the entities of CoNLL-2012
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,7 @@ class TagReaderOptions:
     header: tuple[str, ...] = ()  # column names for files without them
     split: Splitting = "punctuation"  # how texts are split into words
     skip_unlabelled: bool = False  # leave out sentences with missing tags
+    entities: bool | None = None  # whether tags are those of entities; None: either
 
 
 @dataclass(frozen=True)
@@ -63,21 +78,12 @@ class Sentence:
         return len(self.words)
 
 
-def read_universal_dependencies(path: Path) -> list[Sentence]:
-    """Reads the sentences of a CoNLL-U file, with the columns UPOS and HEAD (from 1; 0 for the root).
-
-    Raises:
-        DataError: the file has too few columns or no sentences.
-    """
-    return read_columns(path, columns=(3, 6), word=1)
-
-
-def read_columns(path: Path, columns: Sequence[int], word: int = 0) -> list[Sentence]:
+def read_columns(path: Path, columns: Sequence[int] = (3, 6), word: int = 1) -> list[Sentence]:
     """Reads the sentences of a CoNLL-U file or another file with one word per line.
 
     Args:
         path: the file.
-        columns: the indices of the columns to return.
+        columns: the indices of the columns to return; of CoNLL-U, UPOS and HEAD (from 1; 0 for the root).
         word: the index of the words' column.
 
     Raises:
@@ -132,7 +138,7 @@ def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> S
         raise DataError(problem, where=source)
     if num_skipped := len(sentences) - len(examples):
         notes.append(f"{plural(num_skipped, 'sentence')} with missing tags left out")
-    if num_unspaced := sum(any(map(_is_unspaced, example.texts)) for example in examples if example.spans):
+    if num_unspaced := sum(any(map(is_unspaced, example.texts)) for example in examples if example.spans):
         problem = "have no spaces between words and were split only at punctuation"
         notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
     return Split(tuple(examples), notes=tuple(notes))
@@ -143,9 +149,11 @@ def _present_tags(example: Example, options: TagReaderOptions, labelled: bool) -
     if example.gold is None:
         return None
     if len(example.gold) != len(example.texts):
-        problem = f"{len(example.gold)} tags for {len(example.texts)} words"
+        problem = f"{plural(len(example.gold), 'tag')} for {plural(len(example.texts), 'word')}"
         raise DataError(problem, where=example.where, fix="Give each word one tag")
     gold = tuple(map(str.strip, example.gold))
+    if options.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
+        gold = tuple("O" if tag == "-" else SUFFIXED.sub(r"\3\2\1", tag) for tag in gold)
     if MISSING.isdisjoint(gold):
         return gold
     if labelled and not options.skip_unlabelled:
@@ -166,38 +174,92 @@ def _read_word_lines(
     if not file.blocks:
         return [], []
     is_named = bool(names)
-    if not names:
-        has_tags = file.width == 2 or (file.width > 2 and all(is_entity_tag(row[-1]) for row in file.rows))
-        names = ("word", *map(str, range(2, file.width + 1)))
-        names = (*names[:-1], "tag") if has_tags else names
-    word, tag = (_find(wanted, names) for wanted in ((*options.word, "form"), options.tag))
+    names = names or _usual_names(file, options)
+    word, tag = (_find(wanted, names) for wanted in ((*options.word, "form", *TEXT_COLUMNS), options.tag))
     if word is None or (tag is None and labelled):
         missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
         fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
         raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
-    words = [row[word] for row in file.rows]
-    if not is_named and file.width > 1 and all(map(str.isdecimal, words)):
+    if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
         fix = "Name the column of the words with --text-column, such as 2"
         raise DataError(f"column {word + 1} has only numbers, not words", where=source, fix=fix)
     if not is_named and file.width > 2:
         tags = "" if tag is None else f" and the tags column {tag + 1}"
         found = f"the words are column {word + 1}{tags} of {file.width}"
         file.notes.append(f"{found} (to use others, pass --text-column and --label-column)")
-    if labelled and len(file.blocks) == 1 and (len(words) > MAX_PLAUSIBLE_WORDS or words.count(".") > 1):
+    if any(_have_sentences(file.rows, word, other) for other in range(file.width) if other != word):
+        file.notes.append("read as a sentence per line, with a tag for each word")
+        return [*_lines(file, names, word, tag)], file.notes
+    words = [row[word] for row in file.rows]
+    if len(file.blocks) == 1 and (len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1):
         command = """awk '{print} $1=="."{print ""}' FILE"""
         fix = f"Insert an empty line after each sentence; after full stops: {command}"
         problem = f"no empty lines: all {len(words):,} words are read as one sentence"
-        raise DataError(problem, where=source, fix=fix)
+        if labelled:
+            raise DataError(problem, where=source, fix=fix)
+        file.notes.append(problem)
     prefix = _language(words)
     if prefix:
         file.notes.append(f"removed {prefix!r}, which every word began with")
+    has_brackets = tag is not None and all(BRACKETS.fullmatch(row[tag]) for row in file.rows)
     examples = []
     for block in file.blocks:
         others = {name: [*_column(block, i)] for i, name in enumerate(names) if i != word}
         texts = tuple(cell.removeprefix(prefix) for cell in _column(block, word))
         gold = None if tag is None else _column(block, tag)
+        gold = _bio_of_brackets(gold) if gold and has_brackets else gold
         examples.append(Example(block.name, block.where, texts, gold, row=others))
     return examples, file.notes
+
+
+def _usual_names(file: ColumnFile, options: TagReaderOptions) -> tuple[str, ...]:
+    """Returns names for columns without names: "word"; "tag", if that column is clear; else numbers."""
+    columns = [*zip(*file.rows, strict=True)]
+    counts = [i for block in file.blocks for i in range(len(block.rows))]
+    word = int(file.width > 2 and columns[0] in [tuple(str(i + start) for i in counts) for start in (0, 1)])
+    others, last = range(word + 1, file.width), file.width - 1
+    types = {i: {tag[2:] for tag in " ".join(columns[i]).split() if not is_outside(tag)} for i in others}
+    entities = [i for i in others if all(map(is_entity_tag, " ".join(columns[i]).split())) and types[i]]
+    are_layers = any(types[last] & types[i] for i in entities if i != last)  # of nested entities
+    candidates = entities
+    if len(others) == 1 or (last in entities and not are_layers and options.entities is not False):
+        candidates = [last]
+    elif options.entities is False or not (entities or options.entities):
+        candidates = [i for i in others if i not in entities and _may_be_tags(columns[i], columns[word])]
+    tag = candidates[0] if len(candidates) == 1 else 0
+    names = dict(enumerate(map(str, range(1, file.width + 1))))
+    return tuple((names | ({tag: "tag"} if tag else {}) | {word: "word"}).values())
+
+
+def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a column has several values that are neither numbers nor words."""
+    values = {*column} - MISSING
+    return len(values) > 1 and not all(map(str.isdecimal, values)) and not are_words(column, words)
+
+
+def _have_sentences(rows: Sequence[Sequence[str]], word: int, tag: int) -> bool:
+    """Whether most rows have a sentence of several words and as many tags."""
+    counts = [(len(row[word].split()), len(row[tag].split())) for row in rows]
+    return 2 * sum(words == tags > 1 for words, tags in counts) > len(rows)
+
+
+def _lines(file: ColumnFile, names: Sequence[str], word: int, tag: int | None) -> Iterator[Example]:
+    for block in file.blocks:
+        for number, row in enumerate(block.rows, block.where.number):
+            gold = None if tag is None else tuple(row[tag].split())
+            others = {name: cell for i, (name, cell) in enumerate(zip(names, row, strict=True)) if i != word}
+            place = block.where._replace(number=number)
+            yield Example("", place, tuple(row[word].split()), gold, row=others)
+
+
+def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
+    """Returns BIO tags for brackets such as (PER*, * and *)."""
+    kind, converted = "", []
+    for tag in tags:
+        kind = tag.strip("()*") if tag.startswith("(") else kind
+        converted.append(f"{'B' if tag.startswith('(') else 'I'}-{kind}" if kind else "O")
+        kind = "" if tag.endswith(")") else kind
+    return tuple(converted)
 
 
 def _take_header(
@@ -205,15 +267,16 @@ def _take_header(
 ) -> tuple[str, ...]:
     """Removes a header line, and returns the names of the columns: the user's, or those in that line.
 
-    A first row is a header if it begins the user's names. Without these it must have the words' name, and a
-    last cell that no other row has.
+    A first row is a header if it begins the user's names. Without these it must have the words' name (that of
+    texts where cells have several words), and a last cell that no other row has.
     """
     if not file.blocks:
         return ()
     names, [first, *rows] = options.header, file.rows
     is_header = tuple(first) == names[: len(first)] or delimited.is_header(first, rows[:SAMPLE])
     if not names:
-        has_word = _find((*options.word, "form"), first) is not None
+        texts = TEXT_COLUMNS if any(" " in cell for row in rows for cell in row) else ()
+        has_word = _find((*options.word, "form", *texts), first) is not None
         is_header = has_word and (len(first) == 1 or first[-1] not in {row[-1] for row in rows})
     if is_header:
         if names:
@@ -246,34 +309,63 @@ def _language(words: Sequence[str]) -> str:
 def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tuple[list[Example], list[str]]:
     required = [(name,) for name in options.word]
     table = open_table(source, ReadOptions(header=options.header, required=required))
-    word = table.first_column((*options.word, *(() if labelled else TEXT_COLUMNS)))
-    tag, number = table.first_column(options.tag), table.first_column(SENTENCE_COLUMNS)
+    rows, notes, examples = list(table.rows), list(table.notes), list[Example]()
+    usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
+    names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
+    word = next((name for name in names if _are_texts(rows, name)), names[0] if names else None)
+    tag = table.first_column((*options.tag, *(SPAN_COLUMNS if len(options.tag) > 1 else ())))
+    number = table.first_column(SENTENCE_COLUMNS)
     if word is None or (tag is None and labelled):
         missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
         raise table.missing_column(missing, f"`{option}`")
-    rows, notes, examples = list(table.rows), list(table.notes), list[Example]()
-    are_words = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
-    if are_words and number is not None:
+    is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
+    if is_single and number is not None:
         return list(_grouped(rows, table.columns, word, tag, number)), notes
     has_words = word.casefold() in WORD_COLUMNS
-    if labelled and are_words and has_words and len(rows) > 1:
+    if labelled and is_single and has_words and len(rows) > 1:
         problem = "each row has one word, and no column numbers the sentences"
         fix = "Add a column `sentence_id`, or write a list of words in each row"
         raise DataError(problem, where=source, fix=fix)
-    for index, (where, row) in enumerate(rows):
-        value, spans = row.get(word), Spans()
-        if isinstance(value, str) and not labelled and not has_words:
-            words, spans = split_text(value, options.split)
+    cells = [None if tag is None else _tag_cell(row, tag, where) for where, row in rows]
+    are_spans = any(map(holds_spans, cells))
+    are_unspaced = are_spans and 2 * sum(is_unspaced(str(get_field(row, word))) for _, row in rows) > len(
+        rows
+    )
+    annotated: dict[int, AnnotatedText] = {}
+    for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
+        value, spans = get_field(row, word), Spans()
+        if isinstance(value, str) and (are_spans or not (labelled or has_words)):
+            words, spans = split_text(value, "characters" if are_unspaced else options.split)
         else:
             words = _cell_words(value, word, where)
-        if words:
-            tags = None if tag is None else row.get(tag)
-            gold = None if tags is None else _cell_words(tags, str(tag), where, are_tags=True)
-            others = {name: cell for name, cell in row.items() if name != word}
-            examples.append(Example(row_id(row, "id", index), where, words, gold, others, spans))
+        if not words:
+            continue
+        gold = None if cell is None or are_spans else _cell_words(cell, str(tag), where, are_tags=True)
+        if are_spans and (sentence := annotate(cell, where, value if spans else "", words, spans)):
+            annotated[len(examples)] = sentence
+        others = {name: other for name, other in row.items() if name != word}
+        examples.append(Example(row_id(row, "id", index), where, words, gold, others, spans))
     if num_empty := len(rows) - len(examples):
         notes.append(f"{num_empty} of {len(rows)} rows without words left out")
+    if are_spans:
+        tags, more = tags_of_spans([*annotated.values()], word == GLINER_WORDS)
+        notes += more
+        for index, gold in zip(annotated, tags, strict=True):
+            examples[index] = replace(examples[index], gold=gold)
     return examples, notes
+
+
+def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
+    """Whether a column has texts or words, rather than objects or nothing."""
+    values = [value for _, row in rows if (value := get_field(row, column)) is not None]
+    return bool(values) and not any(map(holds_spans, values))
+
+
+def _tag_cell(row: Row, tag: str, where: Place) -> Any:
+    """Returns the tags or spans of a row; None if it has none, or if Prodigy's annotator rejected it."""
+    value = get_field(row, tag)
+    is_rejected = row.get("answer") in ("reject", "ignore") or (tag == "annotations" and not value)
+    return None if is_rejected else _parsed(value, tag, where)
 
 
 def _grouped(
@@ -293,14 +385,20 @@ def _grouped(
         yield Example(name, group[0][0], tuple(row[word] for row in cells), gold, others)
 
 
-def _cell_words(value: Any, column: str, where: object, are_tags: bool = False) -> tuple[str, ...]:
-    """Returns the words or tags of a cell: a list, a list in JSON, or strings separated by white space."""
-    if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
+def _parsed(value: Any, column: str, where: Place) -> Any:
+    """Returns the value of a cell; of a list or an object in JSON, the list or object."""
+    if isinstance(value, str) and value.strip()[:1] + value.strip()[-1:] in ("[]", "{}"):
         try:
-            value = json.loads(value)
+            return json.loads(value)
         except (ValueError, RecursionError):
             problem = f"column {column!r} has a list that is not JSON"
             raise DataError(problem, where=where, fix='Write ["one", "two"]') from None
+    return value
+
+
+def _cell_words(value: Any, column: str, where: Place, are_tags: bool = False) -> tuple[str, ...]:
+    """Returns the words or tags of a cell: a list, a list in JSON, or strings separated by white space."""
+    value = _parsed(value, column, where)
     if isinstance(value, str):
         return tuple(value.split())
     kinds, noun = (str | int | None, "tags") if are_tags else (str | int, "words")
@@ -308,7 +406,10 @@ def _cell_words(value: Any, column: str, where: object, are_tags: bool = False) 
     if wrong := [item for item in items if not isinstance(item, kinds)]:
         shown = value if wrong == [...] else wrong[0]
         problem = f"column {column!r} must have a list of {noun}, not {shown!r}"
-        raise DataError(problem, where=where, fix='Write ["one", "two"]; for tags one for each word')
+        fix = 'Write ["one", "two"]; for tags one for each word'
+        if isinstance(value, dict):
+            fix = f"Name one of its fields, such as {column}.{next(iter(value), 'text')}, with --text-column"
+        raise DataError(problem, where=where, fix=fix)
     texts = ["" if item is None else str(item) for item in items]
     return tuple(text.encode("utf-8", "replace").decode() for text in texts)
 
@@ -322,8 +423,12 @@ def _has_texts(source: Data) -> bool:
     Words have tabs, or empty lines between sentences, and all of them the same number of cells.
     """
     lines = [line for _, line in read_lines(source)]
+    if joining_mark(lines):
+        return False
     shape = "".join("x" if line.strip() else " " for line in lines).strip()
-    has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
+    has_sentences = (
+        bool(joining_mark(lines)) or any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
+    )
     return not has_sentences or len({len(line.split()) for line in lines if line.strip()}) > 1
 
 
@@ -333,9 +438,3 @@ def _read_texts(source: Data, options: TagReaderOptions) -> tuple[list[Example],
         Example(str(place.number - 1), place, words, spans=spans) for place, words, spans in split if words
     ]
     return examples, [f"read as one text per line, {len(examples)} in all"]
-
-
-def _is_unspaced(text: str) -> bool:
-    """Whether a text is in a script without spaces between words, and long enough to be a sentence."""
-    letters = re.findall("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]", text)
-    return len(text) > 6 and 2 * len(letters) > len(text)

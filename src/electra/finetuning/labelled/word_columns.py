@@ -1,8 +1,10 @@
 """Reads files with one word per line as sentences of cells.
 
-An empty line, or a line that begins with "-DOCSTART-", ends a sentence. CoNLL-U has ten columns or those in
-its comment `# global.columns`; rows of multiword tokens (1-2) and empty nodes (1.1) are skipped. In any other
-file columns are separated by tabs or else by white space, as in its first row, and every row has as many.
+An empty line, a line that begins with "-DOCSTART-", or markup such as <s> ends a sentence. CoNLL-U has ten
+columns or those in its comment `# global.columns`; rows of multiword tokens (1-2) and empty nodes (1.1) are
+skipped. In any other file columns are separated by tabs or else by white space, as in its first row, and
+every row has as many; in files of predicates and arguments (CoNLL-2012), sentences may differ, and the
+columns that all have are read. Lines such as "the/DET film/NOUN" are sentences, too.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-DOCUMENT = "-DOCSTART-"
+CONLL2012 = (
+    *("document", "part", "number", "word", "pos_tags", "parse", "lemma", "frameset", "sense", "speaker"),
+    "ner",
+)
+WIDE = 10  # columns; from here on, sentences may differ in their number
+BOUNDARY = re.compile(r"-DOCSTART-.*|EOS|</?[a-zA-Z]\w*( [^<>]*)?/?>")
+Line = tuple[Place, str]
 
 
 class Block(NamedTuple):
@@ -36,7 +44,7 @@ class ColumnFile:
 
     blocks: list[Block]
     width: int  # the number of columns
-    names: tuple[str, ...]  # of CoNLL-U's columns; () for any other file
+    names: tuple[str, ...]  # of the columns of CoNLL-U and CoNLL-2012; () for any other file
     notes: list[str] = field(default_factory=list)  # reported to the user
 
     @property
@@ -46,47 +54,101 @@ class ColumnFile:
 
 
 def read_blocks(source: Data, conllu: bool) -> ColumnFile:
-    """Reads the sentences of a file.
+    """Reads the sentences of a file; `conllu` says that it is CoNLL-U.
 
     Raises:
         DataError: a row differs from the first in its number of columns, or from CoNLL-U's.
     """
     encoding = guess_encoding(read_bytes(source))
     lines = list(read_lines(source, encoding))
-    filled = [line for _, line in lines if line.strip() and not line.startswith(DOCUMENT)]
-    rows = [line for line in filled if not line.startswith("#")] or filled
-    declared = next((line for line in filled if re.match(r"#\s*global\.columns\s*=", line)), "")
-    names = tuple(declared.partition("=")[2].split()) or CONLLU if conllu else ()
-    separator = "\t" if conllu or (rows and "\t" in rows[0]) else None
-    table = [(place, line, line.rstrip().split(separator)) for place, line in lines]
-    width = len(names) or next((len(cells) for _, line, cells in table if line in rows[:1]), 0)
-    file = ColumnFile(list(_blocks(table, width, conllu)), width, names)
+    mark = "" if conllu else joining_mark([line for _, line in lines])
+    file = _read_joined(lines, mark) if mark else _read_columns(lines, conllu)
     if encoding not in ("utf-8", "utf-8-sig"):
         file.notes.append(f"not UTF-8: read as {encoding}")
     return file
 
 
-def _blocks(table: Sequence[tuple[Place, str, list[str]]], width: int, conllu: bool) -> Iterator[Block]:
-    last_cells = {cells[-1] for _, line, cells in table if cells and not line.startswith("#")}
+def joining_mark(lines: Sequence[str]) -> str:
+    """Returns what joins words and tags in lines such as "the/DET film/NOUN"; "" in any other file."""
+    cells = [cell for line in lines for cell in line.split()]
+    if len(cells) > 3 and not any("\t" in line.strip() for line in lines):
+        for mark in "/_|":
+            if sum(re.fullmatch(rf".+[{mark}][^{mark}]+", cell) is not None for cell in cells) > 0.95 * len(
+                cells
+            ):
+                return mark
+    return ""
+
+
+def _read_joined(lines: Sequence[Line], mark: str) -> ColumnFile:
+    blocks = []
+    for place, line in lines:
+        rows = [[word, tag] for word, _, tag in (cell.rpartition(mark) for cell in line.split())]
+        if wrong := [word + tag for word, tag in rows if not (word and tag)]:
+            problem = f"{wrong[0]!r} is not a word and its tag, joined by {mark!r} as in the rest of the file"
+            raise DataError(problem, where=place, fix="Correct it")
+        if rows:
+            blocks.append(Block("", place, rows))
+    return ColumnFile(blocks, 2, (), [f"read as a sentence per line, with {mark!r} between word and tag"])
+
+
+def _read_columns(lines: Sequence[Line], conllu: bool) -> ColumnFile:
+    lines = [(place, line) for place, line in lines if line.strip() != "<g/>"]  # no space between two words
+    filled = [line for _, line in lines if line.strip() and not BOUNDARY.fullmatch(line.strip())]
+    rows = [line for line in filled if not line.startswith("#")] or filled
+    declared = next((line for line in filled if re.match(r"#\s*global\.columns\s*=", line)), "")
+    names = tuple(declared.partition("=")[2].split()) or (CONLLU if conllu else ())
+    separator = "\t" if names or (rows and "\t" in rows[0]) else None
+    table = [(place, line, line.rstrip().split(separator)) for place, line in lines]
+    width = len(names) or next((len(cells) for _, line, cells in table if line in rows[:1]), 0)
+    notes: list[str] = [] if conllu or not names else ["read as CoNLL-U, by its comment # global.columns"]
+    blocks = list(_blocks(table, width, names, notes))
+    if not names and any(line.startswith("#begin document") for line in filled) and width > len(CONLL2012):
+        names = CONLL2012
+        notes.append("read as CoNLL-2012, by its line #begin document")
+    widths = {len(block.rows[0]) for block in blocks}
+    if len(widths) > 1:
+        width = min(widths)
+        notes.append(f"sentences have {width} to {max(widths)} columns: the first {width} are read")
+        for block in blocks:
+            block.rows[:] = [row[:width] for row in block.rows]
+    names += tuple(str(number) for number in range(len(names) + 1, width + 1)) if names else ()
+    return ColumnFile(blocks, width, names[:width], notes)
+
+
+def _blocks(
+    table: Sequence[tuple[Place, str, list[str]]], width: int, names: Sequence[str], notes: list[str]
+) -> Iterator[Block]:
+    has_numbers = bool(names) and names[0] == "ID"
+    tags = {cells[-1] for _, line, cells in table if cells and not line.startswith("#")}
     rows: list[list[str]] = []
+    doubtful: list[str] = []
     where, name = Place(""), ""
     for place, line, cells in [*table, (where, "", [])]:
-        if not line.strip() or line.startswith(DOCUMENT):
+        is_boundary = len(cells) != width and BOUNDARY.fullmatch(line.strip())
+        expected = len(rows[0]) if rows else width
+        if not line.strip() or is_boundary or line.startswith("-DOCSTART-"):
             if rows:
                 yield Block(name, where, rows)
             rows, name = [], ""
-        elif line.startswith("#") and (conllu or (not rows and _is_comment(line, cells, width, last_cells))):
+        elif line.startswith("#") and (has_numbers or (not rows and _is_comment(line, cells, width, tags))):
             key, _, value = line.removeprefix("#").partition("=")
             name = value.strip() if key.strip() == "sent_id" else name
-        elif len(cells) != width:
-            problem = f"{plural(len(cells), 'column')} instead of {width}"
+            doubtful += [line] if len(cells) == width and not has_numbers else []
+        elif len(cells) != expected and (rows or names or min(len(cells), width) < WIDE):
+            problem = f"{plural(len(cells), 'column')} instead of {expected}"
             fix = "Write one word per line, the same columns in each, and an empty line after a sentence"
             raise DataError(problem, where=place, fix=fix)
-        elif not conllu or cells[0].isdecimal():
+        elif not has_numbers or cells[0].isdecimal():
             where = where if rows else place
             rows.append(cells)
+    if doubtful:
+        notes.append(f"{plural(len(doubtful), 'line')} read as comments, such as {doubtful[0][:40]!r}")
 
 
-def _is_comment(line: str, cells: Sequence[str], width: int, last_cells: set[str]) -> bool:
-    """Whether a line that begins with "#" is a comment, rather than such a word with its tag."""
-    return len(cells) != width or (line.startswith(("# ", "##")) and cells[-1] not in last_cells)
+def _is_comment(line: str, cells: Sequence[str], width: int, tags: set[str]) -> bool:
+    """Whether a line before a sentence that begins with "#" is a comment, rather than such a word."""
+    has_form = re.match(r"#([\s#]|begin|end|[\w.]+\s*[=:])", line)
+    if len(cells) != width:
+        return has_form is not None
+    return line.startswith(("# ", "##")) and cells[-1] not in {*tags, cells[0]}

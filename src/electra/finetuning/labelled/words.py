@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 Splitting = Literal["spaces", "punctuation", "characters"]
@@ -69,3 +69,23 @@ def _runs(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         if offset == end or text[offset] != text[start]:
             yield start, offset
             start = offset
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text is in a script without spaces between words, and long enough to be a sentence."""
+    letters = re.findall("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]", text)
+    return len(text) > 6 and 2 * len(letters) > len(text)
+
+
+def are_words(tags: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether the tags of these words are words themselves, such as their lemmas.
+
+    They are if, of at least twenty different words, a quarter are their own tags; or if there are half as
+    many different tags, and more than fifty; or more tags than words, and more than twenty.
+    """
+    pairs = {(word.casefold(), tag.casefold()) for word, tag in zip(words, tags, strict=True)}
+    different = {word for word, _ in pairs if any(map(str.isalpha, word))}
+    same = sum(word == tag for word, tag in pairs if word in different)
+    num_tags = len({*tags})
+    are_similar = 4 * same >= len(different) or num_tags > max(50, len(different) // 2)
+    return num_tags > max(20, len({*words})) or (len(different) >= 20 and are_similar)

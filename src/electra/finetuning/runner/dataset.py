@@ -28,6 +28,7 @@ from electra.finetuning.labelled.splits import (
     find_named,
     find_split,
     limit_by_hash,
+    other_files,
     split_by_hash,
 )
 from electra.finetuning.settings import Settings
@@ -38,7 +39,7 @@ from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural
 
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
-MAX_COLUMNS = 4  # of those that are not read, how many are named
+MAX_COLUMNS = 4  # of the columns or files that are not read, how many are named
 MAX_LISTED = 20  # maximum number of labels to list for a split
 
 
@@ -74,6 +75,11 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     contents = {"train": train, **contents}
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []
+    if not isinstance(settings.data, Given) and sources["train"] != as_path(settings.data):
+        unread = other_files(as_path(settings.data), sources.values(), task.formats)
+        notes += [
+            f"not read: {', '.join(unread[:MAX_COLUMNS])}{' ...' * (len(unread) > MAX_COLUMNS)}"
+        ] * bool(unread)
     for split, content in contents.items():
         known = train.unread if split != "train" else ()
         notes += [
@@ -113,7 +119,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split in [name for name in splits if name != "train"]:
         if split != "dev":
             splits[split] = without_placeholders(split, splits[split], task, notes)
-        notes += [f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task)]
+        found = sources[split] if split == "dev" and split in sources and settings.dev is None else None
+        notes += [f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task, found)]
     if (num_texts := len({example.texts for example in splits["dev"]})) < MIN_RELIABLE_DEV:
         texts = plural(num_texts, "different text")
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")
@@ -192,10 +199,13 @@ def notes_on_file(content: Split, task: Task, extension: str) -> Iterator[str]:
                 return
 
 
-def notes_on_scores(examples: Examples, train: Examples, task: Task) -> Iterator[str]:
+def notes_on_scores(
+    examples: Examples, train: Examples, task: Task, dev_file: Data | None = None
+) -> Iterator[str]:
     """Yields notes on labels that no training example has, and on texts that are also in train.
 
-    Raises DataError if all examples have such labels.
+    Raises DataError if all examples have such labels, or if train contains a dev file that was found by its
+    name, or the other way round.
     """
     labelled = [example for example in examples if example.gold is not None]
     if unseen := [(e.where, names) for e in labelled if (names := task.unseen_labels(e))]:
@@ -206,9 +216,15 @@ def notes_on_scores(examples: Examples, train: Examples, task: Task) -> Iterator
         listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
         found = f"{len(unseen):,} of {plural(len(examples), 'example')}"
         yield f"{found} with a label that the training data lacks ({listed}): scored as wrong"
-    train_texts = set(map(normalise, train))
-    if count := sum(normalise(example) in train_texts for example in examples):
+    train_texts, texts = set(map(normalise, train)), [*map(normalise, examples)]
+    if count := sum(text in train_texts for text in texts):
         found = f"{count:,} of {plural(len(examples), 'example')}"
+        if dev_file and (train_texts >= {*texts} or train_texts <= {*texts}):
+            fix = f"Pass the dev file as `dev` ({dev_file} if it is this one)"
+            problem = (
+                f"{found} are in the training data, which has {len(train):,}: one file contains the other"
+            )
+            raise DataError(problem, where=dev_file, fix=fix)
         yield f"{found} also in the training data (ignoring case and spacing): scores are too high"
 
 

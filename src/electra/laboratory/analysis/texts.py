@@ -102,7 +102,7 @@ def read_learners(path: Path) -> list[Sentence]:
     """
     sentences = [
         Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)
-        for sentence in read_columns(path, columns=(1,))
+        for sentence in read_columns(path, columns=(1,), word=0)
     ]
     if not any(CORRECT in sentence.columns[0] for sentence in sentences):
         problem = f'no word is labelled "{CORRECT}" (correct)'

@@ -10,6 +10,7 @@ sentences and does not score the words that it removes.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from electra.finetuning.labelled.tagged_sentences import (
     TagReaderOptions,
     read_sentences,
 )
-from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, infer_splitting
+from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
 from electra.finetuning.metrics.entities import (
     OUTSIDE,
     complete_tags,
@@ -109,6 +110,7 @@ class WordTagging(Task):
             header=self.header,
             split=self.splitting,
             skip_unlabelled=self.skip_unlabelled,
+            entities={"entities": True, "words": False}.get(self.scheme),
         )
         return read_sentences(path, options, labelled)
 
@@ -121,6 +123,8 @@ class WordTagging(Task):
             scheme = "entities" if has_entities else "words"
         if scheme == "entities":
             _require_entity_tags(examples)
+        elif scheme == "words":
+            _refuse_words(examples)
         if scheme != "errors":
             outside_tag = next(filter(is_outside, counts), None) if scheme == "entities" else None
             default = outside_tag or counts.most_common(1)[0][0]
@@ -355,9 +359,13 @@ class TokenizedWords:
 
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:
-    """Raises DataError for a tag that is not an entity tag, such as a number or a type without a prefix."""
+    """Raises DataError for a tag that is not an entity tag, such as a number, a bare type or several tags."""
     for example in examples:
         for tag in example.gold:
+            if joined := re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag):
+                problem = f"{tag!r} has several tags, as of nested entities; a word has one"
+                fix = f"Keep the first: sed -E 's/(\\t[^\\t]*)[{joined[1]}].*/\\1/' FILE"
+                raise DataError(problem, where=example.where, fix=fix)
             if is_entity_tag(tag):
                 continue
             problem, fix = f"{tag!r} is not a BIO or BIOES tag", "Write B-TYPE, I-TYPE and O (also E-, S-)"
@@ -366,3 +374,15 @@ def _require_entity_tags(examples: Sequence[Example]) -> None:
                 fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
             fix += ", or use `task` tagging to score each tag by itself"
             raise DataError(problem, where=example.where, fix=fix)
+
+
+def _refuse_words(examples: Sequence[Example]) -> None:
+    """Raises DataError if the tags are words, such as lemmas."""
+    tags = [tag for example in examples for tag in example.gold]
+    words = [word for example in examples for word in example.texts]
+    if are_words(tags, words):
+        problem = (
+            f"the tags are words, such as lemmas: {len({*tags}):,} for {len({*words}):,} different words"
+        )
+        fix = "Name the column of the tags with `label_column`"
+        raise DataError(problem, where=file_of(examples), fix=fix)

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
@@ -86,8 +86,8 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        sentences = sample(read_universal_dependencies(data["tagged"][0]), config.sentences, config.seed)
-        counted = read_universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
+        sentences = sample(read_columns(data["tagged"][0]), config.sentences, config.seed)
+        counted = read_columns(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):

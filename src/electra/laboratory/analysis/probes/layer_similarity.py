@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import read_universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.foundation.arrays import Floats, Ints, Vectors
 from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis import contract
@@ -65,7 +65,7 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders, findings = encoders_of(models, self.config.untrained), Findings()
-        treebank = [sentence for path in data["treebank"] for sentence in read_universal_dependencies(path)]
+        treebank = [sentence for path in data["treebank"] for sentence in read_columns(path)]
         sentences = sample(treebank, self.config.sentences)
         vectors, sentence = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
         first = models[0].name
