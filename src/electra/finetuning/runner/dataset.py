@@ -119,8 +119,10 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split in [name for name in splits if name != "train"]:
         if split != "dev":
             splits[split] = without_placeholders(split, splits[split], task, notes)
-        found = sources[split] if split == "dev" and split in sources and settings.dev is None else None
-        notes += [f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task, found)]
+        dev_file = sources[split] if split == "dev" and split in sources and settings.dev is None else None
+        notes += [
+            f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task, dev_file)
+        ]
     if (num_texts := len({example.texts for example in splits["dev"]})) < MIN_RELIABLE_DEV:
         texts = plural(num_texts, "different text")
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")
