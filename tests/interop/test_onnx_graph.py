@@ -13,12 +13,14 @@ import torch
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
+from test_sentence_transformers import STEPS, sentence_model
+
 import electra
 from electra.artifacts.model import CONFIG
 from electra.commands.framework.main import main
 from electra.exchange import onnx_graph, onnx_session
 from electra.exchange.configs import write_config
-from electra.exchange.load import Loaded
+from electra.exchange.load import Loaded, load
 from electra.exchange.verify import verify
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError
@@ -114,10 +116,76 @@ def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch
     np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
 
 
+def test_the_logits_are_those_of_a_tagger(written: tuple[Loaded, Path]) -> None:
+    """The softmax over the labels of config.json is P(replaced), as pipelines elsewhere compute it."""
+    transformers, runtime = pytest.importorskip("transformers"), pytest.importorskip("onnxruntime")
+    network, folder = written
+    session = runtime.InferenceSession(str(folder / "model.onnx"))
+    config = transformers.AutoConfig.from_pretrained(folder)
+
+    class Graph(torch.nn.Module):
+        config_class, device, dtype = type(config), torch.device("cpu"), torch.float32
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = config
+
+        def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+            arrays = {each.name: inputs[each.name].numpy() for each in session.get_inputs()}
+            return {"logits": torch.from_numpy(session.run(["logits"], arrays)[0])}
+
+        def can_generate(self) -> bool:
+            return False
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pipeline = transformers.TokenClassificationPipeline(model=Graph(), tokenizer=tokenizer, ignore_labels=[])
+    [detection] = detect(network, TEXTS[:1])
+    found = [(e["entity"], e["score"]) for e in pipeline(TEXTS[0])]
+    p = [score if label == "REPLACED" else 1 - score for label, score in found]
+    np.testing.assert_allclose(p, [token.p_replaced for token in detection.tokens], atol=1e-5)
+
+
+ELSEWHERE = {
+    "model.onnx": ("last_hidden_state", ""),
+    "onnx/model.onnx": ("token_embeddings", ""),
+    "model_optimized.onnx": ("output_0", ""),
+    "model_quantized.onnx": ("logits", "no output 'hidden', only logits"),
+    "onnx/model_O4.onnx": ("last_hidden_state", "several graphs"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_graph_of_another_program(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A folder of transformers and sentence-transformers whose weights are a graph, with inputs of int32."""
+    onnx, (output, problem) = pytest.importorskip("onnx"), ELSEWHERE[name]
+    folder, reference = sentence_model(tmp_path, STEPS["normalize"], max_seq_length=8)
+    reference.save(str(folder))
+    onnx_graph.write_onnx(load(folder, "encoder"), tmp_path / "graph")
+    graph = onnx.load(tmp_path / "graph" / "model.onnx")
+    (folder / "model.safetensors").unlink()
+    (folder / name).parent.mkdir(exist_ok=True)
+    make_node, nodes = onnx.helper.make_node, graph.graph.node
+    for each in graph.graph.input:
+        each.type.tensor_type.elem_type, name_64 = onnx.TensorProto.INT32, f"{each.name}_64"
+        for node in nodes:
+            node.input[:] = [name_64 if one == each.name else one for one in node.input]
+        nodes.insert(0, make_node("Cast", [each.name], [name_64], to=onnx.TensorProto.INT64))
+    nodes.append(make_node("Identity", ["hidden"], [output]))
+    graph.graph.output[0].name = output
+    onnx.save(graph, str(folder / name))
+    if problem.startswith("several"):
+        onnx.save(graph, str(folder / "onnx" / "model_O3.onnx"))
+    if problem:
+        assert main(["embed", str(folder), "the cat", "--backend", "onnx"]) == 2
+        assert problem in capfd.readouterr().err
+    else:
+        made = onnx_session.load_onnx(folder, "encoder")
+        np.testing.assert_allclose(embed(made, TEXTS), reference.encode(TEXTS), atol=1e-5)
+
+
 BAD_GRAPHS = {
     "NaN": "not finite",
     "two dimensions": "shape",
-    "another name": "cannot compute",
     "a scalar": "shape",
     "a smaller table": "cannot compute",
 }
@@ -137,15 +205,14 @@ def test_a_graph_that_does_not_match_its_folder_is_a_one_line_error(
     rows = network.tokenizer.vocab_size - (name == "a smaller table")
     table = np.full((rows, size), np.nan if name == "NaN" else 0.5, np.float32)
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["states"])]
-    out = "something" if name == "another name" else "hidden"
     if name == "two dimensions":
-        nodes.append(helper.make_node("Squeeze", ["states", "last"], [out]))
+        nodes.append(helper.make_node("Squeeze", ["states", "last"], ["hidden"]))
     elif name == "a scalar":
-        nodes.append(helper.make_node("ReduceSum", ["states"], [out], keepdims=0))
+        nodes.append(helper.make_node("ReduceSum", ["states"], ["hidden"], keepdims=0))
     else:
-        nodes.append(helper.make_node("Identity", ["states"], [out]))
+        nodes.append(helper.make_node("Identity", ["states"], ["hidden"]))
     given = [helper.make_tensor_value_info(key, onnx.TensorProto.INT64, ["B", "T"]) for key in ("input_ids",)]
-    output = [helper.make_tensor_value_info(out, floats, None)]
+    output = [helper.make_tensor_value_info("hidden", floats, None)]
     fixed = [
         onnx.numpy_helper.from_array(table, "table"),
         onnx.numpy_helper.from_array(np.array([-1]), "last"),

@@ -112,6 +112,12 @@ class ModelFolder(Folder):
         """Whether the folder has an ONNX graph instead of weights."""
         return self.onnx.is_file() and not self.weights.is_file()
 
+    @property
+    def graphs(self) -> list[Path]:
+        """The ONNX graph, if there is one (model.onnx, here or in onnx/), else all files that may be it."""
+        usual = [path for path in (self.onnx, self.path / "onnx" / ONNX) if path.is_file()]
+        return usual[:1] or sorted({*self.path.glob("*.onnx"), *self.path.glob("onnx/*.onnx")})
+
     def changed_files(self) -> dict[str, str]:
         """Returns the problem with each file that is missing or differs from its recorded digest, by name.
 

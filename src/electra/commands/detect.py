@@ -46,7 +46,7 @@ class Detect(
     scorer: Scorer = "auto"
     """The network that scores the words. The discriminator reads a text once; the language model masks each
     word in turn, which is slower, but better at errors that a generator would not have made. auto: the
-    language model if the model comes with a full-size one (tiny-en does), else the discriminator.
+    language model if the model comes with a full-size one (tiny-en does) or is one, else the discriminator.
     """
 
     @override

@@ -80,7 +80,7 @@ class Distil(
         return compose(self.recipe_source, settings | dict(self.overrides or {}), self.budget)
 
     @override
-    def initial_models(self) -> tuple[str | None, str | None]:
+    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
         from electra.commands.parts.warm_start import name_with_layers
 
         if self.keep_layers is None:

@@ -43,10 +43,11 @@ class Export(
     """The network to export (default: the discriminator, or the only network). language_model: the full-size
     masked language model that electra detect prefers, if there is one, else the generator.
     """
-    dtype: Dtype = "float32"
-    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and about a
-    seventh of the size (matrices whose width is no multiple of 64 keep 8 bits), which only electra reads;
-    exporting such a folder makes a float32 copy. ONNX graphs: float32 or int8.
+    dtype: Dtype | None = None
+    """Number format of the weights (default: the model's, if it has 16 bits, else float32). int8 and int4:
+    8-bit and 4-bit integers, a quarter and about a seventh of the size (matrices whose width is no multiple
+    of 64 keep 8 bits), which only electra reads; exporting such a folder makes a float32 copy. ONNX graphs:
+    float32 or int8.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned
@@ -89,7 +90,7 @@ class Export(
     def _write(self, out: Path) -> tuple[Path, str, Loaded | None]:
         model = load(self.model, step=self.step, device="cpu")
         if self.format == "onnx":
-            if self.network in ("generator", "language_model") or self.dtype not in ("float32", "int8"):
+            if self.network in ("generator", "language_model") or self.dtype not in (None, "float32", "int8"):
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(problem, key="format")
             comparison = str(model.export_onnx(out, int8=self.dtype == "int8"))

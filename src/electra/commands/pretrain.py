@@ -69,10 +69,10 @@ class Pretrain(
         return compose(self.recipe_source, self.overrides, self.budget)
 
     @override
-    def initial_models(self) -> tuple[str | None, str | None]:
+    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
         from electra.commands.parts.warm_start import initial_models
 
-        return initial_models(self.init, self.init_discriminator, self.init_generator)
+        return initial_models(recipe, self.init, self.init_discriminator, self.init_generator)
 
 
 pretrain = function(Pretrain)

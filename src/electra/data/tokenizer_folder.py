@@ -117,7 +117,8 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentencepiece_error(pieces[0])
-        raise TokenizerError(f"neither a {TOKENIZER} nor a {VOCABULARY} here", where=origin, fix=_CONVERT)
+        fix = f"Copy the {VOCABULARY} or {TOKENIZER} that the model was published with into it"
+        raise TokenizerError(f"neither a {TOKENIZER} nor a {VOCABULARY} here", where=origin, fix=fix)
     if VOCABULARY in files:
         with open(files[VOCABULARY], "rb") as file:
             if file.read(3) == codecs.BOM_UTF8:

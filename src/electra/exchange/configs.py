@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,8 @@ def write_config(
     if kind == "classifier":
         usual = "regression" if len(labels) == 1 else "single_label_classification"
         label_keys["problem_type"] = further.get("problem_type", usual)
+        if len(labels) == 1:  # otherwise, its CrossEncoder gives the sigmoid of the output
+            label_keys["sentence_transformers"] = {"activation_fn": "torch.nn.modules.linear.Identity"}
     if labels:
         label_keys["id2label"] = {str(i): label for i, label in enumerate(labels)}
         label_keys["label2id"] = {label: i for i, label in enumerate(labels)}
@@ -199,7 +202,11 @@ def read_config(folder: Path) -> FolderConfig:
     values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
-    architecture = MODEL_TYPES.get(str(values.get("model_type")))
+    if not (model_type := values.get("model_type")):
+        named = re.sub(r"(For[A-Z].*|Model)$", "", str((values.get("architectures") or ["Bert"])[0]))
+        fix = f'Files of 2019 lack it: add "model_type": "{named.lower()}" if it is a {named}'
+        raise ModelError("no model_type", where=path, fix=fix)
+    architecture = MODEL_TYPES.get(str(model_type))
     try:
         for name in ("is_decoder", "add_cross_attention"):  # its tensors are those of an encoder
             if values.get(name):
@@ -356,16 +363,15 @@ def head_settings(folder: Path) -> dict[str, Any]:
 def validate(config: EncoderConfig) -> EncoderConfig:
     """Returns `config` unchanged. Raises UnsupportedConfig if a value is out of range or NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
-    sizes = [getattr(config, field) for field in (*_SIZES, "embedding_size")]
+    sizes = {key: getattr(config, field) for field, key in _SIZES.items()}
+    sizes |= {"embedding_size": config.embedding_size}
+    sizes |= {} if config.settings else {"type_vocab_size": config.num_token_types}
+    for key, size in sizes.items():
+        if not 1 <= size <= MAX_SIZE:
+            raise UnsupportedConfig(f"{key} is {size}; it must be from 1 to {MAX_SIZE:,}")
     # Rotary positions rotate pairs of dimensions.
     divisor = 2 * heads if config.architecture == "modern" else heads
-    if (
-        min(sizes) < 1
-        or max(sizes) > MAX_SIZE
-        or hidden % divisor
-        or config.architecture not in (*MODEL_TYPES.values(), "transformers")
-        or not (0 if config.settings else 1) <= config.num_token_types <= MAX_SIZE
-    ):
+    if hidden % divisor or config.architecture not in (*MODEL_TYPES.values(), "transformers"):
         shape = f"hidden {hidden}, heads {heads}, layers {layers}"
         raise UnsupportedConfig(f"no supported encoder has these sizes ({shape})")
     rates_are_valid = all(0 <= rate < 1 for rate in (config.dropout, config.attention_dropout))
@@ -395,10 +401,10 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
     """Returns the kind of head by the class that config.json names; "encoder" if it names no known one.
 
-    A modern discriminator is saved as a token classifier; its labels and the OUTPUT key identify it.
+    A modern discriminator and the graph of any are saved as taggers, known by labels and the OUTPUT key.
     """
     saved_class = (values.get("architectures") or [""])[0]
-    if architecture == "modern" and saved_class == CLASSES["modern"]["tagger"]:
+    if saved_class == CLASSES[architecture]["tagger"]:
         is_discriminator = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
         return "discriminator" if is_discriminator else "tagger"
     named = (kind for kind, name in CLASSES[architecture].items() if name == saved_class)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.model import HEAD, TASK, Dtype
+from electra.artifacts.model import HEAD, TASK, Dtype, ModelFolder
 from electra.artifacts.run import RunFolder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
 from electra.exchange.configs import DEFAULT_THRESHOLD, head_settings
@@ -15,11 +15,16 @@ from electra.exchange.load import Loaded
 from electra.exchange.weight_names import TUNED
 
 
-def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
+def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype | None = None) -> None:
     """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
 
-    Raises the errors of `write_model`, for example if `out` contains anything but a model.
+    Without `dtype`, weights of 16 bits stay so, and others are written as float32. Raises the errors of
+    `write_model`, for example if `out` contains anything but a model.
     """
+    if dtype is None:
+        record = ModelFolder(loaded.folder).record if ModelFolder.is_at(loaded.folder) else {}
+        stored = record.get("dtype") or record.get("torch_dtype")
+        dtype = stored if stored in ("bfloat16", "float16") else "float32"
     write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import (
     CONFIG,
     HEAD,
@@ -46,6 +47,9 @@ from electra.model.pair import EncoderAlone, build_encoder
 from electra.model.sizes import EncoderConfig
 
 SAVING = "the run is still being saved: some of its networks are not there yet"
+OWN_TOKENIZER = "Copy the tokenizer that the model was published with into the folder"
+FEWEST = 0.5  # share of a model's embeddings that its tokenizer must name
+PADDING = 128  # to a multiple of this, and no further, vocabularies are padded
 KIND_PHRASES: dict[Kind, str] = {
     "discriminator": "a discriminator",
     "generator": "a generator (a masked language model)",
@@ -141,6 +145,9 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
     if step is not None and not RunFolder.is_at(path):
         problem = "not a run folder, so there are no checkpoints to choose from"
         raise ModelError(problem, where=path, fix="Omit `step`")
+    tuned = FinetuningFolder(path).model
+    if network == "encoder" and FinetuningFolder.is_at(path) and tuned.exists():
+        return load_folder(tuned.path, network)
     if not run_folder.holds_networks(path):
         return load_folder(path, network)
     finished = None if step is not None else run_folder.finished_network(path, network)
@@ -244,6 +251,9 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     tokenizer = Tokenizer.load(sibling or folder)
     require_entries(tokenizer, config, folder)
     notes = _notes_on_ids(model, tokenizer)
+    if tokenizer.vocab_size < 0.99 * config.vocab_size - PADDING:
+        sizes = f"{tokenizer.vocab_size:,} entries for {config.vocab_size:,} embeddings"
+        notes = (f"the tokenizer has {sizes}: check that it is the model's", *notes)
     if unused_names:
         unused_names = [name.removeprefix(weight_names.FOREIGN) for name in unused_names]
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
@@ -267,10 +277,11 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
 
 
 def require_entries(tokenizer: Tokenizer, config: EncoderConfig, folder: Path) -> None:
-    """Raises ModelError if the tokenizer has entries that the model has not."""
-    if tokenizer.vocab_size > config.vocab_size:
-        problem = f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}"
-        raise ModelError(problem, where=folder)
+    """Raises ModelError if the tokenizer has entries that the model has not, or too few to be the model's."""
+    size, rows = tokenizer.vocab_size, config.vocab_size
+    if size > rows or size < FEWEST * rows:
+        problem = f"the tokenizer has {size:,} entries, but the model has {rows:,}"
+        raise ModelError(problem, where=folder, fix=OWN_TOKENIZER)
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -285,7 +296,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     fix = "Pass a folder that contains weights"
     if others:
         fix = f"Convert {others[0]} to safetensors with transformers, or with examples/from_pickle.py"
-    elif model.holds_graph:
+    elif model.graphs:
         fix += ", or use `backend=onnx` to run its ONNX graph"
     raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
 

@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
-from electra.exchange.configs import DEFAULT_THRESHOLD, write_config
+from electra.exchange.configs import (
+    CLASSES,
+    DEFAULT_THRESHOLD,
+    ORIGINAL,
+    OUTPUT,
+    REPLACED,
+    write_config,
+)
 from electra.exchange.huggingface import require_replaceable, tokenizer_files
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
@@ -37,7 +45,7 @@ README = """# {name}
 
 The {kind} of a text encoder trained by replaced token detection, as an ONNX graph. `electra detect` and
 `electra embed` run it with `--backend onnx`. Inputs: `input_ids` and `attention_mask`. Outputs: `hidden` and,
-for a discriminator, `logits`, the log-odds that a token was replaced.
+for a discriminator, `logits` of the labels ORIGINAL and REPLACED, whose softmax is the probability.
 """
 
 
@@ -80,7 +88,8 @@ class Graph(nn.Module):
     def logits(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """Returns the head's logits for hidden states [B, T, D], in the shape that `per_token` states."""
         assert self.head is not None
-        return torch.as_tensor(self.head(hidden_BTD))
+        log_odds_BT = torch.as_tensor(self.head(hidden_BTD))
+        return torch.stack([torch.zeros_like(log_odds_BT), log_odds_BT], -1)
 
 
 def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport:
@@ -104,17 +113,25 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
         problem = "encoders that run through transformers are not exported here"
         raise ModelError(problem, where=loaded.folder, fix="Use optimum-cli export onnx")
     specials, is_discriminator = loaded.tokenizer.specials, loaded.kind == "discriminator"
+    labels = (ORIGINAL, REPLACED)  # programs that read the graph take it for a tagger's
+    as_tagger: dict[str, Any] = {
+        "architectures": [CLASSES[loaded.config.architecture]["tagger"]],
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+        OUTPUT: loaded.output,
+    }
     config = write_config(
         loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep},
         output=loaded.output,
         threshold=loaded.threshold if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD else None,
+        further=as_tagger if is_discriminator else {},
     )  # fmt: skip
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(config),
         CARD: README.format(name=out.resolve().name, kind=loaded.kind).encode(),
     }
     graph = Graph(loaded.encoder, loaded.head if is_discriminator else None)
-    return commit_graph(loaded, graph, out, files, torch.sigmoid if is_discriminator else None, int8=int8)
+    return commit_graph(loaded, graph, out, files, partial(torch.softmax, dim=-1), int8=int8)
 
 
 def commit_graph(
@@ -219,7 +236,7 @@ def _compare(
                 outputs[LOGITS] = outputs[LOGITS][is_token]
         if not int8:
             difference = max(float((expected[name] - actual[name]).abs().max()) for name in graph.outputs)
-        elif probabilities is not None:
+        elif probabilities is not None and LOGITS in expected:
             difference = float((probabilities(expected[LOGITS]) - probabilities(actual[LOGITS])).abs().mean())
         else:
             difference = float(1 - torch.cosine_similarity(expected[HIDDEN], actual[HIDDEN], dim=-1).mean())

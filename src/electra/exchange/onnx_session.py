@@ -1,7 +1,8 @@
-"""Runs ONNX graphs with onnxruntime: model folders with a graph instead of weights.
+"""Runs ONNX graphs with onnxruntime: model folders with a graph, ours or another program's.
 
 Shapes: B texts, T tokens, D hidden size; B and T are dynamic. Inputs: input_ids, attention_mask and, for some
-models, token_type_ids, all [B, T]. Outputs: hidden [B, T, D] and, with a head, logits.
+models, token_type_ids, all [B, T]. Outputs: hidden (elsewhere last_hidden_state, or another name) [B, T, D]
+and, with a head, logits; a discriminator's are 0 and the log-odds [B, T, 2], or the log-odds alone [B, T].
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import FolderConfig, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, require_entries
-from electra.exchange.pooling import TextVector, read_text_vector
+from electra.exchange.pooling import MEAN, read_text_vector
 from electra.exchange.weight_names import Kind
+from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
 from electra.foundation.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
@@ -28,6 +30,7 @@ from electra.model.sizes import EncoderConfig
 
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 HIDDEN, LOGITS = "hidden", "logits"
+STATES = (HIDDEN, "last_hidden_state", "token_embeddings")  # names of the states in graphs of any program
 REEXPORT = "Export it again"
 
 
@@ -40,18 +43,22 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         ConfigError: onnxruntime is not installed.
     """
     model = ModelFolder(folder)
-    if not model.onnx.is_file():
+    graphs = model.graphs
+    if not graphs:
         fix = "Create it: electra export MODEL --format onnx --out FOLDER"
         raise ModelError(f"no {ONNX}", where=folder, fix=fix)
-    if damage := model.damage_of_graph():
+    if graphs[1:]:
+        names = " and ".join(str(graph.relative_to(folder)) for graph in graphs[:3])
+        raise ModelError(f"several graphs, {names}", where=folder, fix=f"Rename the one to run to {ONNX}")
+    if (folder / durable.MANIFEST).is_file() and (damage := model.damage_of_graph()):
         raise ModelError(damage, where=folder, fix=REEXPORT)
     folder_config = read_config(folder)
-    session = open_session(model.onnx)
+    session = open_session(graphs[0])
     if network not in (folder_config.kind, "encoder"):
         problem = f"this is {KIND_PHRASES.get(folder_config.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
         raise AbsentNetwork(problem, where=folder)
-    encoder = OnnxEncoder(folder_config.encoder, session, model.onnx)
-    tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
+    encoder = OnnxEncoder(folder_config.encoder, session, graphs[0])
+    tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or MEAN
     _check_graph(encoder, folder_config, tokenizer, folder)
     return OnnxLoaded(
         encoder, None, folder_config.encoder, tokenizer, folder_config.kind, folder_config.labels, folder,
@@ -66,7 +73,12 @@ class OnnxEncoder(Encoder):
     def __init__(self, config: EncoderConfig, session: Any, path: Path) -> None:
         super().__init__()
         self.config, self.session, self.path = config, session, path
-        self.inputs = [each.name for each in session.get_inputs()]
+        self.inputs = {each.name: each.type for each in session.get_inputs()}
+        shapes = {each.name: each.shape or () for each in session.get_outputs()}
+        self.outputs = {LOGITS: LOGITS} if shapes.pop(LOGITS, None) is not None else {}
+        named = [name for name in STATES if name in shapes]
+        named += [name for name, shape in shapes.items() if [*shape][2:] == [config.hidden_size]]
+        self.outputs |= {HIDDEN: named[0]} if named else {}  # our names of the outputs -> the graph's
         self.device_marker = nn.Parameter(torch.empty(0))  # gives the module a device
 
     @override
@@ -104,8 +116,17 @@ class OnnxEncoder(Encoder):
         }
         if unknown := sorted(set(self.inputs) - arrays.keys()):
             raise ModelError(f"the graph has an unknown input {unknown[0]!r}", where=self.path, fix=REEXPORT)
+        if output not in self.outputs:
+            names = ", ".join(each.name for each in self.session.get_outputs())
+            fix = "Use a graph that gives the states of the last layer, last_hidden_state"
+            raise ModelError(f"the graph has no output {output!r}, only {names}", where=self.path, fix=fix)
+        dtypes = {"tensor(int32)": np.int32}  # as some programs write; others have int64
+        given = {
+            name: arrays[name].numpy().astype(dtypes.get(type_, np.int64), copy=False)
+            for name, type_ in self.inputs.items()
+        }
         try:
-            [result] = self.session.run([output], {name: arrays[name].numpy() for name in self.inputs})
+            [result] = self.session.run([self.outputs[output]], given)
         except Exception as error:  # the library has a dozen exception classes without a common base
             problem = f"the graph cannot compute {output!r} ({reason_of(error)})"
             raise ModelError(problem, where=self.path, fix=REEXPORT) from None
@@ -119,14 +140,16 @@ def _check_graph(
     require_entries(tokenizer, encoder.config, folder)
     kind, num_labels = folder_config.kind, len(folder_config.labels)
     ids = torch.full((2, 3), tokenizer.vocab_size - 1)
-    shapes: dict[Kind, tuple[int, ...]] = {"discriminator": (2, 3), "reader": (2, 3, 2)}
+    shapes: dict[Kind, list[list[int]]] = {"discriminator": [[2, 3, 2], [2, 3]], "reader": [[2, 3, 2]]}
     if num_labels:
-        shapes |= {"classifier": (2, num_labels), "tagger": (2, 3, num_labels)}
-    expected: dict[str, tuple[int, ...]] = {HIDDEN: (2, 3, encoder.config.hidden_size)}
-    expected |= {LOGITS: shapes[kind]} if kind in shapes else {}
-    for output, shape in expected.items():
+        shapes |= {"classifier": [[2, num_labels]], "tagger": [[2, 3, num_labels]]}
+    expected = {LOGITS: shapes[kind]} if kind in shapes else {}
+    if not expected or HIDDEN in encoder.outputs:  # another program's graph of a head has logits alone
+        expected[HIDDEN] = [[2, 3, encoder.config.hidden_size]]
+    for output, allowed in expected.items():
         result = encoder.run(output, ids, torch.zeros_like(ids))
-        problem = f"the shape {list(result.shape)}, expected {list(shape)}" if result.shape != shape else ""
+        shape = list(result.shape)
+        problem = "" if shape in allowed else f"the shape {shape}, expected {allowed[0]}"
         if not np.isfinite(result).all():
             problem = "values that are not finite numbers"
         if problem:
@@ -139,7 +162,8 @@ class OnnxLoaded(Loaded):
     @override
     def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
-        return torch.from_numpy(self.encoder.run(LOGITS, input_ids, document_ids))
+        logits = torch.from_numpy(self.encoder.run(LOGITS, input_ids, document_ids))
+        return logits[..., 1] - logits[..., 0] if logits.ndim == 3 else logits
 
 
 def open_session(path: Path) -> Any:

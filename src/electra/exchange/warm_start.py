@@ -18,6 +18,7 @@ from electra.exchange.layers import in_vocabulary, keep_layers
 from electra.exchange.load import Loaded, load, load_main
 from electra.exchange.source import locate
 from electra.foundation.errors import ModelError
+from electra.model.adapted import PublishedHead
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
@@ -105,8 +106,13 @@ def load_start(
 
 
 def load_generator(source: str | Path, tokenizer: Tokenizer | None = None) -> Loaded:
-    """Loads a generator, in the tokenizer's vocabulary."""
-    return _fitted(load(source, "generator"), tokenizer)
+    """Loads a generator, in the tokenizer's vocabulary. Raises ModelError for a head of another library."""
+    loaded = load(source, "generator")
+    if isinstance(loaded.head, PublishedHead):
+        problem = "the head of a masked language model that runs through transformers is not trained further"
+        fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
+        raise ModelError(problem, where=loaded.folder, fix=fix)
+    return _fitted(loaded, tokenizer)
 
 
 def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:

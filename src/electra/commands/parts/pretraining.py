@@ -49,7 +49,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
         """Returns the recipe with all changes applied. Raises ConfigError for an invalid setting."""
         raise NotImplementedError
 
-    def initial_models(self) -> tuple[str | None, str | None]:
+    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
         """Returns the models that the main network and the generator start from (None: random weights)."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
 
         recipe, source = self.recipe_to_train(), as_name(self.recipe_source, "recipe")
         out, given = checked_path(self.out, "out"), names_of(vars(self)["overrides"])
-        text, models = self._text(recipe, given, display), self.initial_models()
+        text, models = self._text(recipe, given, display), self.initial_models(recipe)
         prepared = text.store is not None
         recipe = settle(recipe, models, out, display, source=source, given=given, prepared=prepared)
         return recipe, text, Origin(*models, recipe=source, command=self.invocation, track=self.track)

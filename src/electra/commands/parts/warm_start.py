@@ -31,14 +31,18 @@ SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
 
 
 def initial_models(
-    init: Source | None, discriminator: Source | None, generator: Source | None
+    recipe: Recipe, init: Source | None, discriminator: Source | None, generator: Source | None
 ) -> tuple[str | None, str | None]:
     """Returns the models that the discriminator and the generator start from (None: random weights).
 
-    `init` names both. Raises ConfigError if it is combined with a model for one of them, and ModelError if
-    there is no such model.
+    `init` names both. Raises ConfigError if it is combined with a model for one of them or the recipe trains
+    no discriminator, and ModelError if there is no such model.
     """
     main, auxiliary = optional_name(discriminator), optional_name(generator)
+    has_discriminator = _main_network(recipe) == EXPORTED[0]
+    if main is not None and not has_discriminator:
+        problem = f"the objective {recipe.objective.get('name')} trains no discriminator"
+        raise ConfigError(problem, key="init_discriminator", fix="Use `init_generator`")
     if init is not None:
         if main is not None or auxiliary is not None:
             fix = "Pass only `init`, or `init_discriminator` and `init_generator`"
@@ -46,6 +50,8 @@ def initial_models(
         from electra.exchange.run_folder import holds_networks, network_kinds
         from electra.exchange.source import locate
 
+        if not has_discriminator:
+            return None, optional_name(init)
         main, path = optional_name(init), locate(os.fspath(init))
         if holds_networks(path) and set(network_kinds(path)) >= set(EXPORTED):
             auxiliary = main

@@ -136,7 +136,14 @@ class Model:
         convert(Scorer, scorer, "scorer")
         if scorer == "language-model":
             return self.language_model
-        return (scorer == "auto" and self._full_size_language_model) or self.network("discriminator")
+        if scorer == "auto" and self._full_size_language_model:
+            return self._full_size_language_model
+        try:
+            return self.network("discriminator")
+        except AbsentNetwork:
+            if scorer == "discriminator" or self.encoder.kind != "generator":
+                raise
+            return self.language_model  # all that a published masked language model has
 
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
@@ -149,7 +156,8 @@ class Model:
                 model's held-out text, or 0.5 for a model that has none).
             scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
                 pass per word; it is better at words that no generator would have written. "auto": the latter
-                if the model comes with a full-size masked language model, as tiny-en does, else the former.
+                if the model comes with a full-size masked language model, as tiny-en does, or has nothing
+                else; else the former.
 
         Raises AbsentNetwork if the model does not have this network, and DataError for what is no text.
         """
@@ -207,13 +215,13 @@ class Model:
         kind = convert(Network | None, network, "network")
         return self.language_model if kind == "language_model" else self.network(kind or "encoder")
 
-    def export(self, out: Source, *, network: Network | None = None, dtype: Dtype = "float32") -> Model:
+    def export(self, out: Source, *, network: Network | None = None, dtype: Dtype | None = None) -> Model:
         """Writes a network as a folder that transformers can load, and returns it as a Model.
 
         Args:
             out: a new folder, or one that contains only an exported model, which is replaced.
             network: the network to export (None: the discriminator, or the model's only network).
-            dtype: the number format of the weights.
+            dtype: the number format of the weights (None: that of the folder; float32 for integers).
 
         Raises:
             AbsentNetwork: the model does not have this network.
