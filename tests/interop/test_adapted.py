@@ -115,8 +115,7 @@ def test_a_text_is_embedded_filled_and_read_in_another_vocabulary(
     assert slot.p == pytest.approx(float(top.values), abs=TOLERANCE)
     fewer = keep_layers(model.encoder, (0, 2))
     assert fewer.config.num_layers == 2 and len(hidden_states(fewer.encoder, ids)) == 3
-    with pytest.raises(ModelError):
-        electra.load(given).detect("the chef")
+    assert len(electra.load(given).detect("the chef")[0].words) == 2  # by the masked language model
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_what_the_adapter_lacks_is_refused(folders: Any, store: Path, tmp_path: 
             store, out=tmp_path / "run", recipe="continue", init_discriminator=given, progress="quiet",
             overrides=TINY | {"model.sharing": "all"}, budget="1steps",
         )  # fmt: skip
-    with pytest.raises(ConfigError, match="share"):
+    with pytest.raises(ModelError, match="head of a masked language model"):
         electra.pretrain(
             store, out=tmp_path / "two", recipe="continue", init_discriminator=given, init_generator=given,
             progress="quiet", overrides=TINY, budget="1steps",

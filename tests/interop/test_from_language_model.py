@@ -10,7 +10,7 @@ from driven import toy_store, write_corpus  # noqa: F401
 from safetensors.torch import load_file
 
 import electra
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import ConfigError
 from electra.testing import small
 
 SMALL = {
@@ -79,7 +79,7 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
 def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair")
     corpus = write_corpus(tmp_path / "corpus.txt")
-    with pytest.raises(ModelError, match="`init_generator`"):
+    with pytest.raises(ConfigError, match="`init_generator`"):
         electra.pretrain(
             corpus,
             out=tmp_path / "run",

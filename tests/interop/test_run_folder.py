@@ -140,9 +140,9 @@ def test_a_run_folder_without_a_part_is_an_error(make_run: MakeRun) -> None:
     ("key", "value", "told"),
     [
         ("num_layers", 1, r"layers\.1\."),
-        ("num_layers", -1, "sizes"),
-        ("num_heads", 0, "sizes"),
-        ("vocab_size", 10**13, "sizes"),
+        ("num_layers", -1, "num_hidden_layers"),
+        ("num_heads", 0, "num_attention_heads"),
+        ("vocab_size", 10**13, "vocab_size"),
         ("architecture", "x", "sizes"),
         ("norm_eps", float("nan"), "out of range"),
         ("dropout", 7.0, "out of range"),

@@ -69,7 +69,9 @@ def test_detect_reads_lines_and_writes_json(
 def test_detect_and_show_refuse(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
     folder = export_pair()[1]
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
-    assert "this is a generator" in fails(capsys, "detect", folder / "generator", "x")
+    assert "this is a generator" in fails(
+        capsys, "detect", folder / "generator", "x", "--scorer", "discriminator"
+    )
     assert "needs TEXTS" in fails(capsys, "detect", folder)
     assert "unexpected argument" in fails(capsys, "detect", folder, "x", "y")
     assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
