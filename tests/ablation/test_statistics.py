@@ -38,6 +38,12 @@ def test_one_seed_or_none_gives_no_interval() -> None:
     assert summarise([0.5]) == Summary(1, 0.5)
     assert compare({1: 0.5}, {1: 0.4}).p is None
     assert compare({1: 0.5}, {2: 0.4}).n == 0
+
+
+def test_differences_that_are_equal_up_to_rounding_have_no_p_value() -> None:
+    arm = {1: 0.81, 2: 0.79, 3: 0.845}
+    found = compare(arm, {seed: score - 0.03 for seed, score in arm.items()})
+    assert found.sd == 0.0 and found.p is None and found.low == found.high == found.difference
     same = compare({1: 2.0, 2: 3.0}, {1: 1.0, 2: 2.0})
     assert (same.difference, same.sd, same.p) == (1.0, 0.0, None)
     assert pooled_sd([Summary(1)]) is None

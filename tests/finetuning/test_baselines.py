@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from electra.finetuning.heads import frozen
 from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner import baselines
@@ -114,9 +116,27 @@ def test_baselines_are_scored_once_and_reported(
     assert "TF-IDF" in html and "majority" in html
     monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
     assert finetune(str(modern_folder), replace(settings, seeds=2))["baselines"] == rows
-    frozen = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
-    results = finetune(str(modern_folder), frozen)
+    fitted_only = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
+    results = finetune(str(modern_folder), fitted_only)
     assert rows["frozen encoder"] == {key: results[key] for key in rows["frozen encoder"]}
+
+
+def test_many_examples_times_labels_get_cheaper_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(f"label{i % 9}", f"word{i % 9} is here {i}") for i in range(45)]
+    train = examples(rows)  # type: ignore[arg-type]
+    task = load_task("classification").fit(train)
+    monkeypatch.setattr(baselines, "MANY_FITS", 90)
+    guess = fitted(baselines.LINEAR, task, train)(train)
+    assert task.score(guess, train)["accuracy"].value == 1.0 and guess[0].shape == (9,)
+    for size, many in ((0, 200), (0, 2), (10_000, 200)):  # closed form, few iterations, by cross-validation
+        monkeypatch.setattr(frozen, "QUICK_SIZE", size)
+        monkeypatch.setattr(frozen, "MANY_LABELS", many)
+        rng = np.random.default_rng(0)
+        x, gold = rng.normal(size=(90, 5)), np.repeat([0, 2, 3], 30)
+        x[np.arange(90), gold] += 6
+        fit = frozen.fit_quickly if not size else frozen.fit_linear
+        weights, biases = fit(x, gold, replace(task, label_names=("a", "b", "c", "d")), np.arange(90))
+        assert np.mean((x @ weights.T + biases).argmax(1) == gold) > 0.95
 
 
 def test_a_baseline_that_is_not_beaten_is_reported() -> None:

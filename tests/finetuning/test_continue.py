@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,12 +53,12 @@ def test_a_killed_and_resumed_run_is_bit_identical(
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start(electra_folder, sst2_folder, broken)
-    stop_at(process, "seed 0  epoch 1.05  step 20/76", signal.SIGKILL)
+    stop_at(process, "seed 0  epoch 0.53  step 10/76", signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL and not (broken / "seeds" / "seed-0").exists()
     assert list((broken / "checkpoints" / "seed-0").glob("step-*"))
 
     process = start(electra_folder, sst2_folder, broken)
-    output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
+    output = stop_at(process, "seed 1  epoch 0.53  step 10/76", signal.SIGTERM)
     assert "resuming from step" in output and process.returncode == 143
     assert (broken / "seeds" / "seed-0").exists() and not (broken / "all_results.json").exists()
 
@@ -93,6 +94,19 @@ def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(electra_folder: 
     assert table.read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
     assert finetune(str(electra_folder), settings) == second, "what is finished stays in the summary"
+
+
+@pytest.mark.parametrize("damage", ["{", "[1]", '{"majority": 1}', '{"majority": {"eval_f1": "high"}}', ""])
+def test_damaged_baselines_are_measured_again(
+    damage: str, classified: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(classified, out := tmp_path / "out")
+    options = {"seeds": 2, "epochs": 4, "keep_epoch": "best", "baselines": True}
+    settings = toy_task.settings(out, sst2_folder, **options)  # type: ignore[arg-type]
+    (out / "floors.json").write_text(damage)
+    results = finetune(str(electra_folder), settings, (lines := list[str]()).append)
+    assert results["baselines"]["majority"]["eval_accuracy"] == 0.5
+    assert any("floors.json is damaged" in line for line in lines)
 
 
 def test_another_fine_tuning_is_refused_naming_what_differs(

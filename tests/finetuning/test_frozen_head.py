@@ -135,6 +135,33 @@ def test_a_pair_is_split_into_its_texts(pair: list[int], texts: tuple[list[int],
     assert tuple(list(ids) for ids in frozen.split_pair(np.array(pair))) == texts
 
 
+@pytest.mark.parametrize("wins", ["frozen", "fine-tuned"])
+def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
+    wins: str, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 4)
+    held_out = list[int]()
+
+    def trained(of_head: Any, seed: int, folder: Path) -> tuple[Any, Any]:
+        held_out.append(len(of_head.splits["dev"].examples))
+        model, state = train_seed(of_head, seed, folder)
+        if of_head.settings.head != {"frozen": "frozen", "fine-tuned": "transformers"}[wins]:
+            model.head.rescale(0.0, 0.0)  # always the first label
+        return model, state
+
+    monkeypatch.setattr(choose_head, "train_seed", trained)
+    for name, count in (("train", 60), ("dev", 15)):
+        three_classes(tmp_path / "data", name, count)
+    settings = replace(frozen_settings(tmp_path, "classification"), head="auto", layer_decay=None)
+    results = finetune(str(modern_folder), settings)
+    assert held_out == [12, 12] and results["head"] == wins.replace("fine-tuned", "transformers")
+    assert [note for note in results["notes"] if note.startswith(f"head: {wins}, ")]
+    resumed = replace(settings, seeds=2)
+    assert finetune(str(modern_folder), resumed)["head"] == results["head"] and len(held_out) == 2
+    trained_longer = replace(settings, out=tmp_path / "longer", epochs=0.5)
+    assert finetune(str(modern_folder), trained_longer)["head"] == "transformers" and len(held_out) == 2
+
+
 def test_what_would_train_the_encoder_is_refused(tmp_path: Path, modern_folder: Path) -> None:
     three_classes(tmp_path / "data", "train", 30)
     with pytest.raises(ConfigError, match="nothing is trained") as caught:

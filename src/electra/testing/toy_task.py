@@ -87,7 +87,7 @@ def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
 def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
     """Returns fast, deterministic fine-tuning settings for the CPU, with changes."""
     defaults: dict[str, object] = {"learning_rate": 2e-3, "layer_decay": 1.0, "epochs": 3, "batch_size": 16}
-    defaults |= {"precision": "fp32", "device": "cpu", "baselines": False}
+    defaults |= {"precision": "fp32", "device": "cpu", "baselines": False, "head": "transformers"}
     return Settings(task=task, data=data, out=out, **(defaults | changes))  # type: ignore[arg-type]
 
 

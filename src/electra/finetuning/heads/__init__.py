@@ -8,6 +8,7 @@ available as `--head mine`. A file elsewhere, or a module of an installed packag
 from __future__ import annotations
 
 from electra.finetuning.heads.parts.contract import HeadFactory
+from electra.finetuning.settings import AUTO
 from electra.foundation.extensions import HEADS
 
 
@@ -15,10 +16,11 @@ def load_head(name: str) -> HeadFactory:
     """Returns the head with this name, built in or from an installed package, or the head in a .py file.
 
     Args:
-        name: the name of the head, or the path of the file.
+        name: the name of the head, or the path of the file; "auto" is `transformers`, unless and until the
+            runner chooses `frozen`.
 
     Raises:
         ConfigError: there is no such head, or its `HEAD` is not a HeadFactory.
     """
-    head: HeadFactory = HEADS.load_as(name, "HEAD", HeadFactory).HEAD
+    head: HeadFactory = HEADS.load_as("transformers" if name == AUTO else name, "HEAD", HeadFactory).HEAD
     return head

@@ -12,6 +12,8 @@ Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden si
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ from electra.model.sizes import EncoderConfig
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # candidates for the inverse of the penalty on squared weights
 CERTAIN = 20.0  # the logit of a label that every training example has
+MANY_LABELS = 200  # more are too many for a quick logistic regression
+QUICK_EXAMPLES, QUICK_ROWS = 4_000, 20_000  # the examples and states that a quick fit reads
+QUICK_SIZE = 50_000  # states times labels above which a quick fit does not choose its penalty
 
 
 class PairClassifier(Head):
@@ -111,39 +116,89 @@ class Frozen(Linear):
         return super().build(shape)
 
     @override
-    @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
-        windows = data.windows
         assert isinstance(head, Head)
-        assert windows.targets is not None, "training data has answers"
+        fit_states(head, encoder, data)
+
+
+@torch.no_grad()
+def fit_states(
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", quick: bool = False
+) -> None:
+    """Fits the last layer of a head, which is linear, to the encoder's states.
+
+    Args:
+        head: the head.
+        encoder: the encoder.
+        data: the training data.
+        precision: that of the encoder, "fp32" or "bf16".
+        quick: at most QUICK_EXAMPLES examples are read, and with many states or labels the penalty is fixed.
+    """
+    windows, chosen = data.windows, np.arange(len(data.windows))
+    assert windows.targets is not None, "training data has answers"
+    if quick and len(windows) > QUICK_EXAMPLES:
+        chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:QUICK_EXAMPLES])
+    if isinstance(head, PairClassifier):
+        check_pairs(data.tokenizer)
+    encoder.eval()
+    head.eval()
+
+    def compute_states(rows: PaddedBatch) -> list[Tensor]:
+        batch = batch_of(windows, replace(rows, index=chosen[rows.index]))
+        encoded = head.encode(encoder, batch).float()
         if isinstance(head, PairClassifier):
-            check_pairs(data.tokenizer)
-        encoder.eval()
+            return list(encoded[:, None].cpu())
+        if not head.per_token:
+            return list(head.pool(encoded, batch)[:, None].cpu())
+        assert batch.targets is not None
+        pairs = zip(encoded, batch.targets, strict=True)
+        return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
-        def compute_states(rows: PaddedBatch) -> list[Tensor]:
-            batch = batch_of(windows, rows)
-            encoded = head.encode(encoder, batch).float()
-            if isinstance(head, PairClassifier):
-                return list(encoded[:, None].cpu())
-            if not head.per_token:
-                return list(head.pool(encoded, batch)[:, None].cpu())
-            assert batch.targets is not None
-            pairs = zip(encoded, batch.targets, strict=True)
-            return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
+    inputs = [windows.input_ids[i] for i in chosen]
+    states = list(map_rows(inputs, compute_states, data.device, precision=precision))
+    x_ND = torch.cat(states).double().numpy()
+    answers: list[Any] = [np.asarray(windows.targets[i]) for i in chosen]
+    if head.per_token:
+        targets = np.concatenate([target[target != NO_TARGET] for target in answers])
+    else:
+        targets = np.stack(answers)
+    mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
+    groups = np.repeat(windows.example[chosen], [len(example_states) for example_states in states])
+    fit = fit_quickly if quick and len(targets) * data.task.num_outputs > QUICK_SIZE else fit_linear
+    weight_OD, bias_O = fit((x_ND - mean_D) / scale, targets, data.task, groups)
+    weight_OD = weight_OD / scale
+    head.output.weight.copy_(torch.from_numpy(weight_OD))
+    head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
 
-        states = list(map_rows(windows.input_ids, compute_states, data.device))
-        x_ND = torch.cat(states).double().numpy()
-        answers: list[Any] = [np.asarray(target) for target in windows.targets]
-        if head.per_token:
-            targets = np.concatenate([target[target != NO_TARGET] for target in answers])
-        else:
-            targets = np.stack(answers)
-        mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
-        groups = np.repeat(windows.example, [len(example_states) for example_states in states])
-        weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups)
-        weight_OD = weight_OD / scale
-        head.output.weight.copy_(torch.from_numpy(weight_OD))
-        head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
+
+def fit_quickly(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids) -> tuple[Floats, Floats]:
+    """Returns weights and biases like `fit_linear`, for classes with a fixed penalty and few iterations.
+
+    With very many classes, by ridge regression.
+    """
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+
+    if targets.ndim > 1 or targets.dtype.kind == "f":
+        return fit_linear(x_ND, targets, task, groups)
+    weights: Any = "balanced" if task.balanced else None
+    model: Any = LogisticRegression(C=0.1, max_iter=50, class_weight=weights)
+    if task.num_outputs > MANY_LABELS:
+        model = RidgeClassifier(10.0, class_weight=weights)
+    rows = np.random.default_rng(0).permutation(len(targets))[:QUICK_ROWS]
+    with warnings.catch_warnings():  # iterations that have not quite converged
+        warnings.simplefilter("ignore")
+        return all_classes(model.fit(x_ND[rows], targets[rows]), task.num_outputs)
+
+
+def all_classes(fitted: Any, num_outputs: int) -> tuple[Floats, Floats]:
+    """Returns the weights [O, D] and biases [O] of a classifier that was fitted to some of the classes."""
+    weights, biases = fitted.coef_, fitted.intercept_
+    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
+        weights, biases = np.vstack([-weights, weights]) / 2, np.array([-1, 1]) * biases / 2
+    weight_OD = np.zeros((num_outputs, weights.shape[1]))
+    bias_O = np.full(num_outputs, biases.min() - CERTAIN)  # of labels without an example
+    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
+    return weight_OD, bias_O
 
 
 def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids) -> tuple[Floats, Floats]:
@@ -173,16 +228,7 @@ def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids)
                 bias_O[label] = CERTAIN if of_label[0] else -CERTAIN
         return weight_OD, bias_O
     fitted = fit_best(model, strengths, x_ND, targets, log_likelihood, groups)
-    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
-        weights, biases = (
-            np.vstack([-fitted.coef_, fitted.coef_]) / 2,
-            np.array([-1, 1]) * fitted.intercept_ / 2,
-        )
-    else:
-        weights, biases = fitted.coef_, fitted.intercept_
-    bias_O[:] = biases.min() - CERTAIN  # of labels without an example
-    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
-    return weight_OD, bias_O
+    return all_classes(fitted, task.num_outputs)
 
 
 HEAD = Frozen()

@@ -28,18 +28,27 @@ import numpy.typing as npt
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.parts.contract import TrainingData
+from electra.finetuning.heads.frozen import fit_states
+from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.prepared import Finetuning, encoder_pooling, evaluate, resolve
-from electra.finetuning.runner.train_seed import build_model
+from electra.finetuning.runner.prepared import (
+    FROZEN,
+    Finetuning,
+    encoder_pooling,
+    predict,
+    resolve,
+    score,
+)
+from electra.finetuning.runner.train_seed import build_model, training_data
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_tasks import MultiLabelClassification
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.extensions import TASKS
+from electra.foundation.progress import doing
 
 Predict = Callable[[Sequence[Example]], list[Any]]
 """A function from examples to the task's predictions.
@@ -47,9 +56,10 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
 NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
-FROZEN, FROZEN_ENCODER = "frozen", "frozen encoder"  # the head, and its name among the baselines
+FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
 STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
-MANY_EXAMPLES = 5_000  # from which the baselines can take minutes
+MANY_FITS = 1_000_000  # examples times labels; with more, cheaper models
+NEIGHBOURS = 5
 WORD = re.compile(r"\w+|[^\w\s]")
 OVERLAPS = (
     "words in common",
@@ -70,25 +80,30 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     results: dict[str, Any] = {"task": task.name, "task_version": task.version}
     results |= {"floor": baseline, "seeds": [0]}  # "floor" is the name of a baseline in records
     results |= {f"{result_name(split)}_samples": len(examples) for split, examples in dataset.splits.items()}
-    for key, score in scores(baseline, dataset).items():
-        results |= {key: score.value, f"{key}_by_seed": [score.value]}
-        results |= {f"{key}_reason": score.reason} if score.value is None else {}
+    for key, value in scores(baseline, dataset).items():
+        results |= {key: value.value, f"{key}_by_seed": [value.value]}
+        results |= {f"{key}_reason": value.reason} if value.value is None else {}
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
 def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder) -> None:
     """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`."""
-    train, say = dataset.splits["train"], prepared.say
-    if len(train) >= MANY_EXAMPLES:
-        say(f"measuring the baselines on {len(train):,} training examples; --no-baselines skips them")
+    train = dataset.splits["train"]
     linear = "word overlap" if len(train[0].texts) > 1 else "TF-IDF"
     if dataset.task.head == "tagger":
         linear = "most frequent tag of each word"
+    elif dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
+        is_multi_label = isinstance(dataset.task, MultiLabelClassification)
+        linear += f", {size:,} examples" if is_multi_label else f", {NEIGHBOURS} nearest neighbours"
     titles = {MAJORITY: MAJORITY, LINEAR: linear}
-    by_name = {title: scores(name, dataset) for name, title in titles.items()}
+    by_name = {}
+    for name, title in titles.items():
+        doing(f"baseline {title}")
+        by_name[title] = scores(name, dataset)
+    doing(f"baseline {FROZEN_ENCODER}")
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
         by_name[FROZEN_ENCODER] = frozen_scores(prepared, dataset)
-    values = {name: {key: score.value for key, score in of_name.items()} for name, of_name in by_name.items()}
+    values = {name: {key: each.value for key, each in found.items()} for name, found in by_name.items()}
     durable.commit_json(folder.baselines, values)
 
 
@@ -99,12 +114,15 @@ def frozen_scores(prepared: Finetuning, dataset: Dataset) -> dict[str, Score]:
     settings = Settings(**{name: getattr(prepared.settings, name) for name in names} | unset)
     frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
     model = build_model(frozen, 0)
-    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
-    load_head(FROZEN).start(model.head, model.encoder, data)
+    assert isinstance(model.head, Head)
+    fit_states(model.head, model.encoder, training_data(frozen), frozen.precision, quick=True)
     return {
-        f"{result_name(split)}_{name}": score
+        f"{result_name(split)}_{name}": value
         for split, featurized in frozen.splits.items()
-        for name, score in evaluate(frozen, model, featurized).scores.items()
+        if featurized.windows.targets is not None
+        for name, value in score(
+            frozen, featurized, predict(frozen, model, featurized, frozen.precision)[0]
+        ).scores.items()
     }
 
 
@@ -121,14 +139,14 @@ def result_name(split: str) -> str:
 
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
     """Returns the scores of a baseline by SPLIT_METRIC ("eval" for dev); {} for question answering."""
-    predict, task = fit(baseline, dataset.task, dataset.splits["train"]), dataset.task
-    if predict is None:
+    answer, task = fit(baseline, dataset.task, dataset.splits["train"]), dataset.task
+    if answer is None:
         return {}
     return {
-        f"{result_name(split)}_{name}": score
+        f"{result_name(split)}_{name}": value
         for split, examples in dataset.splits.items()
         if split != "train" and all(example.gold is not None for example in examples)
-        for name, score in task.score(predict(examples), examples).items()
+        for name, value in task.score(answer(examples), examples).items()
     }
 
 
@@ -157,18 +175,22 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
     """Fits a pipeline of features of the texts and a linear model."""
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
 
+    is_multi_label, size = isinstance(task, MultiLabelClassification), MANY_FITS // task.num_outputs
+    if is_multi_label and len(train) > size:
+        train = [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
     inputs = [example.texts for example in train]
     if task.num_outputs == 1:
         numbers = np.array([task.gold_number(example) for example in train])
         alphas = [{"ridge__alpha": 1 / strength} for strength in STRENGTHS]
         ridge = fit_best(make_pipeline(*_features(train), Ridge()), alphas, inputs, numbers, negative_error)
         return lambda examples: list(ridge.predict([example.texts for example in examples])[:, None])
-    is_multi_label, metric = isinstance(task, MultiLabelClassification), METRICS.get(task.metrics[0])
+    metric = METRICS.get(task.metrics[0])
     targets = np.stack([task.target(example) for example in train]).astype(np.int64)
     # One class against the rest: as good, and ten times as fast with many classes.
-    model = OneVsRestClassifier(LogisticRegression(solver="liblinear"))
+    model: Any = OneVsRestClassifier(LogisticRegression(solver="liblinear"))
     weights = (None,) if task.metrics[0] == "accuracy" else (None, "balanced")
     prefix = "onevsrestclassifier__estimator__"
     candidates: list[dict[str, Any]] = [
@@ -176,6 +198,10 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
         for strength in STRENGTHS
         for weight in weights
     ]
+    if len(train) > size:
+        neighbours = min(NEIGHBOURS, len(train))
+        model = KNeighborsClassifier(neighbours, weights="distance", algorithm="brute", metric="cosine")
+        candidates = [{}]
 
     def goodness(gold: npt.NDArray[Any], probabilities: npt.NDArray[Any]) -> float:
         predicted = probabilities > 0.5 if is_multi_label else np.unique(gold)[probabilities.argmax(1)]

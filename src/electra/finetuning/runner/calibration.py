@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from electra.finetuning.heads.parts.contract import HeadModule
 from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import Finetuning, run_model
+from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
@@ -24,27 +25,28 @@ TOLERANCE = 1e-3  # in the logarithm of the temperature
 
 
 @torch.no_grad()
-def calibrate(prepared: Finetuning, model: FinetunedModel) -> tuple[float, float] | None:
+def calibrate(
+    prepared: Finetuning, model: FinetunedModel, outputs: list[npt.NDArray[np.float32]]
+) -> float | None:
     """Divides the model's logits by the temperature with the lowest loss on dev.
 
     Returns:
-        The temperature, and the mean loss on dev before the division. None, with the model unchanged, if the
+        The temperature. None, with the model unchanged, if the
         task's outputs are not logits of labels, the head cannot be rescaled, or dev has too few answers.
     """
     task, dev = prepared.task, prepared.splits["dev"].windows
     cannot_rescale = type(model.head).rescale is HeadModule.rescale
     if cannot_rescale or not task.outputs_are_logits or dev.targets is None:
         return None
-    outputs, loss = run_model(model, dev, task, pad=prepared.pad, device=prepared.device)
     join = np.concatenate if dev.token_targets else np.stack
     logits, targets = join(outputs), join(dev.targets)
     if targets.ndim == 1:
         logits, targets = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
-    if len(targets) < MIN_ANSWERS or loss is None:
+    if len(targets) < MIN_ANSWERS:
         return None
     temperature = fit_temperature(replace(task, weights=()), logits, targets)  # class weights are a bias
     model.head.rescale(1 / temperature, 0.0)
-    return temperature, loss
+    return temperature
 
 
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:

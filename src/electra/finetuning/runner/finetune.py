@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save
 
@@ -24,6 +25,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.calibration import calibrate
+from electra.finetuning.runner.choose_head import choose_head
 from electra.finetuning.runner.dataset import (
     Dataset,
     choose_task,
@@ -37,8 +39,10 @@ from electra.finetuning.runner.prepared import (
     describe_scores,
     encoder_pooling,
     evaluate,
+    predict,
     prepare,
     resolve,
+    score,
     with_recorded_defaults,
 )
 from electra.finetuning.runner.records import format_records, join_gold, read_records
@@ -46,11 +50,11 @@ from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
-from electra.foundation.errors import Interrupted, RunFolderError
+from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
-from electra.foundation.progress import Say, quiet
+from electra.foundation.progress import Say, doing, quiet
 from electra.foundation.terminal_text import plural
 from electra.foundation.threads import set_threads
 from electra.training.checkpoint import on_host
@@ -91,7 +95,10 @@ def finetune(
         thread_note += ": not bit-identical"
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
-    resolved = resolve(settings, dataset, loaded.config, encoder_pooling(loaded))
+    chosen, choice = settings, list[str]()
+    if not recorded:
+        chosen, choice = choose_head(settings, dataset, loaded, stop)
+    resolved = resolve(chosen, dataset, loaded.config, encoder_pooling(loaded))
     if recorded:  # older versions recorded no columns, and gave a pair to every head as one input
         known = recorded.get("settings", {})
         columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
@@ -100,19 +107,21 @@ def finetune(
     if loaded.kind in TUNED:
         labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
         notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
+    notes += choice
     with folder.session(make_record(model, prepared, dataset), say=say, stop=stop) as session:
         lines = (thread_note, describe_start(model, prepared), describe_defaults(settings, resolved))
         for line in filter(None, (*lines, *describe_labels(dataset), *notes)):
             session.say(line)
         prepared = replace(prepared, say=session.say, stopping=session.stopping)
-        if settings.baselines and not folder.baselines.is_file() and baselines.apply_to(dataset, settings):
-            baselines.measure_all(dataset, prepared, folder)
         requested = range(settings.seed, settings.seed + settings.seeds)
         for number in sorted({*requested, *(number for number, _ in folder.seeds())}):
             try:
                 run_seed(prepared, folder, number)
             except Interrupted:
                 session.interrupt()
+            known = read_baselines(folder, session.say)
+            if settings.baselines and known is None and baselines.apply_to(dataset, settings):
+                baselines.measure_all(dataset, prepared, folder)
         results = finish(model, prepared, dataset, folder, notes)
         for line in describe_results(results, prepared.task.metrics):
             session.say(line)
@@ -186,15 +195,19 @@ def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> Non
         raise Interrupted(folder.path)
     checkpoints = folder.checkpoints(number)
     model, state = train_seed(prepared, number, checkpoints)
-    calibrated = calibrate(prepared, model) if prepared.settings.calibrate else None
-    evaluations = {name: evaluate(prepared, model, split) for name, split in prepared.splits.items()}
-    if calibrated:
-        note = f"the loss on dev falls from {calibrated[1]:.4f} to {evaluations['dev'].loss:.4f}"
-        prepared.say(f"seed {number}  temperature {calibrated[0]:.3f}, chosen on dev: {note}")
-        evaluations["dev"] = replace(evaluations["dev"], loss=calibrated[1])
+    doing(f"seed {number}: scoring dev")
+    outputs, loss = predict(prepared, model, prepared.splits["dev"])
+    temperature = calibrate(prepared, model, outputs) if prepared.settings.calibrate else None
+    outputs = [output / np.float32(temperature or 1) for output in outputs]
+    evaluations = {
+        name: score(prepared, split, outputs, loss) if name == "dev" else evaluate(prepared, model, split)
+        for name, split in prepared.splits.items()
+    }
+    note = f"  (temperature {temperature:.3f}, chosen on dev)" if temperature else ""
     for name, evaluation in evaluations.items():
         if evaluation.scores:
-            prepared.say(f"seed {number}  {name}: {describe_scores(evaluation.scores)}")
+            prepared.say(f"seed {number}  {name}: {describe_scores(evaluation.scores)}{note}")
+            note = ""
     results = {
         "seed": number,
         "steps": state.step,
@@ -202,7 +215,7 @@ def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> Non
         "train_loss": state.losses[-1][1] if state.losses else None,
         "losses": state.losses,
         "epochs": state.epochs,
-        "temperature": calibrated[0] if calibrated else None,
+        "temperature": temperature,
         "eval": evaluations["dev"].record(),
         "others": {name: e.record() for name, e in evaluations.items() if name != "dev" and e.scores},
     }
@@ -243,14 +256,30 @@ def finish(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": prepared.precision,
     }
-    if folder.baselines.is_file():
-        results["baselines"] = durable.read_json(folder.baselines, RunFolderError)
+    if (measured := read_baselines(folder, prepared.say)) is not None:
+        results["baselines"] = measured
     save_model(prepared, folder.model, folder.seed(best), results)
     rows = read_records(folder.seed(best).table("dev").read_bytes())
     dev_records = join_gold(rows, prepared.splits["dev"].examples, task)
     durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
     durable.commit_json(folder.results, results)
     return results
+
+
+def read_baselines(folder: FinetuningFolder, say: Say) -> dict[str, dict[str, float | None]] | None:
+    """Returns the scores of the baselines; None if they are not measured, or their file is damaged."""
+    if not folder.baselines.is_file():
+        return None
+    try:
+        scores = durable.read_json(folder.baselines, RunFolderError)
+        values = [value for of_name in scores.values() for value in of_name.values()]
+        if all(isinstance(value, int | float | None) for value in values):
+            return dict(scores)
+    except (ElectraError, AttributeError):
+        pass
+    say(f"{folder.baselines.name} is damaged: the baselines are measured again")
+    folder.baselines.unlink()
+    return None
 
 
 def best_seed(finished: Mapping[int, Mapping[str, Any]], metric: str) -> int:

@@ -20,6 +20,7 @@ from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.settings import (
+    AUTO,
     ResolvedSettings,
     Settings,
     default_layer_decay,
@@ -34,6 +35,7 @@ from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
+FROZEN = "frozen"  # the head that is fitted
 MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_UPDATES
 
 
@@ -78,8 +80,8 @@ class Finetuning:
 def with_recorded_defaults(settings: Settings, record: Mapping[str, Any]) -> Settings:
     """Returns the settings; unset ones are as in the record ({}: none): new defaults change no old run."""
     recorded = {"calibrate": False} | record.get("settings", {}) if record else {}
-    names = ("dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate")
-    unset = [name for name in names if getattr(settings, name) is None and name in recorded]
+    names = ("dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate", "head")
+    unset = [name for name in names if getattr(settings, name) in (None, AUTO) and name in recorded]
     return replace(settings, **{name: recorded[name] for name in unset})
 
 
@@ -108,6 +110,7 @@ def resolve(
         "calibrate": True,
     }
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+    values["head"] = head.name if settings.head == AUTO else settings.head
     values |= {name: value for name, value in defaults.items() if values[name] is None}
     # Replaced token detection does not train [CLS] to represent the text, so the mean is better where the
     # transformers class supports it.
@@ -170,7 +173,24 @@ class Evaluation:
 
 def evaluate(prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
     """Predicts a split, and scores it if it has answers."""
-    outputs, loss = run_model(model, split.windows, prepared.task, pad=prepared.pad, device=prepared.device)
+    return score(prepared, split, *predict(prepared, model, split))
+
+
+def predict(
+    prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
+) -> tuple[list[npt.NDArray[np.float32]], float | None]:
+    """Returns the model's outputs for a split, and their mean loss, like `run_model`."""
+    options = {"pad": prepared.pad, "device": prepared.device, "precision": precision}
+    return run_model(model, split.windows, prepared.task, **options)  # type: ignore[arg-type]
+
+
+def score(
+    prepared: Finetuning,
+    split: FeaturizedSplit,
+    outputs: list[npt.NDArray[np.float32]],
+    loss: float | None = None,
+) -> Evaluation:
+    """Returns the predictions that a model's outputs mean, and their scores if the split has answers."""
     predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
     return Evaluation(
@@ -179,24 +199,30 @@ def evaluate(prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit
 
 
 def run_model(
-    model: FinetunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
+    model: FinetunedModel,
+    windows: Windows,
+    task: Task,
+    *,
+    pad: int,
+    device: torch.device,
+    precision: str = "fp32",
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
     """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss.
 
-    The loss is None without targets. The model always runs in fp32, so that scores do not depend on the
-    machine, and stays in evaluation mode.
+    The loss is None without targets. By default the model runs in fp32, so that scores do not depend on the
+    machine. It stays in evaluation mode.
     """
     model.eval()
     losses: list[tuple[Tensor, float]] = []
 
     def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
-        logits = model(batch)
+        logits = model(batch).float()
         if batch.targets is not None:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
-    outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad))
+    outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
     if not all(np.isfinite(row).all() for row in outputs):
         fix = "Lower `learning_rate`, or restore the model if its weights are damaged"
         raise RunFailed("the model's outputs are not finite", fix=fix)

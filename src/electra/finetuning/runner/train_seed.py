@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ from electra.finetuning.runner.prepared import Finetuning, describe_scores, eval
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed
-from electra.foundation.progress import Say
+from electra.foundation.progress import Say, doing
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
@@ -68,6 +70,11 @@ def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
     )
     head = build_head(settings.head, shape, key(seed, "init/head"))
     return FinetunedModel(encoder, head).to(prepared.device)
+
+
+def training_data(prepared: Finetuning) -> TrainingData:
+    """Returns what a head receives before training."""
+    return TrainingData(prepared.train, prepared.task, prepared.start.tokenizer, prepared.device)
 
 
 def parameter_groups(
@@ -116,8 +123,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     rates = settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
     groups = {ALGORITHM: parameter_groups(model, *rates)}
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
-    data = TrainingData(prepared.train, prepared.task, prepared.start.tokenizer, prepared.device)
-    load_head(settings.head).start(model.head, model.encoder, data)
+    load_head(settings.head).start(model.head, model.encoder, training_data(prepared))
     best_weights: Weights = {}
     state = restore(folder, model, optimizer, best_weights, prepared.say)
     losses, batches = list(torch.tensor(state.since).to(prepared.device)), list[Ids]()
@@ -149,6 +155,9 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
             save_checkpoint(folder, model, optimizer, state, best_weights)
             if stop_requested:
                 raise Interrupted(folder)
+    if still_falls([loss for _, loss in state.losses]):
+        note = "the loss was still falling when training ended; train longer with"
+        prepared.say(f"seed {seed}  {note} --epochs {2 * settings.epochs:g}")
     if best_weights:
         model.load_state_dict(best_weights)
     return model, state
@@ -185,7 +194,17 @@ def _log(prepared: Finetuning, seed: int, state: SeedState, losses: list[Tensor]
     epoch = state.step / prepared.steps_per_epoch
     examples_per_second = state.step * prepared.settings.batch_size / max(state.seconds, 1e-9)
     progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{prepared.total_steps}"
-    prepared.say(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
+    show = prepared.say if len(state.losses) == 1 else doing
+    show(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
+
+
+def still_falls(losses: Sequence[float]) -> bool:
+    """Whether the last quarter is 5 % below the one before it, and above half of the first loss."""
+    size = len(losses) // 4
+    if not size:
+        return False
+    before, last = fmean(losses[-2 * size : -size]), fmean(losses[-size:])
+    return last < 0.95 * before and last > losses[0] / 2
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CONFIDENCE, POWER = 0.95, 0.8
+ROUNDING = 1e-12  # of the scores: differences that vary less are equal
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
     """
     from scipy import stats
 
-    of = summarise([values[seed] - baseline[seed] for seed in sorted(values.keys() & baseline.keys())])
+    pairs = [(values[seed], baseline[seed]) for seed in sorted(values.keys() & baseline.keys())]
+    of = summarise([value - other for value, other in pairs])
+    if of.sd is not None and of.sd <= ROUNDING * max(abs(score) for pair in pairs for score in pair):
+        of = replace(of, sd=0.0, low=of.mean, high=of.mean)
     p = None
     if of.mean is not None and of.sd:
         p = float(2 * stats.t.sf(abs(of.mean) / (of.sd / math.sqrt(of.n)), of.n - 1))

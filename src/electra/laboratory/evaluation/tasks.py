@@ -190,7 +190,8 @@ def score_task(
         "device": options.device,
         "baselines": False,  # they have their own columns
     }
-    settings = build(Settings, {**ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
+    of_all = {"head": "transformers"}  # the same procedure for all models
+    settings = build(Settings, {**of_all, **ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
     try:
         if not model.source:
             results = baselines.measure(model.name, settings)

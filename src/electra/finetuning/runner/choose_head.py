@@ -1,0 +1,79 @@
+"""Chooses between fine-tuning and the head `frozen` (`--head auto`), on the training examples alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from electra.exchange.load import Loaded
+from electra.finetuning.heads import load_head
+from electra.finetuning.runner import baselines
+from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.prepared import FROZEN, encoder_pooling, evaluate, prepare, resolve
+from electra.finetuning.runner.train_seed import train_seed
+from electra.finetuning.settings import AUTO, Settings
+from electra.foundation.options import as_path
+from electra.foundation.progress import doing
+
+FEW_LABELS = 2_000  # labelled texts or words; with more, fine-tuning is better
+HELD_OUT = 5  # every fifth example
+TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
+
+
+def choose_head(
+    settings: Settings, dataset: Dataset, loaded: Loaded, stop: Callable[[], bool] | None
+) -> tuple[Settings, list[str]]:
+    """Returns the settings with the head that scores better on a held-out fifth of the training examples.
+
+    Both heads are trained on the rest, with the first seed. Where that is not worth it, the head stays
+    `auto`, which means fine-tuning.
+
+    Args:
+        settings: the settings.
+        dataset: the data; only its training examples are read.
+        loaded: the model to start from.
+        stop: called after each step; if it returns True, Interrupted is raised.
+
+    Returns:
+        The settings, and a note on the choice ([] if there was none).
+    """
+    task, train = dataset.task, dataset.splits["train"]
+    count = sum(len(example.texts) for example in train) if task.head == "tagger" else len(train)
+    wants_training = any(getattr(settings, name) is not None for name in TRAINING)
+    wants_training |= settings.init == "random" or settings.keep_epoch == "best"
+    if settings.head != AUTO or wants_training or not HELD_OUT <= count <= FEW_LABELS:
+        return settings, []
+    if task.head not in load_head(FROZEN).kinds or not baselines.apply_to(dataset, settings):
+        return settings, []
+    shuffled = np.random.default_rng(0).permutation(len(train))
+    ordered = sorted(shuffled, key=lambda i: str(task.shown_gold(train[i])))  # all labels in both parts
+    held_out = set(ordered[HELD_OUT // 2 :: HELD_OUT])
+    parts = {
+        "train": tuple(example for i, example in enumerate(train) if i not in held_out),
+        "dev": tuple(example for i, example in enumerate(train) if i in held_out),
+    }
+    trial, metric, scores = replace(dataset, splits=parts), task.metrics[0], {}
+    for head in (FROZEN, AUTO):
+        doing(f"choosing the head on a fifth of the training examples: {head}")
+        of_head = replace(settings, head=head, checkpoint_every=1 << 30)
+        resolved = resolve(of_head, trial, loaded.config, encoder_pooling(loaded))
+        prepared = replace(prepare(resolved, trial, loaded)[0], stopping=stop or (lambda: False))
+        model, _ = train_seed(prepared, settings.seed, as_path(settings.out) / "choice")
+        value = evaluate(prepared, model, prepared.splits["dev"]).scores[metric].value
+        scores[head] = -np.inf if value is None else value
+    is_frozen = scores[FROZEN] > scores[AUTO]
+    known = " and ".join(f"{'fine-tuned' if head == AUTO else head} {scores[head]:.3f}" for head in scores)
+    note = f"head: {FROZEN if is_frozen else 'fine-tuned'}, by {metric} on {len(held_out)} of the training"
+    note += f" examples, held out: {known}"
+    if max(scores.values()) <= majority(trial):
+        note += "; the majority answer scores as well: too few labels for this task, or none can be learned"
+    return replace(settings, head=FROZEN if is_frozen else AUTO), [note]
+
+
+def majority(dataset: Dataset) -> float:
+    """Returns the score of the most frequent answer on dev; minus infinity if it is undefined."""
+    scores = baselines.scores(baselines.MAJORITY, dataset)
+    value = scores[f"eval_{dataset.task.metrics[0]}"].value
+    return -np.inf if value is None else value
