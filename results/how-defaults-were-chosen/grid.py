@@ -17,6 +17,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -40,11 +41,13 @@ MORE = {  # than the defaults
 
 
 def lines(path: Path) -> list[str]:
+    """Returns the lines of a compressed file."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [line.rstrip("\r") for line in file.read().split("\n")]
 
 
 def tsv(path: Path, columns: dict[str, int], header: bool = True) -> list[Row]:
+    """Returns columns of a tsv file, by number."""
     cells = [line.split("\t") for line in lines(path) if line.strip()][header:]
     return [
         {name: row[i] for name, i in columns.items()} for row in cells if len(row) > max(columns.values())
@@ -52,6 +55,7 @@ def tsv(path: Path, columns: dict[str, int], header: bool = True) -> list[Row]:
 
 
 def jsonl(path: Path, columns: dict[str, str]) -> list[Row]:
+    """Returns columns of a JSON lines file, by name."""
     rows = [json.loads(line) for line in lines(path) if line.strip()]
     return [
         {
@@ -63,6 +67,7 @@ def jsonl(path: Path, columns: dict[str, str]) -> list[Row]:
 
 
 def tagged(path: Path, separator: str, tag: int, prefix: str = "") -> list[Row]:
+    """Returns sentences of words and tags."""
     blocks = "\n".join(lines(path)).split("\n\n")
     sentences = [[line.split(separator) for line in block.split("\n") if line.strip()] for block in blocks]
     return [
@@ -156,10 +161,12 @@ def table(path: Path) -> None:
             row[f"({baseline})"].append(value or 0.0)
     for (model, name), row in found.items():
         means = {label: 100 * fmean(scores) for label, scores in row.items()}
-        print(f"{model} {name}: " + ", ".join(f"{label} {mean:.1f}" for label, mean in means.items()))
+        scores = ", ".join(f"{label} {mean:.1f}" for label, mean in means.items())
+        sys.stdout.write(f"{model} {name}: {scores}\n")
 
 
 def main() -> None:
+    """Does the runs that are left, or prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
@@ -187,7 +194,8 @@ def main() -> None:
             record = run(arguments, *piece)
             with path.open("a") as file:
                 file.write(json.dumps(record) + "\n")
-            print(json.dumps(record), flush=True)
+            sys.stdout.write(f"{json.dumps(record)}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def test_many_examples_times_labels_get_cheaper_models(monkeypatch: pytest.Monke
 
 def test_a_baseline_that_is_not_beaten_is_reported() -> None:
     results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.6, "seeds": [0]}
-    assert list(describe_results(results, ["accuracy"])) == ["dev accuracy: 0.6000"]
+    assert list(describe_results(results, ["accuracy"])) == ["dev: accuracy 0.6000"]
     results |= {"baselines": {"majority": {"eval_accuracy": 0.5}, "TF-IDF": {"eval_accuracy": 0.6}}}
     results["eval_samples"] = 100
     _, listed, note = describe_results(results, ["accuracy"])

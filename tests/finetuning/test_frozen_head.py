@@ -19,7 +19,9 @@ from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.heads.parts.linear_fit import fit_best, log_likelihood
 from electra.finetuning.predict import predict
+from electra.finetuning.runner import choose_head, prepared
 from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DamagedModel
 from electra.inference.embedding import embed

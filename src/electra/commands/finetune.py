@@ -79,8 +79,7 @@ class Finetune(
             train(model, Settings(**values), display.say)
             with folder.locked():
                 page = write_page(folder.path)
-            display.say(f"report: {page}")
-            display.say(f"results: {folder.results}")
+            display.say(f"results: {folder.results}, report: {page}")
         return FineTuned(folder)
 
 

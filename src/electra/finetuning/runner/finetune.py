@@ -35,7 +35,6 @@ from electra.finetuning.runner.dataset import (
 )
 from electra.finetuning.runner.prepared import (
     Finetuning,
-    describe_defaults,
     describe_scores,
     encoder_pooling,
     evaluate,
@@ -93,7 +92,9 @@ def finetune(
     if threads not in (None, torch.get_num_threads()):
         thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
         thread_note += ": not bit-identical"
+    doing("reading the data")
     dataset = read_dataset(settings, choose_task(settings))
+    doing(f"loading {model}")
     loaded = load(source_of(model), load_head(settings.head).starts_from)
     chosen, choice = settings, list[str]()
     if not recorded:
@@ -103,14 +104,15 @@ def finetune(
         known = recorded.get("settings", {})
         columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
         resolved = replace(resolved, separate_texts=separate, read_columns=columns)
+    doing("tokenizing")
     prepared, notes = prepare(resolved, dataset, loaded)
     if loaded.kind in TUNED:
         labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
         notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
     notes += choice
     with folder.session(make_record(model, prepared, dataset), say=say, stop=stop) as session:
-        lines = (thread_note, describe_start(model, prepared), describe_defaults(settings, resolved))
-        for line in filter(None, (*lines, *describe_labels(dataset), *notes)):
+        lines = (thread_note, describe_start(model, prepared), *describe_labels(dataset), *notes)
+        for line in filter(None, lines):
             session.say(line)
         prepared = replace(prepared, say=session.say, stopping=session.stopping)
         requested = range(settings.seed, settings.seed + settings.seeds)
@@ -122,6 +124,7 @@ def finetune(
             known = read_baselines(folder, session.say)
             if settings.baselines and known is None and baselines.apply_to(dataset, settings):
                 baselines.measure_all(dataset, prepared, folder)
+        doing("saving the model")
         results = finish(model, prepared, dataset, folder, notes)
         for line in describe_results(results, prepared.task.metrics):
             session.say(line)
@@ -176,9 +179,10 @@ def describe_start(model: str, prepared: Finetuning) -> str:
     settings, threads = prepared.settings, plural(torch.get_num_threads(), "thread")
     start = "random initialization in the shape of " * (settings.init == "random") + model
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in prepared.splits.items())
-    steps = f"{plural(prepared.total_steps, 'step')} of {settings.batch_size}"
-    rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
-    parts = (start, f"{steps}, {rates}", f"{prepared.device}, {prepared.precision}, {threads}")
+    steps = f"{plural(prepared.total_steps, 'step')} of {settings.batch_size} ({settings.epochs:g} epochs)"
+    names = ("learning_rate", "layer_decay", "dropout", "max_length")
+    values = ", ".join(f"{name.replace('_', ' ')} {getattr(settings, name):g}" for name in names)
+    parts = (start, f"{steps}, {values}", f"{prepared.device}, {prepared.precision}, {threads}")
     inputs = plural(len(prepared.train), "training input")
     return f"{prepared.task.name}: {inputs}, {sizes}; {'; '.join(parts)}"
 
@@ -313,15 +317,17 @@ def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[s
 
 def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iterator[str]:
     """Yields a line with the dev score of each metric, and a comparison with the best baseline."""
+    parts = []
     for metric in metrics:
         mean, count = results[f"eval_{metric}"], len(results["seeds"])
         if mean is None:
-            yield f"dev {metric}: undefined ({results[f'eval_{metric}_reason']})"
-        elif count == 1:
-            yield f"dev {metric}: {mean:.4f}"
+            parts.append(f"{metric} undefined ({results[f'eval_{metric}_reason']})")
         else:
-            sd, median = results[f"eval_{metric}_sd"], results[f"eval_{metric}_median"]
-            yield f"dev {metric}: {mean:.4f}, the mean of {count} seeds; sd {sd:.4f}, median {median:.4f}"
+            sd, median = results.get(f"eval_{metric}_sd"), results.get(f"eval_{metric}_median")
+            spread = f" (sd {sd:.4f}, median {median:.4f})" if count > 1 else ""
+            parts.append(f"{metric} {mean:.4f}{spread}")
+    seeds_note = f", means of {len(results['seeds'])} seeds" if len(results["seeds"]) > 1 else ""
+    yield f"dev{seeds_note}: {', '.join(parts)}"
     key = f"eval_{results['primary_metric']}"
     if best := best_baseline(results):
         scores = {name: scores[key] for name, scores in results["baselines"].items()}

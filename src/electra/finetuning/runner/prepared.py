@@ -133,13 +133,6 @@ def encoder_pooling(loaded: Loaded) -> Pooling | None:
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
-def describe_defaults(settings: Settings, resolved: ResolvedSettings) -> str:
-    """Returns a line with the defaults in use; "" if the user set everything."""
-    names = ("dropout", "epochs", "learning_rate", "layer_decay", "max_length")
-    unset = [f"{name} {getattr(resolved, name):g}" for name in names if getattr(settings, name) is None]
-    return f"defaults: {', '.join(unset)}" if unset else ""
-
-
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Finetuning, list[str]]:
     """Tokenises the data once for all seeds; also returns notes on the data for the user."""
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)

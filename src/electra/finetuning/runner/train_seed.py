@@ -194,7 +194,7 @@ def _log(prepared: Finetuning, seed: int, state: SeedState, losses: list[Tensor]
     epoch = state.step / prepared.steps_per_epoch
     examples_per_second = state.step * prepared.settings.batch_size / max(state.seconds, 1e-9)
     progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{prepared.total_steps}"
-    show = prepared.say if len(state.losses) == 1 else doing
+    show = prepared.say if len(state.losses) == 1 and seed == prepared.settings.seed else doing
     show(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
 
 
