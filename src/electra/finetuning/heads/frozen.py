@@ -12,7 +12,6 @@ Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden si
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -127,12 +126,7 @@ def fit_states(
 ) -> None:
     """Fits the last layer of a head, which is linear, to the encoder's states.
 
-    Args:
-        head: the head.
-        encoder: the encoder.
-        data: the training data.
-        precision: that of the encoder, "fp32" or "bf16".
-        quick: at most QUICK_EXAMPLES examples are read, and with many states or labels the penalty is fixed.
+    The encoder runs in `precision`. If `quick`, at most QUICK_EXAMPLES examples are read (see `fit_linear`).
     """
     windows, chosen = data.windows, np.arange(len(data.windows))
     assert windows.targets is not None, "training data has answers"
@@ -164,44 +158,15 @@ def fit_states(
         targets = np.stack(answers)
     mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
     groups = np.repeat(windows.example[chosen], [len(example_states) for example_states in states])
-    fit = fit_quickly if quick and len(targets) * data.task.num_outputs > QUICK_SIZE else fit_linear
-    weight_OD, bias_O = fit((x_ND - mean_D) / scale, targets, data.task, groups)
+    weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups, quick)
     weight_OD = weight_OD / scale
     head.output.weight.copy_(torch.from_numpy(weight_OD))
     head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
 
 
-def fit_quickly(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids) -> tuple[Floats, Floats]:
-    """Returns weights and biases like `fit_linear`, for classes with a fixed penalty and few iterations.
-
-    With very many classes, by ridge regression.
-    """
-    from sklearn.linear_model import LogisticRegression, RidgeClassifier
-
-    if targets.ndim > 1 or targets.dtype.kind == "f":
-        return fit_linear(x_ND, targets, task, groups)
-    weights: Any = "balanced" if task.balanced else None
-    model: Any = LogisticRegression(C=0.1, max_iter=50, class_weight=weights)
-    if task.num_outputs > MANY_LABELS:
-        model = RidgeClassifier(10.0, class_weight=weights)
-    rows = np.random.default_rng(0).permutation(len(targets))[:QUICK_ROWS]
-    with warnings.catch_warnings():  # iterations that have not quite converged
-        warnings.simplefilter("ignore")
-        return all_classes(model.fit(x_ND[rows], targets[rows]), task.num_outputs)
-
-
-def all_classes(fitted: Any, num_outputs: int) -> tuple[Floats, Floats]:
-    """Returns the weights [O, D] and biases [O] of a classifier that was fitted to some of the classes."""
-    weights, biases = fitted.coef_, fitted.intercept_
-    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
-        weights, biases = np.vstack([-weights, weights]) / 2, np.array([-1, 1]) * biases / 2
-    weight_OD = np.zeros((num_outputs, weights.shape[1]))
-    bias_O = np.full(num_outputs, biases.min() - CERTAIN)  # of labels without an example
-    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
-    return weight_OD, bias_O
-
-
-def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids) -> tuple[Floats, Floats]:
+def fit_linear(
+    x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids, quick: bool = False
+) -> tuple[Floats, Floats]:
     """Returns the weights [O, D] and biases [O] of a linear model of the targets.
 
     Args:
@@ -209,8 +174,9 @@ def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids)
         targets: numbers [N], classes [N], or 0 and 1 for each label [N, O].
         task: the task, for the number of outputs and whether classes are balanced.
         groups: the index of each row's example [N].
+        quick: whether many rows or classes get a fixed penalty, few iterations and at most QUICK_ROWS rows.
     """
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 
     weight_OD, bias_O = np.zeros((task.num_outputs, x_ND.shape[1])), np.zeros(task.num_outputs)
     strengths = [{"C": strength} for strength in STRENGTHS]
@@ -218,7 +184,12 @@ def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids)
         penalties = [{"alpha": 1 / strength} for strength in STRENGTHS]
         ridge = fit_best(Ridge(), penalties, x_ND, targets.astype(np.float64), negative_error, groups)
         return ridge.coef_[None], np.array([ridge.intercept_])
-    model = LogisticRegression(max_iter=200, class_weight="balanced" if task.balanced else None)
+    weights: Any = "balanced" if task.balanced else None
+    model: Any = LogisticRegression(max_iter=200, class_weight=weights)
+    if quick and len(targets) * task.num_outputs > QUICK_SIZE:
+        rows = np.random.default_rng(0).permutation(len(targets))[:QUICK_ROWS]
+        x_ND, targets, groups, strengths = x_ND[rows], targets[rows], groups[rows], [{"C": 0.1}]
+        model = LogisticRegression(max_iter=50, class_weight=weights)
     if targets.ndim > 1:
         for label, of_label in enumerate(targets.T.astype(np.int64)):
             if len(set(of_label)) > 1:
@@ -227,8 +198,16 @@ def fit_linear(x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids)
             else:  # a label that all examples have, or none
                 bias_O[label] = CERTAIN if of_label[0] else -CERTAIN
         return weight_OD, bias_O
-    fitted = fit_best(model, strengths, x_ND, targets, log_likelihood, groups)
-    return all_classes(fitted, task.num_outputs)
+    if quick and task.num_outputs > MANY_LABELS:
+        fitted = RidgeClassifier(10.0, class_weight=weights).fit(x_ND, targets)
+    else:
+        fitted = fit_best(model, strengths, x_ND, targets, log_likelihood, groups)
+    weights, biases = fitted.coef_, fitted.intercept_
+    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
+        weights, biases = np.vstack([-weights, weights]) / 2, np.array([-1, 1]) * biases / 2
+    bias_O[:] = biases.min() - CERTAIN  # of labels without an example
+    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
+    return weight_OD, bias_O
 
 
 HEAD = Frozen()

@@ -28,16 +28,8 @@ def choose_head(
     """Returns the settings with the head that scores better on a held-out fifth of the training examples.
 
     Both heads are trained on the rest, with the first seed. Where that is not worth it, the head stays
-    `auto`, which means fine-tuning.
-
-    Args:
-        settings: the settings.
-        dataset: the data; only its training examples are read.
-        loaded: the model to start from.
-        stop: called after each step; if it returns True, Interrupted is raised.
-
-    Returns:
-        The settings, and a note on the choice ([] if there was none).
+    `auto`, which means fine-tuning, and there is no note. `stop` is called after each step; if it returns
+    True, Interrupted is raised.
     """
     task, train = dataset.task, dataset.splits["train"]
     count = sum(len(example.texts) for example in train) if task.head == "tagger" else len(train)
@@ -67,13 +59,7 @@ def choose_head(
     known = " and ".join(f"{'fine-tuned' if head == AUTO else head} {scores[head]:.3f}" for head in scores)
     note = f"head: {FROZEN if is_frozen else 'fine-tuned'}, by {metric} on {len(held_out)} of the training"
     note += f" examples, held out: {known}"
-    if max(scores.values()) <= majority(trial):
+    majority = baselines.scores(baselines.MAJORITY, trial)[f"eval_{metric}"].value
+    if majority is not None and max(scores.values()) <= majority:
         note += "; the majority answer scores as well: too few labels for this task, or none can be learned"
     return replace(settings, head=FROZEN if is_frozen else AUTO), [note]
-
-
-def majority(dataset: Dataset) -> float:
-    """Returns the score of the most frequent answer on dev; minus infinity if it is undefined."""
-    scores = baselines.scores(baselines.MAJORITY, dataset)
-    value = scores[f"eval_{dataset.task.metrics[0]}"].value
-    return -np.inf if value is None else value

@@ -54,10 +54,10 @@ def fit_best(  # noqa: PLR0917
     with warnings.catch_warnings():  # few rows of a class, or a fit that has not quite converged
         warnings.simplefilter("ignore")
         try:
-            for each in candidates:
+            for each in candidates if len(candidates) > 1 else ():
                 held_out = cross_val_predict(clone(model).set_params(**each), some_x, some, **options)
                 scores.append(goodness(some, held_out))
-            best = candidates[int(np.argmax(scores))]
+            best = candidates[int(np.argmax(scores))] if scores else candidates[0]
         except ValueError:  # a fold with one class alone, or fewer rows than folds
             best = candidates[len(candidates) // 2]
         return clone(model).set_params(**best).fit(x, targets)
