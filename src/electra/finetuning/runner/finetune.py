@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def finetune(
     dataset = read_dataset(settings, choose_task(settings))
     doing(f"loading {model}")
     loaded = load(source_of(model), load_head(settings.head).starts_from)
-    chosen, choice = settings, list[str]()
+    chosen, choice = settings, recorded.get("choice", [])
     if not recorded:
         chosen, choice = choose_head(settings, dataset, loaded, stop)
     resolved = resolve(chosen, dataset, loaded.config, encoder_pooling(loaded))
@@ -110,7 +111,8 @@ def finetune(
         labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
         notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
     notes += choice
-    with folder.session(make_record(model, prepared, dataset), say=say, stop=stop) as session:
+    record = make_record(model, prepared, dataset) | ({"choice": choice} if choice else {})
+    with folder.session(record, say=say, stop=stop) as session:
         lines = (thread_note, describe_start(model, prepared), *describe_labels(dataset), *notes)
         for line in filter(None, lines):
             session.say(line)
@@ -274,13 +276,10 @@ def read_baselines(folder: FinetuningFolder, say: Say) -> dict[str, dict[str, fl
     """Returns the scores of the baselines; None if they are not measured, or their file is damaged."""
     if not folder.baselines.is_file():
         return None
-    try:
+    with suppress(ElectraError, AttributeError):
         scores = durable.read_json(folder.baselines, RunFolderError)
-        values = [value for of_name in scores.values() for value in of_name.values()]
-        if all(isinstance(value, int | float | None) for value in values):
+        if all(isinstance(value, int | float | None) for each in scores.values() for value in each.values()):
             return dict(scores)
-    except (ElectraError, AttributeError):
-        pass
     say(f"{folder.baselines.name} is damaged: the baselines are measured again")
     folder.baselines.unlink()
     return None
