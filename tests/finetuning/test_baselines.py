@@ -134,7 +134,7 @@ def test_many_examples_times_labels_get_cheaper_models(monkeypatch: pytest.Monke
         rng = np.random.default_rng(0)
         x, gold = rng.normal(size=(90, 5)), np.repeat([0, 2, 3], 30)
         x[np.arange(90), gold] += 6
-        four = replace(task, label_names=("a", "b", "c", "d"))
+        four = load_task("classification").fit(train[:4])
         weights, biases = frozen.fit_linear(x, gold, four, np.arange(90), quick=True)
         assert np.mean((x @ weights.T + biases).argmax(1) == gold) > 0.95
 
