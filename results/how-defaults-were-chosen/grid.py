@@ -28,7 +28,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 Row = dict[str, Any]
 DEV = 1000  # at most
-MORE = {  # than the defaults
+MORE: dict[str, dict[str, Any]] = {  # than the defaults
     "default": {},
     "frozen": {"head": "frozen"},
     "rate-1e-4": {"head": "transformers", "learning_rate": 1e-4},
