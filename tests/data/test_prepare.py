@@ -56,6 +56,7 @@ def test_prepare_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     tokenizer = Tokenizer.train(["the chef cooked a meal"] * 9, TokenizerConfig(vocab_size=24))
     tokenizer.save(tmp_path / "tokenizer")
     command = ("-", "--out", "s", "--format", "jsonl", "--text-field", "body", "--tokenizer", "tokenizer")
+    command += ("--allow-unknown",)  # the numbers
     done = electra(*command, input=records, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     store = TokenStore.open(tmp_path / "s")
@@ -153,9 +154,8 @@ def test_removed_accents_are_noted(tmp_path: Path) -> None:
     for options, share in (({}, 1 / 8), ({"do_lower_case": False}, None)):
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
         out = tmp_path / str(share)
-        store = prepare(
-            tmp_path / "a.txt", out=out, tokenizer=tmp_path / "vocab.txt", workers=1, progress="quiet"
-        )
+        text, tokenizer = tmp_path / "a.txt", tmp_path / "vocab.txt"
+        store = prepare(text, out=out, tokenizer=tokenizer, workers=1, progress="quiet", allow_unknown=True)
         expected = share and {"removed": True, "share": pytest.approx(share, rel=0.02)}
         assert store.audit.get("accents") == expected
 

@@ -64,7 +64,7 @@ def test_every_document_is_in_exactly_one_split(tmp_path: Path, tokenizer: Token
 
 def test_the_audit_counts_unknown_tokens_and_used_entries(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])
-    audit = build_store([corpus], tokenizer, tmp_path / "store").audit
+    audit = build_store([corpus], tokenizer, tmp_path / "store", allow_unknown=True).audit
     assert audit["tokens_unknown"] == 3 and audit["unknown_rate"] == 3 / audit["tokens"]
     assert audit["vocabulary_used"] == len({*chain(*encoded(tokenizer, ["the chef meal", "\u4e00"]))})
 

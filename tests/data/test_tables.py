@@ -55,6 +55,38 @@ def in_parquet(**columns: Any) -> bytes:
     return content.getvalue()
 
 
+def in_arrow(**columns: Any) -> bytes:
+    content, table = io.BytesIO(), pyarrow.table(columns)
+    with ipc.new_file(content, table.schema) as file:
+        file.write_table(table)
+    return content.getvalue()
+
+
+def as_json(*texts: str | None) -> pyarrow.Array:
+    return pyarrow.ExtensionArray.from_storage(pyarrow.json_(), pyarrow.array(texts, pyarrow.string()))
+
+
+# As Polars writes them (string and list views), and other tools.
+ARROW_TYPES = {
+    "view": pyarrow.array(["a", None], pyarrow.string_view()),
+    "lists": pyarrow.array([["a", "b"], None], pyarrow.list_view(pyarrow.string())),
+    "pairs": pyarrow.array([[1, 2], None], pyarrow.list_(pyarrow.int64(), 2)),
+    "repeated": pyarrow.array(["a", "b"]).dictionary_encode(),
+    "runs": pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([2], pyarrow.int32()), pyarrow.array(["a"])),
+    "json": as_json('{"a": [1]}', "null"),
+    "messages": pyarrow.ListArray.from_arrays(
+        [0, 1, 1], pyarrow.StructArray.from_arrays([as_json('"x"')], ["c"])
+    ),
+    "map": pyarrow.array([[("k", "v")], None], pyarrow.map_(pyarrow.string(), pyarrow.string())),
+}
+ARROW_ROWS = [
+    {"view": "a", "lists": ["a", "b"], "pairs": [1, 2], "repeated": "a", "runs": "a", "json": {"a": [1]},
+     "messages": [{"c": "x"}], "map": [["k", "v"]]},
+    {"view": None, "lists": None, "pairs": None, "repeated": "b", "runs": "a", "json": None,
+     "messages": [], "map": None},
+]  # fmt: skip
+
+
 def encoded(text: str, encoding: str = "utf-8") -> bytes:
     return text.encode(encoding)
 
@@ -122,6 +154,20 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
     "a zip": ("a.zip", b"PK\3\4", 0),
     "no parquet": ("a.parquet", b"PAR1 no parquet PAR1", 0),
     "a NUL in parquet": ("a.parquet", in_parquet(t=["b\0d"]), 1),
+    "Arrow's types": ("a.arrow", in_arrow(**ARROW_TYPES), ARROW_ROWS),
+    "JSON in parquet": (
+        "a.parquet",
+        in_parquet(t=as_json('"a\\nb"', '["x", {"y": null}]')),
+        [["t", "a\nb", ["x", {"y": None}]]],
+    ),
+    "no JSON in parquet": ("a.parquet", in_parquet(t=as_json('{"a":')), 0),
+    "nulls in parquet": ("a.parquet", in_parquet(t=pyarrow.nulls(3 << 20)), 0),
+    "nulls in Arrow": ("a.arrow", in_arrow(t=pyarrow.nulls(1 << 24)), 0),
+    "a list of nulls": (
+        "a.arrow",
+        in_arrow(t=pyarrow.ListArray.from_arrays([0, 1 << 24], pyarrow.nulls(1 << 24))),
+        0,
+    ),
     "words in parquet": (
         "a.parquet",
         in_parquet(t=[["a", "b"], None], n=[{"x": 1.5}] * 2),

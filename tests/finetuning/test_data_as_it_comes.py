@@ -176,7 +176,7 @@ def tuned(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         dev = [[*more, *train[0]], *([*["x", "y"][: len(more)], *row] for row in train[1:])]
         for name, lines in (("train", train), ("dev", dev)):
             (data / f"{name}.csv").write_text("".join(",".join(line) + "\n" for line in lines))
-        options = {"dev": data / "dev.csv", "epochs": 0.1}
+        options = {"dev": data / "dev.csv", "epochs": 0.1, "allow_unknown": True}
         finetune(str(modern_folder), toy_task.settings(data / "out", data, "regression", **options))
         made[kind] = str(data / "out")
     return made
@@ -185,7 +185,9 @@ def tuned(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 @pytest.mark.parametrize("kind", ["single", "pair"])
 def test_other_files_are_read_from_the_columns_of_the_training_file(kind: str, tuned: dict[str, str]) -> None:
     data = Path(tuned[kind]).parent
-    expected, actual = (predict(tuned[kind], data / f"{name}.csv").values for name in ("train", "dev"))
+    expected, actual = (
+        predict(tuned[kind], data / f"{name}.csv", allow_unknown=True).values for name in ("train", "dev")
+    )
     assert np.array_equal(np.stack(actual), np.stack(expected))
     other = {"single": "pair", "pair": "single"}[kind]
     with pytest.raises(ElectraError, match="no column"):
@@ -234,6 +236,6 @@ def test_what_predict_refuses_is_named_by_its_input(
     encoded = "café\n".encode("cp1252")
     for content, options in ((encoded, ["--encoding", "cp1252"]), ("\ufeffTEXT,x\ncafé,1\n".encode(), [])):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert main(["predict", model, "-", "--format", "jsonl", *options]) == 0
+        assert main(["predict", model, "-", "--format", "jsonl", "--allow-unknown", *options]) == 0
         [row] = map(json.loads, capsys.readouterr().out.splitlines())
         assert "café" in row.values()

@@ -87,4 +87,5 @@ def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Pat
             overrides=SMALL | {"objective.name": "mlm"},
             init_discriminator=pair,
             recipe="tiny",
+            allow_unknown=True,
         )

@@ -148,7 +148,7 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     )
     tuned = electra.finetune(
         folder, task="classification", data=tmp_path / "rows.csv", out=tmp_path / "tuned", epochs=0.1,
-        learning_rate=1e-12, dropout=0, baselines=False, max_length=16,
+        learning_rate=1e-12, dropout=0, baselines=False, max_length=16, allow_unknown=True,
     )  # fmt: skip
     seen: list[Any] = []
     opened, record = open_tuned(str(tuned.path))

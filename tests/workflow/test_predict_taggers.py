@@ -28,7 +28,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "train.tsv").write_text(rows * 8)
     (folder / "dev.tsv").write_text(rows)
     settings = toy_task.settings(
-        folder / "out", folder / "train.tsv", "ged", dev=folder / "dev.tsv", epochs=1
+        folder / "out", folder / "train.tsv", "ged", dev=folder / "dev.tsv", epochs=1, allow_unknown=True
     )
     finetune(str(model), settings)
     return str(folder / "out")
@@ -36,7 +36,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], str]:
     capsys.readouterr()
-    assert main(["predict", *arguments, "--format", "jsonl"]) == 0
+    assert main(["predict", *arguments, "--format", "jsonl", "--allow-unknown"]) == 0
     out, err = capsys.readouterr()
     return [json.loads(line) for line in out.splitlines()], err
 
@@ -62,7 +62,7 @@ def test_a_sentence_on_each_line(
         ]
         answers.append([(row["predicted"], row["probability"]) for row in rows])
     assert answers[0] == answers[1] == answers[2]
-    python = electra.open(tuned).predict(lines.splitlines())
+    python = electra.open(tuned).predict(lines.splitlines(), allow_unknown=True)
     assert [row["word"] for row in python] == [word for _, word in expected]
     assert [row["probability"] for row in python] == pytest.approx([p for _, p in answers[0]])
 

@@ -23,6 +23,7 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.folders import Analysis
+from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analyze(
+    AllowUnknown,
     OnDevice,
     Command[Analysis],
     group="Measure",
@@ -102,7 +104,14 @@ class Analyze(
             with AnalysisFolder(folder).session(say=display.say) as session, safe_point:
                 for line in left_out:
                     session.say(line)
-                _run(ready, models, session, display, skip_failures=all_probes)
+                _run(
+                    ready,
+                    models,
+                    session,
+                    display,
+                    allow_unknown=self.allow_unknown,
+                    skip_failures=all_probes,
+                )
         return Analysis(folder)
 
     @override
@@ -130,6 +139,7 @@ def _run(
     session: Session,
     display: Display,
     *,
+    allow_unknown: bool,
     skip_failures: bool,
 ) -> None:
     """Runs the probes one after the other, then writes the page: with what is done so far, if stopped."""
@@ -153,7 +163,15 @@ def _run(
         began = time.monotonic()
         try:
             with before_each_batch(stop_here):
-                result = run_probe(name, probe, models, data, folder, progress=partial(report, name))
+                result = run_probe(
+                    name,
+                    probe,
+                    models,
+                    data,
+                    folder,
+                    progress=partial(report, name),
+                    allow_unknown=allow_unknown,
+                )
         except Interrupted:
             break
         except ElectraError as problem:
@@ -162,7 +180,7 @@ def _run(
             session.say(f"{name}: left out, {problem}")
             continue
         completed += 1
-        for line in result.left_out:
+        for line in result.notes:
             session.say(f"{name}: {line}")
         if result.changed:
             session.say(f"{name}: replaced an earlier result ({', '.join(result.changed)} changed)")

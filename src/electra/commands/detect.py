@@ -57,9 +57,8 @@ class Detect(
         return load(self.model, device=self.device, backend=self.backend)
 
     def _detections(self, model: Model) -> Iterator[Detection]:
-        return model.detections(
-            each_text_of(self.texts, self.text_column), self.threshold, scorer=self.scorer
-        )
+        texts = each_text_of(self.texts, self.text_column)
+        return model.detections(texts, self.threshold, scorer=self.scorer, allow_unknown=self.allow_unknown)
 
     @override
     def main(self) -> int:

@@ -53,7 +53,9 @@ class Embed(
         texts, rows = texts_of(self.texts, self.text_column)
         model = load(self.model, device=self.device, backend=self.backend)
         with display_for(self.progress) as display:
-            vectors = model.embed(texts, pooling=self.pooling, progress=display)
+            vectors = model.embed(
+                texts, pooling=self.pooling, allow_unknown=self.allow_unknown, progress=display
+            )
             if out is not None:
                 display.progress(f"writing {out}")
                 write_vectors(out, rows, vectors)

@@ -11,11 +11,13 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Run
+from electra.data.settings import AllowUnknown
 from electra.foundation.options import Source, checked_path
 
 
 @dataclass(frozen=True)
 class Extend(
+    AllowUnknown,
     Command[Run],
     group="Train",
     examples=(
@@ -46,7 +48,8 @@ class Extend(
 
         began = time.monotonic()
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
-        record, text = folder.record, Text(store=run_store_path(folder, self.store))
+        record, store = folder.record, run_store_path(folder, self.store)
+        text = Text(store=store, allow_unknown=self.allow_unknown)
         recipe = extended_recipe(folder, record, self.budget)
         origin = Origin(
             record["identity"].get("initial_discriminator"),

@@ -16,6 +16,7 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
+from electra.data.settings import AllowUnknown
 from electra.data.table_files import Data, Given, is_saved_dataset, split_name
 from electra.data.tables import read_bytes, read_lines
 from electra.foundation.errors import ConfigError, DataError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predict(
+    AllowUnknown,
     OnBackend,
     Command["Predictions"],
     group="Use",
@@ -87,7 +89,8 @@ class Predict(
         file = Path(as_name(self.file, "file"))
         if out is not None and out.is_file() and file.is_file() and file.samefile(out):
             raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
-        predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
+        name, allow = as_name(self.model, "model"), self.allow_unknown
+        predictor = open_predictor(name, self.device, self.backend, allow_unknown=allow)
         columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
         source = source_of(as_name(self.file, "file"), predictor.task, texts, columns, self.encoding)
         predictions = predictor(source, texts, columns, self.threshold, self.encoding, self.scores)

@@ -15,7 +15,7 @@ from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, sources_of
 from electra.commands.results.folders import Store
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import checked_path, optional_name
 from electra.training.recipe import TokenizerSection
@@ -23,6 +23,7 @@ from electra.training.recipe import TokenizerSection
 
 @dataclass(frozen=True)
 class Prepare(
+    AllowUnknown,
     CorpusConfig,
     TokenizerConfig,
     Workers,
@@ -75,6 +76,7 @@ class Prepare(
                 tokenizer,
                 self.part(CorpusConfig),
                 workers=self.workers,
+                allow_unknown=self.allow_unknown,
                 display=display,
             )
             store = Store(out)

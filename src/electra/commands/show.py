@@ -12,6 +12,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
+from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import OnThreads
 from electra.foundation.terminal_text import decode_argument, make_visible
@@ -19,6 +20,7 @@ from electra.foundation.terminal_text import decode_argument, make_visible
 
 @dataclass(frozen=True)
 class Show(
+    AllowUnknown,
     OnThreads,
     Command[Rows],
     group="Use",
@@ -46,6 +48,7 @@ class Show(
 
     @override
     def run(self) -> Rows:
+        from electra.data import unknown
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
 
         if self.text is not None and not self.text.strip():
@@ -57,6 +60,8 @@ class Show(
         discriminator, generator = model.pair()
         own_texts = RunFolder(Path(model.source).expanduser()).example_texts() if self.text is None else []
         text = next(iter(own_texts), SENTENCE) if self.text is None else decode_argument(self.text)
+        tokenizer = next(loaded.tokenizer for loaded in (discriminator, generator) if loaded is not None)
+        [text] = unknown.read(tokenizer, [text], self.allow_unknown)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 

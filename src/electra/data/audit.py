@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from electra.data.wordpiece import Characters
+
+_LINE = 20  # characters of a line that counts as repeated
+_WORD, _TURKISH = re.compile(r"\w+"), re.compile("[\u0130\u0131]")
 
 
 @dataclass
@@ -17,6 +24,7 @@ class Audit:
     documents_read: int = 0
     documents_empty: int = 0  # dropped: no text, or no token
     documents_duplicate: int = 0  # dropped: the same text as an earlier document
+    documents_not_nfc: int = 0  # of those read: in another Unicode form than NFC, in which they are compared
     documents_train: int = 0
     documents_heldout: int = 0
     heldout_by: str = "hash"  # or another rule of `hold_out`, such as "smallest hash"
@@ -25,6 +33,7 @@ class Audit:
     tokens_train: int = 0
     tokens_heldout: int = 0
     tokens_unknown: int = 0
+    unknown_words: list[str] = field(default_factory=list)  # some of them, if there are many such tokens
     tokens_lost: int = 0  # tokens encoded minus tokens counted in the files; 0 unless there is a bug
     vocabulary_used: int = 0  # entries that occur at least once
     vocab_size: int = 0
@@ -63,10 +72,48 @@ class Audit:
             "tokens_per_word": self.tokens_per_word,
         }
         fields = asdict(self)
-        for name in ("notes", "accents"):
+        for name in ("notes", "accents", "unknown_words", "documents_not_nfc"):
             if not fields[name]:
                 del fields[name]
         return fields | derived
+
+
+class Sample:
+    """The first documents of a corpus, and what in them deserves a note.
+
+    Attributes:
+        beginnings: the first 1,000 characters of each document.
+    """
+
+    MAX_CHARACTERS = 4_000_000
+
+    def __init__(self) -> None:
+        self.beginnings: list[str] = []
+        self.characters = Characters()
+        self._lines: Counter[str] = Counter()  # line -> documents that have it
+
+    def add(self, text: str) -> None:
+        """Adds a document, unless there are enough."""
+        if self.characters.total < self.MAX_CHARACTERS:
+            self.characters.add(text)
+            self.beginnings.append(text[:1000])
+            self._lines.update({line for line in map(str.strip, text.split("\n")) if len(line) >= _LINE})
+
+    def notes(self, lowercases: bool) -> Iterator[str]:
+        """Yields a note on a line that many documents have, and on letters that lower-casing separates."""
+        [(line, count)] = self._lines.most_common(1) or [("", 0)]
+        share = count / max(1, len(self.beginnings))
+        if count >= 5 and share >= 0.05:
+            shown = f"{line[:60]}..." if len(line) > 60 else line
+            sampled = f"of the first {len(self.beginnings):,} documents"
+            yield f"one line is in {share:.0%} {sampled}: {shown!r}; remove what repeats, such as menus"
+        words = [word for text in self.beginnings for word in _WORD.findall(text)]
+        if lowercases and sum(map(bool, map(_TURKISH.search, words))) > 0.005 * len(words):
+            share = sum("I" in word or bool(_TURKISH.search(word)) for word in words) / len(words)
+            yield (
+                f"{share:.1%} of the words have I, \u0130 or \u0131, whose capitals and small letters remain"
+                " different words when text is lower-cased (as in Turkish); --no-lowercase keeps capitals"
+            )
 
 
 def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -92,4 +139,6 @@ def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines["repaired"] = (
         f"{counts['bytes_replaced']} undecodable bytes replaced, {counts['nuls_dropped']} NULs dropped"
     )
+    if "documents_not_nfc" in counts:
+        lines["repaired"] += f", {counts['documents_not_nfc']} documents not in Unicode's form NFC"
     return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

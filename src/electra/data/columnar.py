@@ -1,6 +1,7 @@
 """Reads rows of columnar files (parquet, Arrow streams and files, feather) with pyarrow; writes parquet.
 
-Class indices are replaced by the class names in the metadata of `datasets`.
+Class indices are replaced by the class names in the metadata of `datasets`, and columns of Arrow's JSON type
+(`datasets` 5 and DuckDB write them) by what their JSON says.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from electra.foundation.machine import library
 
 # A column chunk is decompressed whole: to at most this many bytes, or this many times its size.
 EXPANDED_BYTES, EXPANDED_RATIO = 1 << 28, 1000
+MAX_VALUES = 1 << 21  # of a column, plus two for each byte of the file: nulls and repetitions take no bytes
 BATCH_ROWS = 16
 
 
@@ -41,7 +43,7 @@ def open_columnar(
     with _errors(pyarrow, kind, name):
         if kind == "parquet":
             file = pyarrow.parquet.ParquetFile(path)
-            _refuse_bombs(file.metadata, name)
+            _refuse_bombs(file.metadata, path.stat().st_size, name)
             schema = file.schema_arrow
         else:
             with open(path, "rb") as beginning:
@@ -54,7 +56,8 @@ def open_columnar(
     if repeated := [column for column in names if names.count(column) > 1]:
         raise DataError(f"two columns have the name {repeated[0]!r}", where=name, fix="Rename one")
     wanted = [column for column in names if column in (only, only.partition(".")[0])] or names
-    classes = _classes_in(schema.metadata)
+    classes, size = _classes_in(schema.metadata), path.stat().st_size
+    with_json = [each for each in map(schema.field, wanted) if _has_json(each)]
 
     def rows() -> Iterator[dict[str, Any]]:
         with _errors(pyarrow, kind, name):
@@ -64,17 +67,52 @@ def open_columnar(
                 batches = file
             else:
                 batches = map(file.get_batch, range(file.num_record_batches))
+            count = dict.fromkeys(wanted, 0)
             for batch in batches:
+                for column in wanted:
+                    count[column] += _num_values(batch.column(column))
+                    _refuse_values(count[column], size, column, name)
                 for start in range(0, len(batch), BATCH_ROWS):
                     for row in batch.slice(start, BATCH_ROWS).select(wanted).to_pylist():
-                        yield with_class_names(plain(row), classes)
+                        decoded = {each.name: _decoded(row[each.name], each) for each in with_json}
+                        yield with_class_names(plain({**row, **decoded}), classes)
 
     return tuple(names), rows()
 
 
-def _refuse_bombs(metadata: Any, name: str) -> None:
+def _decoded(value: Any, field: Any) -> Any:
+    """Returns a value of a column with what its JSON says, at any depth."""
+    if value is None or not _has_json(field):
+        return value
+    if isinstance(value, dict):
+        return {each.name: _decoded(value[each.name], each) for each in field.type}
+    if isinstance(value, list) and hasattr(field.type, "value_field"):
+        return [_decoded(each, field.type.value_field) for each in value]
+    if isinstance(value, list):  # a map
+        return [(key, _decoded(each, field.type.item_field)) for key, each in value]
+    return json.loads(value)
+
+
+def _has_json(field: Any) -> bool:
+    return "arrow.json" in f"{field.type}{field.metadata}"
+
+
+def _refuse_values(count: int, size: int, column: str, name: str) -> None:
+    if count > MAX_VALUES + 2 * size:
+        raise expansion_error(f"{size:,} bytes hold {count:,} values of column {column!r}", name)
+
+
+def _num_values(column: Any) -> int:
+    """Returns the number of rows of a column, or of the elements of its lists if they are more."""
+    is_nested = hasattr(column, "flatten") and not hasattr(column.type, "key_field")  # no map
+    inner = column.flatten() if is_nested else []
+    return max([len(column), *map(_num_values, inner if isinstance(inner, list) else [inner])])
+
+
+def _refuse_bombs(metadata: Any, file_size: int, name: str) -> None:
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for chunk in map(group.column, range(metadata.num_columns)):
+            _refuse_values(chunk.num_values, file_size, chunk.path_in_schema, name)
             size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
             if size > EXPANDED_BYTES and size > EXPANDED_RATIO * max(1, packed):
                 part = f"column {chunk.path_in_schema!r}"
@@ -186,5 +224,5 @@ def _errors(pyarrow: Any, kind: str, name: str) -> Iterator[None]:
     """Turns pyarrow's errors into one line."""
     try:
         yield
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, RecursionError) as error:
         raise DataError(f"not a readable {kind} file ({reason_of(error)})", where=name) from None

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from electra.data import readers
 from electra.data.audit import Audit
@@ -52,8 +53,8 @@ class KeptDocument(NamedTuple):
 
     text: str
     digest: bytes
-    """16 bytes of BLAKE2b: the first half decides whether it is held out, the second whether it is in the
-    sample for the vocabulary."""
+    """16 bytes of BLAKE2b of the text in Unicode's form NFC: the first half decides whether it is held out,
+    the second whether it is in the sample for the vocabulary."""
     is_held_out: bool
     """Whether it belongs to the held-out text."""
 
@@ -63,7 +64,8 @@ def keep_documents(
 ) -> Iterator[KeptDocument]:
     """Yields the documents that are neither empty nor equal to an earlier one, and counts all in the audit.
 
-    The digests of all documents stay in memory. `progress` receives the number of characters read so far.
+    Texts are equal if their forms NFC are. The digests of all documents stay in memory. `progress` receives
+    the number of characters read so far.
     """
     seen: set[bytes] = set()
     threshold = int(documents.config.heldout * 2**64)
@@ -74,7 +76,9 @@ def keep_documents(
         audit.nuls_dropped += document.nuls
         characters += len(document.text)
         text = document.text.strip()
-        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        composed = normalize("NFC", text)
+        audit.documents_not_nfc += composed != text
+        digest = hashlib.blake2b(composed.encode(), digest_size=16).digest()
         if not text:
             audit.documents_empty += 1
         elif digest in seen:

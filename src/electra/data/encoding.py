@@ -18,10 +18,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, count, islice
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+
+from electra.data import wordpiece
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 UInt64 = npt.NDArray[np.uint64]
@@ -55,17 +58,18 @@ class CorpusEncoder:
     def __init__(self, raw: tokenizers.Tokenizer, definition: dict[str, Any], vocab_size: int) -> None:
         self._raw = raw
         self._dtype = id_dtype(vocab_size)
-        normalizer = definition["normalizer"] or {}
+        steps = wordpiece.bert_steps(definition["normalizer"])
         vocabulary = definition["model"].get("vocab", {})
         self._separator = next((mark for mark in _SEPARATORS if mark in vocabulary), "")
         self._by_word = bool(
             definition["model"]["type"] == "WordPiece"
-            and normalizer.get("type") == "BertNormalizer"
+            and steps
             and (definition["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
             and all(token["special"] for token in definition["added_tokens"])
             and self._separator
         )
-        self._lowercase = bool(normalizer.get("lowercase"))
+        self._lowercase = bool(steps and steps[-1].get("lowercase"))
+        self._composes = wordpiece.COMPOSED in steps
         self._separator_id = vocabulary.get(self._separator) if self._by_word else None
         self._clear_cache()
 
@@ -96,7 +100,8 @@ class CorpusEncoder:
             return [np.array(encoding.ids, dtype=self._dtype) for encoding in encodings]
         if len(self._indices) > _MAX_CACHED or self._bytes > _MAX_CACHED_BYTES:
             self._clear_cache()
-        contents = [_utf8(text) for text in texts]
+        composed = (normalize("NFC", text) for text in texts) if self._composes else texts
+        contents = [_utf8(text) for text in composed]
         # Padding, so that 16 bytes can be read from any position.
         content = np.frombuffer(b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8)
         if self._lowercase:

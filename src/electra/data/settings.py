@@ -16,6 +16,14 @@ Unit = Literal["file", "blank-line", "line"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class AllowUnknown:
+    """The option of every command that encodes text."""
+
+    allow_unknown: bool = False
+    """Accept text of which more than 20 % of the tokens are unknown to the tokenizer."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
     """Settings for reading text and for holding out some of it."""
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
-from electra.data import store
-from electra.data.audit import Audit
+from electra.data import store, unknown
+from electra.data.audit import Audit, Sample
 from electra.data.batches import Batches
 from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
@@ -33,14 +33,13 @@ from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.data.wordpiece import MIN_FREQUENCY, Characters, choose_accents
+from electra.data.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
 
 # Receives the stage and the number of characters processed so far; may raise to end the build.
 StageProgress = Callable[[str, int], None]
-_ACCENT_SAMPLE = 4_000_000  # characters of text in which accents are counted
 
 
 def build_store(
@@ -50,6 +49,7 @@ def build_store(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
+    allow_unknown: bool = False,
     progress: StageProgress = lambda stage, characters: None,
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
@@ -60,12 +60,14 @@ def build_store(
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
+        allow_unknown: whether to build a store with any share of unknown tokens.
         progress: see `StageProgress`.
 
     Raises:
         CorpusError: text is missing or cannot be read.
         StoreError: `out` is not a store, or was built from different text or settings.
-        TokenizerError, ConfigError: a vocabulary cannot be trained or cut with these settings.
+        TokenizerError, ConfigError: a vocabulary cannot be trained or cut with these settings, or too many
+            tokens are unknown.
         RunFolderError: another process is building this store.
         RunFailed: a process that encodes failed.
     """
@@ -84,6 +86,7 @@ def build_store(
                 settings={"corpus": config.record(), "tokenizer": _tokenizer_record(tokenizer)},
                 work=work,
                 workers=workers or machine.cores(),
+                allow_unknown=allow_unknown,
                 progress=progress,
             )
     return existing or TokenStore.open(out)
@@ -97,6 +100,7 @@ def _build(
     settings: dict[str, Any],
     work: Path,
     workers: int,
+    allow_unknown: bool,
     progress: StageProgress,
 ) -> None:
     """Builds the store in the folder `work`, and renames it to `out`."""
@@ -115,15 +119,14 @@ def _build(
         else:
             progress("training the vocabulary", sum(map(len, sample)))
             tokenizer, accents = choose_accents(sample, tokenizer)
-            tokenizer = Tokenizer.train(sample, tokenizer)
+            tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
-    characters = Characters()
+    first = Sample()
 
     def kept_documents() -> Iterator[KeptDocument]:
         for document in keep_documents(documents, audit, partial(progress, "encoding")):
-            if characters.total < _ACCENT_SAMPLE:
-                characters.add(document.text)
+            first.add(document.text)
             yield document
 
     with durable.explain_disk_errors(out):
@@ -132,10 +135,14 @@ def _build(
     folder, complete, size = StoreFolder(work), work / "made", tokenizer.vocab_size
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
-    accents = accents or tokenizer.removed_accents(characters)
+    accents = accents or tokenizer.removed_accents(first.characters)
     audit.accents = None if accents is None else accents._asdict()
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
+    audit.notes += first.notes(lowercases=tokenizer.normalised("I") == "i")
+    if audit.unknown_rate > unknown.SAID:
+        audit.unknown_words = unknown.words_in(first.beginnings, tokenizer)
+        unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
     audit.tokens_lost -= audit.tokens
     audit.padding = {
         str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding()

@@ -14,7 +14,7 @@ from electra.data.holding_out import no_text
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument
 from electra.data.store_builder import StageProgress, sample_documents
-from electra.data.tokenizer import Tokenizer
+from electra.data.tokenizer import Count, Tokenizer
 from electra.data.wordpiece import choose_accents
 
 SAMPLE_CHARACTERS = 4_000_000  # characters for training a vocabulary and counting tokens
@@ -28,6 +28,8 @@ class Survey(NamedTuple):
     tokens: int
     """An estimate: the tokens per character of a sample, times all characters."""
     vocab_size: int
+    tokenizer: Tokenizer
+    """That which encoded the sample, and counted its tokens."""
 
 
 def survey(
@@ -55,5 +57,6 @@ def survey(
     if isinstance(tokenizer, TokenizerConfig):
         progress("training a vocabulary on a sample", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
+    tokenizer.counted = Count()
     tokens = sum(map(len, tokenizer.encode_corpus(sample))) * characters / max(1, sum(map(len, sample)))
-    return Survey(documents, characters, round(tokens), tokenizer.vocab_size)
+    return Survey(documents, characters, round(tokens), tokenizer.vocab_size, tokenizer)

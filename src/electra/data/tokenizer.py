@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +28,11 @@ from electra.foundation import durable
 from electra.foundation.arrays import Bools
 from electra.foundation.errors import TokenizerError
 
-__all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
+__all__ = ["Count", "Encoding", "Tokenizer", "TokenizerConfig"]
 
 _SPACES = (byte_bpe.SPACE, *byte_bpe.BYTE_SPACES)  # prefixes of tokens that begin a word
 _PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
+EXAMPLES, CHARACTERS = 20, 2000  # texts with unknown tokens that are kept, and of each the characters
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -48,6 +49,32 @@ class Encoding(NamedTuple):
     special: list[bool]
 
 
+class Count:
+    """Tokens, how many of them are unknown, and some texts with unknown tokens."""
+
+    def __init__(self, tokens: int = 0, unknown: int = 0, texts: Iterable[str] = ()) -> None:
+        self.tokens, self.unknown, self.texts = tokens, unknown, list(texts)
+
+    @classmethod
+    def of(cls, audit: Mapping[str, Any]) -> Count:
+        """Returns the counts in the audit of a store."""
+        return cls(audit["tokens"], audit["tokens_unknown"], audit.get("unknown_words", ()))
+
+    @classmethod
+    def sum(cls, counts: Iterable[Count]) -> Count:
+        """Returns the counts of all texts together."""
+        total = cls()
+        for count in counts:
+            total.add(next(iter(count.texts), ""), count.tokens, count.unknown)
+        return total
+
+    def add(self, text: str, tokens: int, unknown: int) -> None:
+        """Counts the tokens of a text."""
+        self.tokens, self.unknown = self.tokens + tokens, self.unknown + unknown
+        if unknown and len(self.texts) < EXAMPLES:
+            self.texts.append(text[:CHARACTERS])
+
+
 class Tokenizer:
     """A tokenizer and the names and ids of its special tokens.
 
@@ -57,6 +84,7 @@ class Tokenizer:
         specials: the id of each role.
         vocab_size: the largest id plus one.
         origin: where it came from, for messages.
+        counted: the tokens of all texts that were encoded since it was last set.
     """
 
     def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
@@ -76,7 +104,7 @@ class Tokenizer:
         if not content.keys() >= _PARTS or "type" not in content["model"]:  # written by an older library
             content = json.loads(self._raw.to_str())
         self.definition = json.dumps(content, ensure_ascii=False)
-        self.origin = origin
+        self.origin, self.counted = origin, Count()
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
         self.names = _find_names(names, vocabulary, origin)
@@ -102,13 +130,16 @@ class Tokenizer:
         return content | {"added_tokens": added}
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    def train(cls, texts: Iterable[str], config: TokenizerConfig, *, has_forms: bool = False) -> Tokenizer:
         """Trains a vocabulary on `texts`, which are iterated repeatedly.
+
+        With `has_forms`, the corpus has texts that are not in Unicode's form NFC.
 
         Raises TokenizerError if there is no text, or `vocab_size` is too small for byte-level BPE.
         """
-        train = byte_bpe.train if config.kind == "bpe" else wordpiece.train
-        return cls(train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
+        is_bpe = config.kind == "bpe"  # which always composes
+        raw = byte_bpe.train(texts, config) if is_bpe else wordpiece.train(texts, config, has_forms)
+        return cls(raw.to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
@@ -165,14 +196,16 @@ class Tokenizer:
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """Returns the ids of each text, without special tokens or offsets; faster than `encode`."""
         with tokenizer_limits.explain_panics(self.origin):
-            return self._corpus_encoder(texts)
+            encoded = self._corpus_encoder(texts)
+        for text, ids in zip(texts, encoded, strict=True):
+            self.counted.add(text, len(ids), int((ids == self.specials.unk).sum()))
+        return encoded
 
     def removed_accents(self, characters: Characters) -> Accents | None:
         """Returns the fraction of characters that lose their accents in this tokenizer; None if none do."""
-        normalizer = self._raw.normalizer
-        if normalizer is None:
+        if self._raw.normalizer is None:
             return None
-        share = characters.share(lambda letter: loses_marks(letter, normalizer.normalize_str(letter)))
+        share = characters.share(lambda letter: loses_marks(letter, self.normalised(letter)))
         return Accents(removed=True, share=share) if share else None
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
@@ -190,6 +223,8 @@ class Tokenizer:
                 for part in (text, pair)
                 if part is not None
             ]
+        for part, encoded in zip((text, pair or ""), parts, strict=False):
+            self.counted.add(part, len(encoded.ids), encoded.ids.count(self.specials.unk))
         if max_length is not None:
             remaining = max_length - self._raw.num_special_tokens_to_add(pair is not None)
             if remaining < len(parts):
@@ -206,6 +241,21 @@ class Tokenizer:
         sequences = zip(encoding.sequence_ids, encoding.offsets, strict=True)
         offsets = [_without_spaces(texts[sequence], *span) for sequence, span in sequences]
         return Encoding(encoding.ids, offsets, encoding.word_ids, encoding.type_ids, special)
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Token -> id."""
+        return dict(self._raw.get_vocab(with_added_tokens=True))
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Returns the parts of a text that are unknown tokens."""
+        encoding = self._raw.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [text[start:end] for id_, (start, end) in spans if id_ == self.specials.unk and start < end]
+
+    def normalised(self, text: str) -> str:
+        """Returns a text as the normaliser changes it."""
+        return str(self._raw.normalizer.normalize_str(text)) if self._raw.normalizer else text
 
     def decode(self, ids: Iterable[int], skip_specials: bool = True) -> str:
         """Returns the text of ids, by default without special tokens."""
@@ -260,8 +310,9 @@ class Tokenizer:
         settings |= {f"{role}_token": name for role, name in self.names.items()}
         files = {}
         if content["model"]["type"] == "WordPiece":
-            normalizer = content["normalizer"] or {}
-            if normalizer.get("type") == "BertNormalizer":  # for tools that read vocab.txt
+            for normalizer in wordpiece.bert_steps(content["normalizer"])[
+                -1:
+            ]:  # for tools that read vocab.txt
                 settings |= {
                     "do_lower_case": normalizer["lowercase"],
                     "strip_accents": normalizer["strip_accents"],

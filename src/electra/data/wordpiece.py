@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -35,6 +35,12 @@ _COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers
 # Accents on a smaller fraction of characters are removed (English encyclopaedias: 0.0005, German: 0.012).
 _RARE_ACCENTS = 0.0025
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_BREAK = (
+    r"[\x0b\x0c\u0085]"  # VT, FF and NEL: white space that BERT's cleaner deletes, which would join words
+)
+# Steps that may precede BERT's normaliser, as in a tokenizer.json
+BREAKS = {"type": "Replace", "pattern": {"Regex": _BREAK}, "content": " "}
+COMPOSED = {"type": "NFC"}
 _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
 
@@ -96,27 +102,27 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character) == "Mn"
 
 
-def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Trains a WordPiece vocabulary on `texts`, which are iterated three times.
+def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False) -> tokenizers.Tokenizer:
+    """Trains a WordPiece vocabulary on `texts`, which are iterated repeatedly.
 
     With little text, the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY
-    times. Raises TokenizerError if there is no text.
+    times. `has_forms`: whether other texts are not in Unicode's form NFC. Raises TokenizerError if there is
+    no text.
     """
+    normalizer = _normalizer(texts, config, has_forms)
     texts = _WithoutLongWords(texts)
-    alphabet = _alphabet(texts, config)
+    alphabet = _alphabet(texts, normalizer, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
     words = sorted(count_words(texts))
-    occurring_pieces = _vocabulary(words, alphabet, [], config, size=0)
+    occurring_pieces = _vocabulary(words, alphabet, [], normalizer, size=0)
     continuations = (PREFIX + character for character in alphabet)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in continuations if piece in occurring_pieces)]
-    vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
+    vocabulary = _vocabulary(texts, alphabet, fixed, normalizer, size=config.vocab_size)
     tokenizer = tokenizers.Tokenizer(
         models.WordPiece(vocabulary, unk_token=SPECIAL_TOKENS["unk"], continuing_subword_prefix=PREFIX)
     )
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        lowercase=config.lowercase, strip_accents=config.strip_accents
-    )
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     return add_special_tokens(tokenizer)
@@ -155,13 +161,33 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
     return words
 
 
-def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
+def _normalizer(texts: Iterable[str], config: TokenizerConfig, has_forms: bool) -> normalizers.Normalizer:
+    """Returns BERT's normaliser, after two steps that only some texts need; others keep their tokenizer.
+
+    VT, FF and NEL become spaces; where accents are kept, the two forms of a letter with an accent become one.
+    """
+    bert = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+    keeps_accents = not (config.lowercase if config.strip_accents is None else config.strip_accents)
+    has_forms = has_forms or not all(unicodedata.is_normalized("NFC", text) for text in texts)
+    has_breaks = any(re.search(_BREAK, text) for text in texts)
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(tokenizers.Regex(_BREAK), " ")] * has_breaks
+    steps += [normalizers.NFC()] * (keeps_accents and has_forms)
+    return normalizers.Sequence([*steps, bert]) if steps else bert
+
+
+def bert_steps(normalizer: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Returns the steps of BERT's normaliser in a tokenizer.json, itself last; [] for another normaliser."""
+    steps = (normalizer or {}).get("normalizers", [normalizer or {}])
+    is_known = steps and all(step in (BREAKS, COMPOSED) for step in steps[:-1])
+    return list(steps) if is_known and steps[-1].get("type") == "BertNormalizer" else []
+
+
+def _alphabet(texts: Iterable[str], normalizer: normalizers.Normalizer, config: TokenizerConfig) -> list[str]:
     """Returns the sorted alphabet of normalised words.
 
     It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
     vocabulary (in a small vocabulary, up to 500). Each character needs up to two entries, x and ##x.
     """
-    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
     words: Counter[str] = Counter()
     for word, count in count_words(texts).items():
         words[normalizer.normalize_str(word)] += count
@@ -183,13 +209,15 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
 
 
 def _vocabulary(
-    texts: Iterable[str], alphabet: list[str], fixed: list[str], config: TokenizerConfig, size: int
+    texts: Iterable[str],
+    alphabet: list[str],
+    fixed: list[str],
+    normalizer: normalizers.Normalizer,
+    size: int,
 ) -> dict[str, int]:
     """Returns the trainer's vocabulary, sorted by id; the pieces in `fixed` come first."""
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    raw.normalizer = normalizers.BertNormalizer(
-        lowercase=config.lowercase, strip_accents=config.strip_accents
-    )
+    raw.normalizer = normalizer
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
+from electra.data import unknown
 from electra.data.lines import Place
 from electra.data.table_files import Data, Given, extension_of
 from electra.exchange.configs import MAX_LENGTH, head_settings, read_config
@@ -104,6 +105,7 @@ class Predictor:
     task: Task
     max_length: int
     tuned: FinetunedModel
+    allow_unknown: bool = False  # whether any share of unknown tokens is accepted
 
     def __call__(  # noqa: PLR0917
         self,
@@ -129,6 +131,7 @@ class Predictor:
             ConfigError: an option does not apply to the model.
             DataError: the file is invalid; the message names the line.
             RunFailed: the model's outputs are not finite.
+            TokenizerError: too many tokens are unknown.
         """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
@@ -151,7 +154,10 @@ class Predictor:
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
 
     def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:
-        windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
+        tokens = Tokens(self.loaded.tokenizer)
+        tokens.tokenizer.counted = unknown.Count()
+        windows = task.featurize(examples, tokens, self.max_length)
+        unknown.warn(tokens.tokenizer, self.allow_unknown)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         doing(f"predicting: {len(examples):,} examples")
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
@@ -184,7 +190,11 @@ class Predictor:
 
 
 def open_predictor(
-    model: str, device: str = "auto", backend: Literal["torch", "onnx"] = "torch"
+    model: str,
+    device: str = "auto",
+    backend: Literal["torch", "onnx"] = "torch",
+    *,
+    allow_unknown: bool = False,
 ) -> Predictor:
     """Loads a fine-tuned model.
 
@@ -192,6 +202,7 @@ def open_predictor(
         model: the folder of a fine-tuning, or a fine-tuned model's folder or name on the Hugging Face hub.
         device: "auto", "cpu", "cuda" or "mps".
         backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU whatever `device` is.
+        allow_unknown: whether it accepts texts of which most tokens are unknown to the tokenizer.
 
     Raises:
         ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
@@ -199,11 +210,11 @@ def open_predictor(
     """
     doing(f"loading {model}")
     if backend == "onnx":
-        return _open_graph(locate(model))
+        return replace(_open_graph(locate(model)), allow_unknown=allow_unknown)
     loaded, record = open_tuned(model)
     task, max_length = task_of(loaded, record)
     tuned = tuned_model(loaded, task, record)
-    return Predictor(loaded, task, max_length, tuned.to(pick_device(device)))
+    return Predictor(loaded, task, max_length, tuned.to(pick_device(device)), allow_unknown)
 
 
 def _open_graph(folder: Path) -> Predictor:
@@ -248,12 +259,14 @@ def predict(  # noqa: PLR0917
     columns: Sequence[str] = (),
     device: str = "auto",
     threshold: float | None = None,
+    *,
+    allow_unknown: bool = False,
 ) -> Predictions:
     """Loads a model with `open_predictor`, and predicts each row of a file with it.
 
     The other parameters and the errors are those of `open_predictor` and `Predictor.__call__`.
     """
-    return open_predictor(model, device)(file, text_column, columns, threshold)
+    return open_predictor(model, device, allow_unknown=allow_unknown)(file, text_column, columns, threshold)
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:

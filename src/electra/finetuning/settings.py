@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from electra.artifacts.model import Pooling
+from electra.data.settings import AllowUnknown
 from electra.data.table_files import Given
 from electra.foundation.config import (
     build,
@@ -194,7 +195,7 @@ class MachineOptions(OnDevice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MachineOptions, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
+class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
     """All settings of a fine-tuning."""
 
     task: str
@@ -286,7 +287,7 @@ class ResolvedSettings(Settings):
 # are recorded elsewhere: the task, the precision and the digests of the data.
 NOT_RECORDED = {
     *("task", "precision", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "checkpoint_every"),
-    *("device", "threads", "baselines"),
+    *("device", "threads", "baselines", "allow_unknown"),
 }
 # Recorded only if they are set, because older records lack them.
 ADDED_LATER = {"encoding", "skip_unlabelled", "calibrate", "separate_texts", "read_columns"}

@@ -132,6 +132,10 @@ class Note(UserWarning):
     """A warning that does not stop the work; the command line prints it as a note."""
 
 
+class UnknownTokens(Note):
+    """Many tokens of a text are unknown to the tokenizer."""
+
+
 class DamagedModel(Note):
     """Part of a model differs from what was saved; the model is used anyway."""
 

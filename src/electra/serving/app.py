@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from electra.data import unknown
 from electra.foundation.errors import ElectraError
 from electra.foundation.machine import versions
 from electra.serving.batching import Batcher
@@ -60,9 +61,13 @@ def make_app(
         async def respond(request: Request) -> Response:
             served = _choose(models, request)
             request.check(served, limits)
-            work = lambda items: request.work(served, items)  # noqa: E731
-            results = await batcher(request.key(served), work, request.items) if request.items else ()
-            return JSONResponse({"model": served.name, "results": results})
+            work = lambda items: [*zip(request.work(served, items), served.count(items), strict=True)]  # noqa: E731
+            answers = await batcher(request.key(served), work, request.items) if request.items else ()
+            answer = {"model": served.name, "results": [result for result, _ in answers]}
+            note = unknown.note(
+                served.encoder.tokenizer, True, unknown.Count.sum(each for _, each in answers)
+            )
+            return JSONResponse(answer | ({"warning": note} if note else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body
         return respond

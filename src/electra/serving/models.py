@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from electra.artifacts.model import ModelFolder, Scorer
+from electra.data.unknown import Count
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_session import load_onnx
@@ -57,6 +58,15 @@ class ServedModel:
         has_log_odds = self.discriminator is not None and self.discriminator.output == LOG_ODDS
         return self.discriminator if has_log_odds else None
 
+    def count(self, items: Sequence[Any]) -> Iterator[Count]:
+        """Yields the tokens of the texts of each item, and how many are unknown; for the batches' thread."""
+        tokenizer = self.encoder.tokenizer
+        for item in items:
+            parts = item.values() if isinstance(item, dict) else [item] if isinstance(item, str) else item
+            tokenizer.counted = Count()
+            tokenizer.encode_corpus([part for part in parts if isinstance(part, str)])
+            yield tokenizer.counted
+
     def describe(self) -> dict[str, Any]:
         """Returns the model's entry in the response to GET /models."""
         entry: dict[str, Any] = {"name": self.name, "abilities": list(self.abilities)}
@@ -84,11 +94,11 @@ def _open(name: str, source: str, device_name: str) -> ServedModel:
     if ModelFolder(folder).holds_graph:
         loaded = load_onnx(folder, "encoder")
         if loaded.kind in DEFAULT_TASKS or ModelFolder(folder).task.is_file():
-            predictor = open_predictor(str(folder), backend="onnx")
+            predictor = open_predictor(str(folder), backend="onnx", allow_unknown=True)
             return ServedModel(name, predictor.loaded, predictor=predictor)
         return ServedModel(name, loaded, loaded if loaded.kind == "discriminator" else None)
     if is_tuned(source):
-        predictor = open_predictor(source, device_name)
+        predictor = open_predictor(source, device_name, allow_unknown=True)
         return ServedModel(name, predictor.loaded.to(device), predictor=predictor)
 
     def network(kind: Literal["discriminator", "generator"]) -> Loaded | None:

@@ -14,6 +14,7 @@ from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import sources_of
+from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path
 from electra.foundation.signals import interrupt_on_signal
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
+class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", examples=()):
     """A command that trains with a recipe (changed by `overrides`) on text or on a store (`data`)."""
 
     out: Source
@@ -78,7 +79,7 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
                 recipe = with_store_settings(recipe, store)
                 tokens, vocab_size = store.train.num_tokens, store.vocab_size
             else:
-                tokens, vocab_size = corpus_size(text.corpus, recipe, display)
+                tokens, vocab_size = corpus_size(text.corpus, recipe, text.allow_unknown, display)
             warm = warm_start(origin.discriminator, origin.generator, recipe)
             if warm is not None and recipe.tokenizer.cut_to:
                 shapes = {name: replace(each, vocab_size=vocab_size) for name, each in warm.shapes.items()}
@@ -114,4 +115,4 @@ class PretrainingCommand(Workers, Command["Run"], group="Train", examples=()):
                 store, sources = name, []
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
-        return Text(tuple(sources), store, self.workers, given)
+        return Text(tuple(sources), store, self.workers, given, self.allow_unknown)

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, Literal
 
 from electra.commands.framework.command import OnCommandLine, Source
+from electra.data.settings import AllowUnknown
 from electra.foundation.machine import OnDevice
 
 Backend = Literal["torch", "onnx"]
@@ -25,7 +26,7 @@ class OnBackend(OnDevice):
 
 
 @dataclass(frozen=True)
-class OnTexts(OnBackend):
+class OnTexts(AllowUnknown, OnBackend):
     """The options of a command that applies a model to texts."""
 
     model: Source

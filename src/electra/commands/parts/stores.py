@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 
+SAMPLED_IDS = 1 << 24  # of a store without an audit, in which unknown tokens are counted
+
+
 def build(
     corpus: Sequence[Argument],
     out: Path,
@@ -33,6 +36,7 @@ def build(
     data: CorpusConfig,
     *,
     workers: int | None,
+    allow_unknown: bool,
     display: Display,
 ) -> TokenStore:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit."""
@@ -51,14 +55,30 @@ def build(
         source = VocabularyCut(source, tokenizer.cut_to, tokenizer.sample_mb)
     progress = _character_progress(display)
     with interrupt_on_signal(out):
-        build_store(corpus, source, out, config=data, workers=workers, progress=progress)
+        build_store(
+            corpus, source, out, config=data, workers=workers, allow_unknown=allow_unknown, progress=progress
+        )
     store = TokenStore.open(out)
+    check_unknown(store, allow_unknown, display)
     for name, value in format_rows(store.audit):
         display.say(f"{name:<16}{value}")
     entries, wanted = store.vocab_size, tokenizer.vocab_size
     if tokenizer.source is None and entries < wanted:
         display.say(f"this text supports a vocabulary of only {entries:,} entries, not {wanted:,}")
     return store
+
+
+def check_unknown(store: TokenStore, allow: bool, display: Display) -> None:
+    """Says the share of unknown tokens of a store. Raises TokenizerError if it is too large."""
+    from electra.data import unknown
+
+    if store.audit:
+        count = unknown.Count.of(store.audit)
+    else:  # a bare pair of files
+        ids = store.train.tokens[:SAMPLED_IDS]
+        count = unknown.Count(len(ids), int((ids == store.specials.unk).sum()))
+    if note := unknown.note(store.tokenizer, allow, count):
+        display.say(note)
 
 
 def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
@@ -69,11 +89,16 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in existing})
 
 
-def corpus_size(corpus: tuple[Argument, ...], recipe: Recipe, display: Display) -> tuple[int, int]:
+def corpus_size(
+    corpus: tuple[Argument, ...], recipe: Recipe, allow_unknown: bool, display: Display
+) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
+    from electra.data import unknown
     from electra.data.survey import survey
 
     found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data, _character_progress(display))
+    if note := unknown.note(found.tokenizer, allow_unknown):
+        display.say(note)
     vocab_size = min(found.vocab_size, recipe.tokenizer.cut_to or found.vocab_size)
     display.say(
         f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens with"

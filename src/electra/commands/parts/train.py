@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
-from electra.commands.parts.stores import build, existing_tokenizer, refuse_preparing
+from electra.commands.parts.stores import build, check_unknown, existing_tokenizer, refuse_preparing
 from electra.commands.parts.warm_start import warm_start
 from electra.foundation.errors import AbsentNetwork, Interrupted, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
@@ -45,6 +45,8 @@ class Text:
     """Number of processes that encode text (None: all cores)."""
     settings: tuple[str, ...] = ()
     """Names of the settings that the user passed; those about text must be the store's."""
+    allow_unknown: bool = False
+    """Whether to train on text with any share of unknown tokens."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> Token
     if text.store is not None:
         store = TokenStore.open(text.store, existing_tokenizer(source) if source else None)
         refuse_preparing(text.settings, recipe, store)
+        check_unknown(store, text.allow_unknown, display)
         return store
     if not is_main():
         while not run.store.exists():  # before it joins the process group, whose timeout is short
@@ -144,7 +147,15 @@ def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> Token
         fix = "Pass it as `store` to resume, or choose another `out`"
         raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
     section, data = recipe.tokenizer, recipe.data
-    return build(text.corpus, run.store.path, section, data, workers=text.workers, display=display)
+    return build(
+        text.corpus,
+        run.store.path,
+        section,
+        data,
+        workers=text.workers,
+        allow_unknown=text.allow_unknown,
+        display=display,
+    )
 
 
 def is_main() -> bool:

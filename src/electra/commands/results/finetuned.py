@@ -72,6 +72,7 @@ class FineTuned(Artifact[FinetuningFolder]):
         threshold: float | None = None,
         scores: bool = False,
         device: Device = "auto",
+        allow_unknown: bool = False,
     ) -> Rows:
         """Returns a row for each text or, from taggers, for each word.
 
@@ -86,15 +87,17 @@ class FineTuned(Artifact[FinetuningFolder]):
                 answer, the no-answer score above which none is given (None: the model's).
             scores: for taggers, whether to add the probability of each label for each word.
             device: where to compute.
+            allow_unknown: whether to accept texts of which most tokens are unknown to the tokenizer.
 
         Raises:
             DataError: an input is not a text.
+            TokenizerError: too many tokens are unknown.
             ModelError: the saved model is missing or damaged.
             ConfigError: a `threshold` was passed, but the model has none, or it is out of range.
         """
         from electra.finetuning.predict import open_predictor
 
-        predictor = open_predictor(str(self.path), device)
+        predictor = open_predictor(str(self.path), device, allow_unknown=allow_unknown)
         if isinstance(texts, Path):
             return Rows(predictor(texts, threshold=threshold, scores=scores).records())
         inputs = [texts] if isinstance(texts, str | tuple | Mapping) else records(texts)

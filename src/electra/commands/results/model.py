@@ -146,7 +146,12 @@ class Model:
             return self.language_model  # all that a published masked language model has
 
     def detect(
-        self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
+        self,
+        texts: str | Iterable[str],
+        threshold: float | None = None,
+        *,
+        scorer: Scorer = "auto",
+        allow_unknown: bool = False,
     ) -> list[Detection]:
         """Returns a Detection for each text: the probability that each word was replaced.
 
@@ -158,20 +163,30 @@ class Model:
                 pass per word; it is better at words that no generator would have written. "auto": the latter
                 if the model comes with a full-size masked language model, as tiny-en does, or has nothing
                 else; else the former.
+            allow_unknown: whether to accept texts of which most tokens are unknown to the tokenizer.
 
-        Raises AbsentNetwork if the model does not have this network, and DataError for what is no text.
+        Raises AbsentNetwork if the model does not have this network, DataError for what is no text, and
+        TokenizerError if too many tokens are unknown.
         """
+        inputs = list(each_text(texts))
         with applied(None):
-            return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
+            return list(self.detections(inputs, threshold, scorer=scorer, allow_unknown=allow_unknown))
 
     def detections(
-        self, texts: Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
+        self,
+        texts: Iterable[str],
+        threshold: float | None = None,
+        *,
+        scorer: Scorer = "auto",
+        allow_unknown: bool = False,
     ) -> Iterator[Detection]:
         """Like `detect`, but yields results one at a time, so `texts` may be larger than memory."""
+        from electra.data import unknown
         from electra.inference.mlm_detection import detect_with
 
-        threshold = convert(float | None, threshold, "threshold")
-        return detect_with(self.scorer(scorer), each_text(texts), threshold=threshold)
+        threshold, network = convert(float | None, threshold, "threshold"), self.scorer(scorer)
+        counted = unknown.read(network.tokenizer, each_text(texts), allow_unknown)
+        return detect_with(network, counted, threshold=threshold)
 
     def pair(self) -> tuple[Loaded | None, Loaded | None]:
         """Returns the discriminator and the generator, or None. Raises AbsentNetwork without both."""
@@ -190,6 +205,7 @@ class Model:
         texts: str | Iterable[str],
         *,
         pooling: Pooling | None = None,
+        allow_unknown: bool = False,
         progress: ProgressOption = "quiet",
     ) -> npt.NDArray[np.float32]:
         """Returns float32 [N, D]: a vector for each of N texts, from the last layer of width D.
@@ -198,14 +214,17 @@ class Model:
             texts: one text or several.
             pooling: how token vectors become one vector (None: as recorded in the model folder, else the
                 mean; for a classifier, the vector that its head uses).
+            allow_unknown: whether to accept texts of which most tokens are unknown to the tokenizer.
             progress: where to show progress.
 
         Raises:
             DataError: an input is not a text.
+            TokenizerError: too many tokens are unknown.
         """
+        from electra.data import unknown
         from electra.inference.embedding import embed
 
-        inputs = list(each_text(texts))
+        inputs = list(unknown.read(self.encoder.tokenizer, each_text(texts), allow_unknown))
         with display_for(progress) as display, applied(None):
             show = lambda share: display.progress(f"embedding: {share:.0%}", share)  # noqa: E731
             return embed(self.encoder, inputs, pooling, progress=show)

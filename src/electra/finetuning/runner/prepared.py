@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from electra.artifacts.model import Pooling
+from electra.data import unknown
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Examples
@@ -137,6 +138,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
     """Tokenises the data once for all seeds; also returns notes on the data for the user."""
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
     splits: dict[str, FeaturizedSplit] = {}
+    loaded.tokenizer.counted = unknown.Count()
     for split, examples in dataset.splits.items():
         windows = task.featurize(examples, tokens, settings.max_length, train=split == "train")
         if windows.truncated:
@@ -144,6 +146,8 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
             notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
         notes += [f"{split}: {note}" for note in windows.notes]
         splits[split] = FeaturizedSplit(windows, examples)
+    if note := unknown.note(loaded.tokenizer, settings.allow_unknown):
+        notes.insert(0, note)
     train, device = splits.pop("train").windows, pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
     return Finetuning(settings, task, loaded, train, splits, device, precision), notes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.model import ModelFolder
+from electra.data.unknown import Count, note
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ElectraError, ModelError
 
@@ -70,6 +71,17 @@ class Model:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which all networks of a model share."""
         return (next(iter(self._loaded.values()), None) or self.network("encoder")).tokenizer
+
+    def count_anew(self) -> None:
+        """Forgets which tokens were counted so far."""
+        for loaded in self._loaded.values():
+            loaded.tokenizer.counted = Count()
+
+    def unknown_note(self, allow: bool) -> str:
+        """Returns the note on the unknown tokens that were counted; see `electra.data.unknown.note`."""
+        counted = (note(loaded.tokenizer, allow) for loaded in self._loaded.values())
+        line = next(filter(None, counted), "")
+        return f"{self.name}: {line}" if line else ""
 
     def describe(self) -> dict[str, Any]:
         """Returns the model as in the record, with the networks that were used."""

@@ -25,14 +25,21 @@ class ProbeOutcome(NamedTuple):
     path: Path
     reused: bool
     """Whether an earlier command wrote the record, so that the probe was not run again."""
-    left_out: Sequence[str]
-    """A line on each model that could not take part."""
+    notes: Sequence[str]
+    """A line on each model that could not take part, or does not know many of the tokens."""
     changed: Sequence[str] = ()
     """The keys that differ from the record that it replaces, if any: options, data, models, ..."""
 
 
 def run_probe(
-    name: str, probe: Probe, models: Sequence[Model], data: Data, out: Path, *, progress: Progress
+    name: str,
+    probe: Probe,
+    models: Sequence[Model],
+    data: Data,
+    out: Path,
+    *,
+    progress: Progress,
+    allow_unknown: bool = False,
 ) -> ProbeOutcome:
     """Runs a probe and writes OUT/NAME.probe.json, unless that file already answers the same request.
 
@@ -43,13 +50,15 @@ def run_probe(
         data: The files of each input.
         out: The folder of the analysis.
         progress: Receives the current activity and the fraction done.
+        allow_unknown: Whether any share of unknown tokens is accepted.
 
     Raises:
+        TokenizerError: Too many tokens of the data are unknown to a model's tokenizer.
         ModelError: The first model lacks a network that the probe needs, or a source is not a model.
         DataError: The data cannot be used.
     """
     path = AnalysisFolder(out).probe(PROBES.canonical_name(name))
-    models, left_out = usable_models(probe, models)
+    models, notes = usable_models(probe, models)
     request = {
         "probe": PROBES.canonical_name(name),
         **PROBES.identity(name),
@@ -62,14 +71,17 @@ def run_probe(
     recorded = previous.get("models", [])
     same_models = len(recorded) == len(models) and all(map(Model.matches_record, models, recorded))
     if same_models and not changed:
-        return ProbeOutcome(path, reused=True, left_out=left_out)
+        return ProbeOutcome(path, reused=True, notes=notes)
+    for model in models:
+        model.count_anew()
     findings = probe.run(models, data, progress)
+    notes += [note for model in models if (note := model.unknown_note(allow_unknown))]
     for key, paths in data.items():
         folders = sorted({path.parent.name for path in paths})
         if len(folders) > 1:  # which may be unintended
             several = f"{key}: files of several folders are read together ({', '.join(folders)})."
             findings.notes.append(several)
-    findings.notes += left_out
+    findings.notes += notes
     record = {
         "format": FORMAT,
         **request,
@@ -81,7 +93,7 @@ def run_probe(
     }
     durable.commit_json(path, record)
     changed = (changed or ["models"]) if previous else []
-    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed)
+    return ProbeOutcome(path, reused=False, notes=notes, changed=changed)
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:

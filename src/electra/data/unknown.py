@@ -1,0 +1,125 @@
+"""The share of unknown tokens, which every command says above 1 % and refuses above 20 %.
+
+Texts cannot be told apart where their tokens are unknown. Every tokenizer counts what it encodes; the counts
+of a store are in its audit.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from electra.data.tokenizer import CHARACTERS, EXAMPLES, Count, Tokenizer
+from electra.foundation.errors import TokenizerError, UnknownTokens
+
+__all__ = ["Count", "note", "read", "warn", "words_in"]
+
+SAID, REFUSED = 0.01, 0.2  # shares of the tokens
+MIN_REFUSED = 5  # unknown tokens; fewer are only refused if no token is known
+TEXTS_AHEAD = 1024  # of a stream that are read before the first is used
+_BYTES = "train a tokenizer that knows every character: electra prepare --kind bpe"
+
+
+def note(tokenizer: Tokenizer, allow: bool, count: Count | None = None) -> str:
+    """Returns a line about the unknown tokens of what was counted, "" if there are few.
+
+    Args:
+        tokenizer: the tokenizer.
+        allow: whether the user accepts any share.
+        count: what was counted (None: all that the tokenizer encoded since its `counted` was set).
+
+    Raises:
+        TokenizerError: too many tokens are unknown.
+    """
+    count = count or tokenizer.counted
+    share = count.unknown / max(1, count.tokens)
+    if share <= SAID:
+        return ""
+    cause, fix = _cause(tokenizer, count.texts)
+    problem = f"{100 * share:.3g} % of the tokens are unknown to the tokenizer{cause}"
+    is_certain = count.unknown >= MIN_REFUSED or count.unknown == count.tokens
+    if share > REFUSED and is_certain and not allow:
+        problem += ", so the model cannot tell such texts apart"
+        fix = f"{fix}; `allow_unknown` uses them nevertheless"
+        raise TokenizerError(problem, where=tokenizer.origin, fix=fix)
+    return f"{problem}. {fix}"
+
+
+def words_in(texts: Iterable[str], tokenizer: Tokenizer) -> list[str]:
+    """Returns some words of texts that are unknown, each once."""
+    words = (word[:CHARACTERS] for text in texts for word in tokenizer.unknown_words(text[:CHARACTERS]))
+    return list(islice(dict.fromkeys(words), EXAMPLES))
+
+
+def warn(tokenizer: Tokenizer, allow: bool, *, quiet: bool = False) -> bool:
+    """Issues the `note` on what the tokenizer encoded as a warning, and returns whether there is one.
+
+    `quiet` only checks. Raises TokenizerError if too many tokens are unknown.
+    """
+    if (line := note(tokenizer, allow)) and not quiet:
+        warnings.warn(line, UnknownTokens, stacklevel=3)
+    return bool(line)
+
+
+def read(tokenizer: Tokenizer, texts: Iterable[str], allow: bool) -> Iterator[str]:
+    """Yields texts, of which `TEXTS_AHEAD` are counted ahead of the first, and warns of unknown tokens once.
+
+    Raises TokenizerError if too many tokens are unknown so far.
+    """
+    source, count, said = iter(texts), Count(), False
+    while ahead := list(islice(source, TEXTS_AHEAD)):
+        tokenizer.counted = count
+        tokenizer.encode_corpus(ahead)
+        said = warn(tokenizer, allow, quiet=said) or said
+        tokenizer.counted = Count()  # the model encodes the same texts
+        yield from ahead
+
+
+def _cause(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[str, str]:
+    """Returns the likely cause of unknown tokens in these texts, to follow their share, and what to do."""
+    content = json.loads(tokenizer.definition)
+    limit = content["model"].get("max_input_chars_per_word") or 1 << 30
+    entries = tokenizer.vocabulary
+    words = Counter(word for text in texts for word in tokenizer.unknown_words(text))
+    kinds = {word: _kind(word, limit, entries, tokenizer) for word in words}
+    common = Counter(kinds[word] for word in words.elements())
+    kind = next((kind for kind, _ in common.most_common(1)), "")
+    example = next((word for word in words if kinds[word] == kind), "")
+    other = f"Use a model or tokenizer made for such text, or {_BYTES}"
+    shown = f"{example[:20]}..." if len(example) > 20 else example
+    causes = {
+        "": ("", other),
+        "long": (
+            f" (words of more than {limit} letters, such as {shown}: no spaces between letters or words?)",
+            f"Separate letters or words by spaces, or {_BYTES}",
+        ),
+        "capitals": (
+            f" (it lower-cases {shown}, but its vocabulary has the capitals)",
+            "Set do_lower_case to false in tokenizer_config.json",
+        ),
+        "letters": (
+            f" (its vocabulary has the letters of {shown}, but only as separate words)",
+            "Separate the letters by spaces",
+        ),
+    }
+    script = f"text in {kind.title()} letters, such as {shown}: another language?"
+    return causes.get(kind, (f" ({script if kind.isupper() else f'such as {shown}'})", other))
+
+
+def _kind(word: str, limit: int, entries: Any, tokenizer: Tokenizer) -> str:
+    """Returns why a word is unknown: "long", "capitals", "letters" or, most often, the name of its script."""
+    if len(word) > limit:
+        return "long"
+    normalised = tokenizer.normalised(word)
+    if all(letter in entries for letter in word) and not all(letter in entries for letter in normalised):
+        return "capitals"
+    if len(normalised) > 1 and all(letter in entries for letter in normalised):
+        return "letters"
+    letter = next((letter for letter in word if letter not in entries), word[0])
+    script = unicodedata.name(letter, "").replace("-", " ").partition(" ")[0]
+    return script if letter.isalpha() else "other"
