@@ -72,6 +72,7 @@ def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
     result = dataset(tmp_path, rows, rows[:4], multi_label=True, label_column=("joy", "anger"))
     assert result.task.label_names == ("anger", "joy")
     assert [e.gold for e in result.splits["dev"]] == [("anger",), ("joy",)] * 2
+    assert [note for note in result.notes if "not read" in note] == ["train: not read: column kind"]
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,8 @@ class Predictions:
 
     def counts(self) -> dict[str, int]:
         """Returns the frequency of each predicted label, in descending order; {} without labels."""
-        header, *rows = self.table()
-        if "label" not in header:
-            return {}
-        return dict(Counter(str(row[header.index("label")]) for row in rows).most_common())
+        labels = (str(row["label"]) for row in as_records(self.table()) if "label" in row)
+        return dict(Counter(labels).most_common())
 
     def by_example(self) -> list[list[dict[str, Any]]]:
         """Returns the rows of each example as records: one row, or one for each word of a sentence."""

@@ -120,10 +120,8 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
 def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tuple[GoldAnswer, ...] | None:
     """Returns the answers in a row: () for an unanswerable question, None if the row has none."""
     is_impossible, value = row.get("is_impossible", False), row.get(field)
-    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:  # a csv
-        value = printed_list(value) or printed_object(value) or value
-    if isinstance(value, str) and not value and "answer_start" not in row:
-        value = []  # an empty cell
+    if isinstance(value, str) and value.lstrip()[:1] in {"", "[", "{"}:  # in a csv: empty, or printed
+        value = (printed_list(value) or printed_object(value) or value) if value.strip() else []
     if isinstance(value, dict) and all(isinstance(value.get(key), list) for key in ("text", "answer_start")):
         texts, starts = value["text"], value["answer_start"]
         if len(texts) != len(starts):

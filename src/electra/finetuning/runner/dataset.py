@@ -82,13 +82,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         ] * bool(unread)
     for split, content in contents.items():
         known = train.unread if split != "train" else ()
-        notes += [
-            f"{split}: {note}"
-            for note in (
-                *note_unread([name for name in content.unread if name not in known]),
-                *notes_on_file(content, task, extension_of(sources[split])),
-            )
-        ]
+        told = notes_on_file(content, task, extension_of(sources[split]), known)
+        notes += [f"{split}: {note}" for note in told]
     if "dev" not in splits:
         remaining, dev = hold_out_dev(train.examples, task, sources["train"])
         splits = {"train": remaining, "dev": dev} | {name: splits[name] for name in others}
@@ -181,8 +176,12 @@ def hold_out_dev(examples: Examples, task: Task, where: Data) -> tuple[Examples,
     return parts[0], parts[1]
 
 
-def notes_on_file(content: Split, task: Task, extension: str) -> Iterator[str]:
-    """Yields notes on how a file was read, on empty texts and, in a csv, on rows lost to a stray quote."""
+def notes_on_file(content: Split, task: Task, extension: str, known: Sequence[str]) -> Iterator[str]:
+    """Yields notes on how a file was read, on empty texts and, in a csv, on rows lost to a stray quote.
+
+    `known` are the columns that the training file has, too, but that are not read.
+    """
+    yield from note_unread([name for name in content.unread if name not in known])
     if content.num_dropped:
         yield f"{plural(content.num_dropped, 'malformed row')} left out"
     yield from content.notes

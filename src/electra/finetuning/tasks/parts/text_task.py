@@ -123,20 +123,19 @@ class TextTask(Task):
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
-        optional_columns = () if labelled else self.label
-        table = open_table(
-            path,
-            ReadOptions("", self.encoding, self.header, self.texts, optional_columns, self.drop_malformed),
-        )
+        optional = () if labelled else self.label
+        options = ReadOptions("", self.encoding, self.header, self.texts, optional, self.drop_malformed)
+        table = open_table(path, options)
         names, text_columns = self._text_columns(table)
         label_column, get_answer = self.answer_getter(table, labelled)
-        id_column = table.first_column(
-            [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
-        )
+        ids = [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
+        id_column = table.first_column(ids)
         rows = list(table.rows)
         cells = [clean_answer(get_answer(row)) for _, row in rows]
-        unread = [name for name in table.columns if name not in (*text_columns, label_column, id_column)]
+        used = (*text_columns, label_column, *label_column.split(" and "), id_column or "")
+        unread = [name for name in table.columns if name not in {n.partition(".")[0] for n in used} | {*used}]
         unread_texts = self._unread_texts(table, rows, text_columns, unread)
+        unread.sort(key=lambda name: name not in unread_texts)
         task, column_notes = self.for_column(cells)
         absent, answer_notes = task.unanswered(cells)
         printed = [column for column in text_columns if _has_printed_lists(rows, column)]
@@ -175,18 +174,10 @@ class TextTask(Task):
             notes += gold_notes
             remaining = iter(golds)
             examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
-        seen = {gold for gold in golds if isinstance(gold, str) and self.has_classes}
-        remembered = {"separator": task.separator, "seen": tuple(seen)}
-        return Split(
-            tuple(examples),
-            table.dropped,
-            tuple(notes),
-            names,
-            label_column,
-            (*unread_texts, *(name for name in unread if name not in unread_texts)),
-            len(unread_texts),
-            remembered,
-        )
+        seen = tuple({gold for gold in golds if isinstance(gold, str) and self.has_classes})
+        remembered = {"separator": task.separator, "seen": seen}
+        read = Split(tuple(examples), table.dropped, tuple(notes), names, label_column)
+        return replace(read, unread=tuple(unread), unread_texts=len(unread_texts), remembered=remembered)
 
     def _text_columns(self, table: Table) -> tuple[Columns, list[str]]:
         """Returns the first names that the table has, and what it calls these columns itself."""

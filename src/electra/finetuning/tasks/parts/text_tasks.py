@@ -75,17 +75,12 @@ class TextClassification(TextTask):
 
     @override
     def configured(self, options: TaskOptions) -> TextTask:
-        if options.multi_label and not self.labels:
-            label_column = options.label_column
-            columns = () if isinstance(label_column, str | None) else tuple(label_column)
-            shared_options = replace(
-                options, multi_label=False, label_column=None if columns else label_column
-            )
-            task = MultiLabelClassification.like(
-                self.with_options(shared_options), metrics=MULTI_LABEL_METRICS
-            )
-            return replace(task, label=columns, each_label=True) if columns else task
-        return self.with_options(options)
+        if not options.multi_label or self.labels:
+            return self.with_options(options)
+        columns = () if isinstance(options.label_column, str | None) else tuple(options.label_column)
+        shared = replace(options, multi_label=False, label_column=None if columns else options.label_column)
+        task = MultiLabelClassification.like(self.with_options(shared), metrics=MULTI_LABEL_METRICS)
+        return replace(task, label=columns, each_label=True) if columns else task
 
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
