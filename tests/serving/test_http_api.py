@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
+from electra.model.modern import ModernEncoder
 from electra.serving import operations
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
@@ -49,6 +52,20 @@ def test_each_mask_gets_its_own_candidates(client: Any) -> None:
     answer = client.post("/fill", json={"texts": ["the [MASK] ate a [MASK] .", "[MASK]"], "top": 3}).json()
     assert [[len(slot) for slot in slots] for slots in answer["results"]] == [[3, 3], [3]]
     assert all(slot[0]["p"] >= slot[1]["p"] > 0 for slots in answer["results"] for slot in slots)
+
+
+@pytest.mark.parametrize("path", ["detect", "embed", "fill"])
+def test_outputs_beyond_the_numbers_are_an_error(path: str, served: list[ServedModel]) -> None:
+    """Finite weights whose outputs overflow: no probability of 0, no vector of NaN."""
+    from starlette.testclient import TestClient
+
+    broken = deepcopy(served[0])
+    for network in (broken.discriminator, broken.generator):
+        assert network is not None and isinstance(network.encoder, ModernEncoder)
+        network.encoder.final_norm.weight.data.fill_(3e38)
+    with TestClient(make_app([replace(broken, encoder=broken.discriminator)])) as client:
+        answer = client.post(f"/{path}", json={"texts": ["the [MASK] ate"]})
+    assert answer.status_code == 500 and "finite" in answer.json()["error"]["what"]
 
 
 @pytest.mark.parametrize(

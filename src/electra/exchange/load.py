@@ -44,6 +44,7 @@ from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import EncoderAlone, build_encoder
+from electra.model.precision import finite
 from electra.model.sizes import EncoderConfig
 
 SAVING = "the run is still being saved: some of its networks are not there yet"
@@ -107,7 +108,7 @@ class Loaded:
         if self.kind == "generator":
             return self.token_logits(hidden)
         assert self.head is not None
-        return torch.as_tensor(self.head(hidden))
+        return finite(self.head(hidden))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Returns a generator's logits [..., V] for hidden states [..., D].
@@ -115,9 +116,7 @@ class Loaded:
         V is the size of the tokenizer's vocabulary; further rows of the token table are left out.
         """
         assert self.head is not None
-        return torch.as_tensor(self.head(hidden, self.encoder.token_table()))[
-            ..., : self.tokenizer.vocab_size
-        ]
+        return finite(self.head(hidden, self.encoder.token_table()))[..., : self.tokenizer.vocab_size]
 
 
 def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None) -> Loaded:

@@ -26,6 +26,7 @@ from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
 from electra.foundation.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
+from electra.model.precision import finite
 from electra.model.sizes import EncoderConfig
 
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
@@ -162,7 +163,7 @@ class OnnxLoaded(Loaded):
     @override
     def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
-        logits = torch.from_numpy(self.encoder.run(LOGITS, input_ids, document_ids))
+        logits = finite(torch.from_numpy(self.encoder.run(LOGITS, input_ids, document_ids)))
         return logits[..., 1] - logits[..., 0] if logits.ndim == 3 else logits
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from electra.artifacts.model import Pooling
 from electra.exchange.load import Loaded
@@ -19,6 +20,7 @@ from electra.foundation.arrays import Vectors
 from electra.foundation.config import convert
 from electra.inference.detection import TEXTS_PER_CHUNK, overlapping_windows, tokenize
 from electra.model.passes import PaddedBatch, map_rows
+from electra.model.precision import finite
 
 
 def embed(
@@ -40,13 +42,16 @@ def embed(
 
     Raises:
         ConfigError: the pooling is unknown.
+        RunFailed: a vector is not finite.
     """
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
     vectors: list[Vectors] = []
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]
-        vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe)).astype(np.float32))
+        vectors.append(
+            finite(torch.from_numpy(recipe.apply(_pool_texts(loaded, chunk, recipe))).float()).numpy()
+        )
         progress((start + len(chunk)) / len(texts))
     vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size)))[0])
     return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from electra.foundation.config import convert
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, RunFailed
 from electra.foundation.machine import DEVICES, Device, DeviceKind
 
 
@@ -41,6 +41,14 @@ def pick_precision(name: str, device: torch.device) -> str:
 def to_float64(tensor: Tensor) -> Tensor:
     """Converts to float64, on the host if the tensor's device does not support it."""
     return (tensor if device_kind(tensor).float64 else tensor.cpu()).double()
+
+
+def finite(outputs: Tensor) -> Tensor:
+    """Returns the outputs of a network. Raises RunFailed if one is not a finite number."""
+    if not bool(outputs.isfinite().all()):
+        fix = "Restore the model if its weights are damaged; in training, lower `learning_rate`"
+        raise RunFailed("the model's outputs are not finite", fix=fix)
+    return outputs
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -17,7 +17,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from electra.data import unknown
-from electra.foundation.errors import ElectraError
+from electra.foundation.errors import ElectraError, RunFailed
 from electra.foundation.machine import versions
 from electra.serving.batching import Batcher
 from electra.serving.limits import Limits, RequestError
@@ -131,7 +131,7 @@ async def _answer(http: HttpRequest, error: Any) -> Response:
     if isinstance(error, RequestError):
         status, what, fix, where = error.status, error.what, error.fix, error.where
     elif isinstance(error, ElectraError):
-        what = error.what
+        status, what = 500 if isinstance(error, RunFailed) else 400, error.what
     elif isinstance(error, HTTPException):
         status, what, where = error.status_code, str(error.detail).lower(), http.url.path
     else:

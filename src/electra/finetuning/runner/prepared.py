@@ -29,11 +29,11 @@ from electra.finetuning.settings import (
 )
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens, Windows, batch_of
-from electra.foundation.errors import ConfigError, RunFailed
+from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
 from electra.foundation.progress import Say, quiet
 from electra.model.passes import PaddedBatch, map_rows
-from electra.model.precision import pick_device, pick_precision
+from electra.model.precision import finite, pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
 FROZEN = "frozen"  # the head that is fitted
@@ -214,15 +214,12 @@ def run_model(
 
     def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
-        logits = model(batch).float()
+        logits = finite(model(batch).float())
         if batch.targets is not None:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
-    if not all(np.isfinite(row).all() for row in outputs):
-        fix = "Lower `learning_rate`, or restore the model if its weights are damaged"
-        raise RunFailed("the model's outputs are not finite", fix=fix)
     count = sum(count for _, count in losses)
     return outputs, sum(float(loss_sum) for loss_sum, _ in losses) / count if count else None
 
