@@ -124,8 +124,6 @@ def write_config(
     if kind == "classifier":
         usual = "regression" if len(labels) == 1 else "single_label_classification"
         label_keys["problem_type"] = further.get("problem_type", usual)
-        if len(labels) == 1:  # otherwise, its CrossEncoder gives the sigmoid of the output
-            label_keys["sentence_transformers"] = {"activation_fn": "torch.nn.modules.linear.Identity"}
     if labels:
         label_keys["id2label"] = {str(i): label for i, label in enumerate(labels)}
         label_keys["label2id"] = {label: i for i, label in enumerate(labels)}
