@@ -147,6 +147,25 @@ def test_bert_tokenizer_options_are_read(settings: dict[str, Any], fast: bool, t
     assert_ids_of_transformers(write(tmp_path, {"tokenizer_config.json": settings}))
 
 
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend", "BertTokenizer"])
+def test_a_tokenizer_json_is_followed(name: str, tmp_path: Path) -> None:
+    """As the library reads it; transformers does so too, except for classes that it builds anew."""
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import models, pre_tokenizers, processors
+
+    made = Backend(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.post_processor = processors.BertProcessing(
+        ("[SEP]", WORDS.index("[SEP]")), ("[CLS]", WORDS.index("[CLS]"))
+    )
+    made.save(str(tmp_path / "tokenizer.json"))
+    write(tmp_path, {"tokenizer_config.json": {"tokenizer_class": name}})
+    ours = Tokenizer.load(tmp_path)
+    assert [ours.encode(text).ids for text in TEXTS] == [made.encode(text).ids for text in TEXTS]
+    if name != "BertTokenizer":
+        assert_ids_of_transformers(tmp_path, ["the film was", "The FILM"])
+
+
 @pytest.mark.parametrize(
     "text",
     [

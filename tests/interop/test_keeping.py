@@ -59,6 +59,7 @@ def fine_tuned(source: Path, out: Path) -> Path:
     (out.parent / "tags.conll").write_text(sentence.replace(" ", "\t") * 30)
     settings = {"epochs": 0.1, "learning_rate": 1e-30, "dropout": 0, "baselines": False, "max_length": 16}
     electra.finetune(source, task="ner", data=out.parent / "tags.conll", out=out, **settings)
+    assert load(out, "encoder").folder == out / "model"
     return out / "model"
 
 

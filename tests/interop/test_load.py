@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from conftest import SPECIALS
 from copies import from_pickle
 from safetensors.torch import load_file, save_file
 
@@ -173,6 +174,11 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "two positions": (lambda f: edit(f, max_position_embeddings=2), "2 positions"),
     "padding": (lambda f: edit(f, pad_token_id=10**6), "padding id 1000000"),
     "labels": (lambda f: edit(f, id2label={"a": 0, "b": 1}), "id2label"),
+    "no model type": (lambda f: edit(f, model_type=None), 'add "model_type": "electra"'),
+    "another's tokenizer": (
+        lambda f: [(f / "tokenizer.json").unlink(), (f / "vocab.txt").write_text("\n".join(SPECIALS))],
+        "the tokenizer has 5 entries",
+    ),
     "twins": (lambda f: edit(f, id2label={"0": "a", "1": "a"}), "id2label"),
     "no vocabulary size": (lambda f: edit(f, vocab_size=None), "vocab_size is null, not a whole number"),
 }

@@ -16,8 +16,6 @@ from safetensors.torch import save_file
 import electra
 from electra.exchange.convert import export
 from electra.exchange.load import load, read_tensors
-from electra.exchange.onnx_graph import write_onnx
-from electra.exchange.onnx_session import load_onnx
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError
@@ -72,13 +70,6 @@ def test_every_step_of_a_folder_is_applied(tmp_path: Path, name: str) -> None:
     reference.save(str(folder))
     expected = reference.encode(TEXTS)
     np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), expected, atol=1e-5)
-    if name in ("dense", "normalize"):  # so has a graph or a folder that is made of it
-        write_onnx(load(folder, "encoder"), tmp_path / "graph")
-        np.testing.assert_allclose(
-            embed(load_onnx(tmp_path / "graph", "encoder"), TEXTS), expected, atol=1e-4
-        )
-        export(load(folder, "encoder"), tmp_path / "copy", folder)
-        np.testing.assert_allclose(type(reference)(str(tmp_path / "copy")).encode(TEXTS), expected, atol=1e-5)
 
 
 def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> None:
@@ -167,6 +158,27 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     with torch.no_grad():
         model.eval()(batch)
     np.testing.assert_allclose(seen[0], reference.encode(TEXTS[:2]), atol=1e-4)
+
+
+def test_a_cross_encoder_gives_the_outputs_of_a_regression(tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
+    folder = small.write_pair(tmp_path / "pair") / "discriminator"
+    rows = "".join(f"a cat {i}\tthat old chef\t{3 * i}\n" for i in range(20))
+    (tmp_path / "rows.tsv").write_text("text_a\ttext_b\tlabel\n" + rows)
+    settings = {
+        "epochs": 1,
+        "learning_rate": 1e-3,
+        "baselines": False,
+        "max_length": 16,
+        "head": "transformers",
+    }
+    electra.finetune(folder, task="pair", data=tmp_path / "rows.tsv", out=tmp_path / "tuned", **settings)
+    pairs = [("a cat 1", "that old chef"), ("a meal", "the chef")]
+    (tmp_path / "new.tsv").write_text("text_a\ttext_b\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
+    found = electra.predict(tmp_path / "tuned", tmp_path / "new.tsv").records()
+    expected = [list(row.values())[-1] for row in found]
+    made = library.CrossEncoder(str(tmp_path / "tuned" / "model"), device="cpu")
+    np.testing.assert_allclose(made.predict(pairs), expected, rtol=1e-4)
 
 
 def test_weights_in_several_files(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.layers import keep_layers
 from electra.exchange.load import load
+from electra.exchange.pooling import PooledText
 from electra.foundation.errors import ConfigError, ElectraError, ModelError
 from electra.foundation.signals import StopRequest
 from electra.model.flops import forward_flops, training_flops
@@ -100,6 +101,24 @@ def states_of(encoder: Any, part: Any) -> list[torch.Tensor]:
     for hook in hooks:
         hook.remove()
     return recorded
+
+
+@pytest.mark.parametrize("pooling", ["cls", "last", "max", "mean"])
+def test_the_vectors_are_those_that_embed_gives(pooling: Any) -> None:
+    """Pooled as inference pools the states of one text, then through the steps after the pooling."""
+    made, pair, part = made_with(discriminator_weight=0, states_weight=0)
+    torch.manual_seed(2)
+    dense = torch.nn.Linear(48, 5)
+    made.pooling, made.after_pooling = pooling, dense
+    total, states = 0.0, [torch.zeros(0)] * 2
+    with torch.no_grad():
+        states[0] = pair.heads["depth_2"](states_of(pair.main.encoder, part)[-1])
+        states[1] = states_of(pair.frozen["teacher"].encoder, part)[-1]
+        for row, ids in enumerate(part.document_ids):
+            for document in range(int(ids.max()) + 1):
+                pooled = [PooledText(pooling, each[row][ids == document].numpy()).vector() for each in states]
+                total += 1 - float(torch.cosine_similarity(*map(dense, map(torch.tensor, pooled)), dim=0))
+        assert float(made.forward(pair, part).losses["vectors"]) == pytest.approx(total, abs=1e-4)
 
 
 def test_the_losses_are_distances_between_states_and_between_means() -> None:
