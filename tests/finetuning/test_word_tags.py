@@ -53,6 +53,8 @@ FILES: list[tuple[str, str, str, dict[str, Any], str]] = [  # task, name, conten
     ("tagging", "a.tsv", "word\tX\nran\tX\n", {}, "word/X ran/X"),  # a word like others
     ("tagging", "a.tsv", f"-DOCSTART-\n{BODY}-DOCSTART-\tX\n\n{BODY}", {}, "Al/X ran/Y, Al/X ran/Y"),
     ("ner", "a.csv", "tokens,tags\nAl ran,B-PER O\n", {}, "Al/B-PER ran/O"),
+    ("ner", "a.conll", "x - (P*\ny - *)\nz - *\n", {"label": ("3",)}, "x/B-P y/I-P z/O"),  # CoNLL-2012
+    ("pos", "a.conll", f"x X{' -' * 9}\n\ny Y{' -' * 10}\n", {"label": ("2",)}, "x/X, y/Y"),  # the same
 ]
 UNLABELLED = [  # a header line is not a word
     ("ner", "Al\nran\n", {}, "Al ran"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,20 +45,17 @@ def columns(form: Any, separator: str = "\t") -> str:
 
 PLAIN = columns(lambda n, w, t: [w, t])
 COUNTED = columns(lambda n, w, t: [n, w, t, "O"])
-TEXTS, Q = [*map(" ".join, WORDS)], '"'
-SPANS = [[[0, 3, "PER"], [8, 16, "LOC"]], []]
-TOKENS = [[{"start": m.start(), "end": m.end()} for m in re.finditer(r"\S+", text)] for text in TEXTS]
+SPANS = [[{"start": 0, "end": 3, "label": "PER"}, {"start": 8, "end": 16, "label": "LOC"}], []]
 
 
-def rows(**columns: Any) -> str:
-    """Returns JSON lines of these columns."""
-    cells = zip(*columns.values(), strict=True)
-    return "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in cells)
+def json_lines(form: Any) -> str:
+    """Returns JSON lines of `form(words, text, spans)`."""
+    data = zip(WORDS, map(" ".join, WORDS), SPANS, strict=True)
+    return "".join(json.dumps(form(*row)) + "\n" for row in data)
 
 
-def objects(start: str = "start", end: str = "end") -> list[list[dict[str, Any]]]:
-    """Returns the spans as objects."""
-    return [[dict(zip((start, end, "label"), span, strict=True)) for span in each] for each in SPANS]
+def renamed(spans: Any, start: str, end: str, label: str) -> Any:
+    return [dict(zip((start, end, label), span.values(), strict=True)) for span in spans]
 
 
 NAMED = [{"sentence_id": n, "word": w, "ner": t} for n, pairs in enumerate(PAIRS) for w, t in pairs]
@@ -90,93 +86,45 @@ LAYOUTS = {  # name of the file, content
         "id\ttext\tlabels\n" + "".join(f"x\t{' '.join(w)}\t{' '.join(t)}\n" for w, t in EXPECTED),
     ),
     "joined to their words": ("a.txt", "".join(" ".join(map("/".join, pairs)) + "\n" for pairs in PAIRS)),
-    "brackets of CoNLL-2012": (
-        "a.conll",
-        "#begin document (x); part 0\n"
-        + "".join(
-            lines(
-                [
-                    ["x", "0", str(i), w, *"...", "-", "-", "-", t, *"(*)" * n, "-"]
-                    for i, (w, t) in enumerate(zip(words, tags, strict=True))
-                ]
-            )
-            for n, (words, tags) in enumerate(
-                zip(WORDS, [("(PER)", "*", "(LOC*", "*)"), "****"], strict=True), 1
-            )
-        )
-        + "#end document\n",
-    ),
     "CoNLL-U in another file": (
         "a.conll",
         "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t]),
     ),
     "markup": ("a.tsv", "<s>\n" + PLAIN.strip().replace("\n\n", "\n</s>\n<s id='1'>\n") + "\n</s>\n"),
-    "spans": ("a.jsonl", rows(text=TEXTS, label=SPANS)),
-    "spans in csv": (
-        "a.csv",
-        "id,data,label\n"
-        + "".join(
-            f'1,"{t.replace(Q, Q + Q)}","{json.dumps(s).replace(Q, Q + Q)}"\n'
-            for t, s in zip(TEXTS, SPANS, strict=True)
-        ),
-    ),
-    "spans that include their end": (
-        "a.jsonl",
-        rows(text=TEXTS, label=[[[0, 2, "PER"], [8, 15, "LOC"]], []]),
-    ),
-    "spans of words": ("a.jsonl", rows(tokens=WORDS, ner=[[[0, 1, "PER"], [2, 4, "LOC"]], []])),
-    "doccano, relations": (
-        "a.jsonl",
-        rows(text=TEXTS, relations=[[], []], entities=objects("start_offset", "end_offset")),
-    ),
-    "GLiNER": (
-        "a.json",
-        json.dumps(
-            [
-                {"tokenized_text": WORDS[0], "ner": [[2, 3, "LOC"], [0, 0, "PER"]]},
-                {"tokenized_text": WORDS[1], "ner": []},
-            ]
-        ),
-    ),
-    "spaCy, for training": (
-        "a.json",
-        json.dumps([[t, {"entities": s}] for t, s in zip(TEXTS, SPANS, strict=True)]),
-    ),
-    "spaCy": ("a.jsonl", rows(text=TEXTS, ents=objects(), tokens=TOKENS)),
-    "Prodigy": (
-        "a.jsonl",
-        rows(text=TEXTS, spans=objects(), tokens=TOKENS, answer=["accept"] * 2)
-        + '{"text": "x", "tokens": [], "spans": [], "answer": "reject"}\n',
-    ),
-    "Label Studio": (
-        "a.json",
-        json.dumps(
-            [
-                {
-                    "id": 1,
-                    "data": {"text": t},
-                    "annotations": [
-                        {"was_cancelled": True, "result": []},
-                        {"result": [{"type": "labels", "value": {**v, "labels": [v["label"]]}} for v in o]},
-                    ],
-                }
-                for t, o in zip(TEXTS, objects(), strict=True)
-            ]
-        ),
-    ),
-    "Label Studio, short": (
-        "a.json",
-        json.dumps(
-            [
-                {
-                    "text": t,
-                    "label": [{"start": v["start"], "end": v["end"], "labels": [v["label"]]} for v in o],
-                }
-                for t, o in zip(TEXTS, objects(), strict=True)
-            ]
-        ),
-    ),
 }
+SPANNED = {  # what each line has
+    "lists": lambda w, x, s: {"text": x, "label": [[*span.values()] for span in s]},
+    "lists, the end included": lambda w, x, s: {
+        "text": x,
+        "label": [[a["start"], a["end"] - 1, a["label"]] for a in s],
+    },
+    "words": lambda w, x, s: {"tokens": w, "ner": [[0, 1, "PER"], [2, 4, "LOC"]] if s else []},
+    "GLiNER": lambda w, x, s: {"tokenized_text": w, "ner": [[2, 3, "LOC"], [0, 0, "PER"]] if s else []},
+    "doccano": lambda w, x, s: {
+        "data": x,
+        "entities": renamed(s, "start_offset", "end_offset", "label"),
+        "relations": [],
+    },
+    "columns": lambda w, x, s: {
+        "text": x,
+        "entities": {k: [a[k] for a in s] for k in ("start", "end", "label")},
+    },
+    "spaCy": lambda w, x, s: {"text": x, "ents": s, "tokens": [{"id": 0, "start": 0, "end": 3}]},
+    "spaCy, for training": lambda w, x, s: [x, {"entities": [[*span.values()] for span in s]}],
+    "Prodigy": lambda w, x, s: {"text": x, "tokens": [{"text": "Ada"}], "spans": s, "answer": "accept"},
+    "Label Studio": lambda w, x, s: {
+        "data": {"text": x},
+        "annotations": [
+            {"was_cancelled": True, "result": []},
+            {"result": [{"type": "labels", "value": {**span, "label": [span["label"]]}} for span in s]},
+        ],
+    },
+    "Label Studio, short": lambda w, x, s: {
+        "text": x,
+        "label": [{**span, "label": [span["label"]]} for span in s],
+    },
+}
+LAYOUTS |= {f"spans, {name}": ("a.jsonl", json_lines(form)) for name, form in SPANNED.items()}
 
 
 def test_a_tag_may_be_zero(tmp_path: Path) -> None:
@@ -314,7 +262,7 @@ DOUBTFUL = [  # text, spans, tags, number of notes
 @pytest.mark.parametrize("case", range(len(DOUBTFUL)))
 def test_doubtful_spans_are_read_with_a_note(case: int, tmp_path: Path) -> None:
     text, spans, tags, count = DOUBTFUL[case]
-    split = split_of(tmp_path / "a.jsonl", rows(text=[text], label=[spans]))
+    split = split_of(tmp_path / "a.jsonl", json.dumps({"text": text, "label": spans}))
     assert " ".join(split.examples[0].gold) == tags and len(split.notes) == count
 
 

@@ -9,12 +9,13 @@ where they come along, else by where words begin and end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, NamedTuple
 
 from electra.data.lines import Place
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.words import Spans
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
@@ -34,11 +35,7 @@ WIDTHS: dict[str, Callable[[str], int]] = {
 CLEAR = 0.9  # the share of spans that an unusual convention must fit
 
 
-class Convention(NamedTuple):
-    """What offsets count, and whether an end is the last item of a span or the one after it."""
-
-    unit: str  # a key of WIDTHS, or "words"
-    is_included: bool
+Convention = tuple[str, bool]  # what offsets count ("words" or of WIDTHS), and whether an end is included
 
 
 class Span(NamedTuple):
@@ -54,7 +51,7 @@ class Span(NamedTuple):
 class AnnotatedText:
     """A text with spans."""
 
-    where: Place
+    where: Place | str
     text: str  # words without a text are joined by spaces
     words: Spans  # the offsets of the words in the text
     spans: tuple[Span, ...]
@@ -63,10 +60,11 @@ class AnnotatedText:
 
     def offsets(self, span: Span, convention: Convention) -> tuple[int, int] | None:
         """Returns start and end in characters, without white space; None if the text has no such span."""
-        starts, ends = _borders(self.text, self.words, convention.unit)
-        start, end = starts.get(span.start, 0), ends.get(span.end + convention.is_included, 0)
+        unit, is_included = convention
+        starts, ends = _borders(self.text, self.words, unit)
+        start, end = starts.get(span.start, 0), ends.get(span.end + is_included, 0)
         inner = self.text[start:end].strip()
-        if span.start not in starts or not inner or (convention.is_included and self.text[end - 1].isspace()):
+        if span.start not in starts or not inner or (is_included and self.text[end - 1].isspace()):
             return None
         start = self.text.index(inner, start)
         return start, start + len(inner)
@@ -97,15 +95,10 @@ def holds_spans(cell: Any) -> bool:
     return any(isinstance(item, list | dict) for item in (cell if isinstance(cell, list) else [cell]))
 
 
-def annotate(
-    cell: Any, where: Place, text: str, words: Sequence[str], offsets: Spans
-) -> AnnotatedText | None:
-    """Returns a text (or words, with the text "") with the spans of a cell; None if it was not annotated.
+def _annotate(example: Example, text: str, cell: Any) -> AnnotatedText | None:
+    """Returns an example, with its text if it has one, with its spans; None if it was not annotated.
 
     Of several annotations by Label Studio, the ground truth is read, or else the first.
-
-    Raises:
-        DataError: a span has not one start, one end and one type.
     """
     num_others = 0
     if isinstance(cell, list) and any(isinstance(item, dict) and "result" in item for item in cell):
@@ -113,27 +106,23 @@ def annotate(
         first, *others = sorted(valid, key=lambda item: not item.get("ground_truth")) or [{}]
         num_others, cell = len(others), first.get("result")
         if isinstance(cell, list):  # which has relations and choices, too
-            cell = [
-                item.get("value") for item in cell if isinstance(item, dict) and item.get("type") == "labels"
-            ]
-    if (
-        isinstance(cell, dict)
-        and all(isinstance(values, list) for values in cell.values())
-        and "start" in cell
-    ):
+            results = [item for item in cell if isinstance(item, dict) and item.get("type") == "labels"]
+            cell = [result.get("value") for result in results]
+    if isinstance(cell, dict) and "start" in cell and all(isinstance(row, list) for row in cell.values()):
         cell = [dict(zip(cell, row, strict=True)) for row in zip(*cell.values(), strict=False)]
     if isinstance(cell, dict):
         cell = next((cell[name] for name in SPAN_COLUMNS if isinstance(cell.get(name), list)), [cell])
     if cell is None:
         return None
+    offsets, words = example.spans, example.texts
     if not text:
         ends = [*accumulate(len(word) + 1 for word in words)]
         offsets = tuple((end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True))
-    spans = tuple(_span(item, where) for item in (cell if isinstance(cell, list) else [cell]))
-    return AnnotatedText(where, text or " ".join(words), offsets, spans, bool(text), num_others)
+    spans = tuple(_span(item, example.where) for item in (cell if isinstance(cell, list) else [cell]))
+    return AnnotatedText(example.where, text or " ".join(words), offsets, spans, bool(text), num_others)
 
 
-def _span(item: Any, where: Place) -> Span:
+def _span(item: Any, where: Place | str) -> Span:
     parts: list[Any] = [None] * len(KEYS)
     if isinstance(item, dict):
         parts = [next((item[name] for name in names if name in item), None) for names in KEYS]
@@ -147,26 +136,29 @@ def _span(item: Any, where: Place) -> Span:
     return Span(start, end, kind.strip(), text if isinstance(text, str) else None)
 
 
-def tags_of_spans(
-    sentences: Sequence[AnnotatedText], is_included: bool
-) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Returns BIO tags of each sentence's words, and notes on how the spans were read.
+def with_tags_of_spans(
+    rows: Sequence[tuple[Example, str, Any]], is_included: bool
+) -> tuple[list[Example], list[str]]:
+    """Returns examples with BIO tags, and notes on how their spans were read.
 
-    A span that cuts a word is read as the whole word. Of spans that share a word, the longest is read.
+    A span that cuts a word is read as the whole word; of spans that share a word, the longest is read.
 
     Args:
-        sentences: the texts.
+        rows: examples, each with its text ("" if it has words alone) and the cell with its spans.
         is_included: whether spans of words include their end if they do not show it.
 
     Raises:
-        DataError: a span lies outside its text or has another text, or most do not fit words.
+        DataError: a span is none, lies outside its text or has another text, or most do not fit words.
     """
-    pairs = [(sentence, span) for sentence in sentences for span in sentence.spans]
+    sentences = [_annotate(*row) for row in rows]
+    pairs = [(sentence, span) for sentence in sentences if sentence for span in sentence.spans]
     unit, included = convention = _choose_convention(pairs, is_included)
-    total, rows, cuts, num_shared = plural(len(pairs), "span"), [], [], 0
-    for sentence in sentences:
-        tags = ["O"] * len(sentence.words)
-        placed = [(*_place(sentence, span, convention), span.kind) for span in sentence.spans]
+    total, examples, cuts, num_shared = plural(len(pairs), "span"), [], list[tuple[bool, bool]](), 0
+    for (example, _, _), sentence in zip(rows, sentences, strict=True):
+        tags = ["O"] * len(example.texts)
+        placed = (
+            [(*_place(sentence, span, convention), span.kind) for span in sentence.spans] if sentence else []
+        )
         for start, end, kind in sorted(placed, key=lambda place: place[0] - place[1]):
             covered = [i for i, word in enumerate(sentence.words) if word[0] < end and word[1] > start]
             if any(tags[i] != "O" for i in covered):
@@ -175,26 +167,27 @@ def tags_of_spans(
             cuts.append(sentence.cuts(start, end))
             for i in covered:
                 tags[i] = f"{'B' if i == covered[0] else 'I'}-{kind}"
-        rows.append(tuple(tags))
+        examples.append(replace(example, gold=tuple(tags) if sentence else None))
     if 2 * sum(map(all, cuts)) > len(pairs):
         fix = "Count characters of this text, from 0, or name its column with --text-column"
         problem = f"{sum(map(all, cuts)):,} of {total} neither begin nor end where a word does"
-        raise DataError(problem, where=sentences[0].where, fix=fix)
+        raise DataError(problem, where=rows[0][0].where, fix=fix)
+    num_others = sum(sentence.num_others for sentence in sentences if sentence)
     counts = {
-        "further annotations of the same texts left out": sum(sentence.num_others for sentence in sentences),
+        "further annotations of the same texts left out": num_others,
         f"of {total} left out: a longer one has some of their words": num_shared,
         f"of {total} begin or end inside a word: read as whole words": sum(map(any, cuts)),
     }
     how = f"offsets count {unit}, the end {'included' if included else 'not included'}"
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    return rows, [f"{total} read as BIO tags; {how}", *notes]
+    return examples, [f"{total} read as BIO tags; {how}", *notes]
 
 
 def _place(sentence: AnnotatedText, span: Span, convention: Convention) -> tuple[int, int]:
     shown = f"the span {span.start}-{span.end} ({span.kind})"
     if (offsets := sentence.offsets(span, convention)) is None:
         problem = f"{shown} is empty or outside the text, which has {len(sentence.text)} characters"
-        raise DataError(problem, where=sentence.where, fix=f"Correct it (offsets count {convention.unit})")
+        raise DataError(problem, where=sentence.where, fix=f"Correct it (offsets count {convention[0]})")
     if span.text is not None and not sentence.fits(span, convention):
         problem = f"{shown} is {sentence.text[slice(*offsets)]!r}, but its own text is {span.text!r}"
         raise DataError(problem, where=sentence.where, fix="Correct the offsets")
@@ -204,18 +197,18 @@ def _place(sentence: AnnotatedText, span: Span, convention: Convention) -> tuple
 def _choose_convention(pairs: Sequence[tuple[AnnotatedText, Span]], is_included: bool) -> Convention:
     has_text = any(sentence.has_text for sentence, _ in pairs)
     is_included |= any(span.start == span.end for _, span in pairs)  # which would be empty else
-    usual = Convention("characters", False) if has_text else Convention("words", is_included)
+    usual = ("characters", False) if has_text else ("words", is_included)
     units = (
         ("characters", "words")
         if all(sentence.text.isascii() for sentence, _ in pairs)
         else (*WIDTHS, "words")
     )
-    order = [usual, *(Convention(unit, included) for unit in units for included in (False, True))]
+    order = [usual, *product(units, (False, True))]
     told = [(sentence, span) for sentence, span in pairs if span.text is not None]
     counts = {name: sum(sentence.fits(span, name) for sentence, span in told or pairs) for name in order}
     best = max(order, key=counts.__getitem__)
     if told:
         return best
     # Where endings are part of words, spans often end before a word does.
-    limit = len(pairs) * (0.5 if has_text and best.unit not in ("UTF-16 units", "bytes") else 1)
+    limit = len(pairs) * (0.5 if has_text and best[0] not in ("UTF-16 units", "bytes") else 1)
     return best if counts[best] >= CLEAR * len(pairs) and counts[usual] < limit else usual

@@ -47,20 +47,19 @@ def find_split(
     for path in _entries(folder):
         stem, ending = split_name(path)
         words = re.split(r"[-_.+ ]", stem)
-        if ending in formats and (stem in names or set(words) & set(names)):
-            rank = names.index(stem) if stem in names else len(names) + (words[0] not in names)
-            if stem not in names and set(words) & other_names:
-                if split != "train":
-                    continue
-                rank = len(names) + 2
-            paths_by_rank.setdefault(rank, []).append(path)
+        is_whole, is_both = stem in names, stem not in names and bool(set(words) & other_names)
+        if (
+            ending not in formats
+            or not (is_whole or set(words) & set(names))
+            or (is_both and split != "train")
+        ):
+            continue
+        rank = names.index(stem) if is_whole else len(names) + (words[0] not in names) + 2 * is_both
+        paths_by_rank.setdefault(rank, []).append(path)
     best_paths = paths_by_rank[min(paths_by_rank)] if paths_by_rank else []
     if len(best_paths) > 1:
-        file_names, option = (
-            ", ".join(path.name for path in best_paths),
-            "data" if split == "train" else split,
-        )
-        problem = f"more than one {split} file ({file_names})"
+        option = "data" if split == "train" else split
+        problem = f"more than one {split} file ({', '.join(path.name for path in best_paths)})"
         raise DataError(problem, where=folder, fix=f"Pass one of them as `{option}`")
     return best_paths[0] if best_paths else None
 

@@ -26,15 +26,9 @@ from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
 from electra.data.table_files import Data, known_extension
 from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
-from electra.finetuning.labelled.annotated_spans import (
-    SPAN_COLUMNS,
-    AnnotatedText,
-    annotate,
-    holds_spans,
-    tags_of_spans,
-)
+from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.word_columns import Block, ColumnFile, joining_mark, read_blocks
+from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.words import Spans, Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.metrics.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
@@ -179,6 +173,7 @@ def _read_word_lines(
     if word is None or (tag is None and labelled):
         missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
         fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
+        fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
         raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
     if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
         fix = "Name the column of the words with --text-column, such as 2"
@@ -234,7 +229,8 @@ def _usual_names(file: ColumnFile, options: TagReaderOptions) -> tuple[str, ...]
 def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
     """Whether a column has several values that are neither numbers nor words."""
     values = {*column} - MISSING
-    return len(values) > 1 and not all(map(str.isdecimal, values)) and not are_words(column, words)
+    are_others = all(map(str.isdecimal, values)) or are_words(zip(words, column, strict=True))
+    return len(values) > 1 and not are_others
 
 
 def _have_sentences(rows: Sequence[Sequence[str]], word: int, tag: int) -> bool:
@@ -309,7 +305,7 @@ def _language(words: Sequence[str]) -> str:
 def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tuple[list[Example], list[str]]:
     required = [(name,) for name in options.word]
     table = open_table(source, ReadOptions(header=options.header, required=required))
-    rows, notes, examples = list(table.rows), list(table.notes), list[Example]()
+    rows, notes = list(table.rows), list(table.notes)
     usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
     names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
     word = next((name for name in names if _are_texts(rows, name)), names[0] if names else None)
@@ -328,31 +324,25 @@ def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tupl
         raise DataError(problem, where=source, fix=fix)
     cells = [None if tag is None else _tag_cell(row, tag, where) for where, row in rows]
     are_spans = any(map(holds_spans, cells))
-    are_unspaced = are_spans and 2 * sum(is_unspaced(str(get_field(row, word))) for _, row in rows) > len(
-        rows
-    )
-    annotated: dict[int, AnnotatedText] = {}
+    num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
+    splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else options.split
+    annotated: list[tuple[Example, str, Any]] = []
     for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-        value, spans = get_field(row, word), Spans()
-        if isinstance(value, str) and (are_spans or not (labelled or has_words)):
-            words, spans = split_text(value, "characters" if are_unspaced else options.split)
+        text, spans = get_field(row, word), Spans()
+        if isinstance(text, str) and (are_spans or not (labelled or has_words)):
+            words, spans = split_text(text, splitting)
         else:
-            words = _cell_words(value, word, where)
-        if not words:
-            continue
+            words = _cell_words(text, word, where)
         gold = None if cell is None or are_spans else _cell_words(cell, str(tag), where, are_tags=True)
-        if are_spans and (sentence := annotate(cell, where, value if spans else "", words, spans)):
-            annotated[len(examples)] = sentence
         others = {name: other for name, other in row.items() if name != word}
-        examples.append(Example(row_id(row, "id", index), where, words, gold, others, spans))
-    if num_empty := len(rows) - len(examples):
+        example = Example(row_id(row, "id", index), where, words, gold, others, spans)
+        annotated += [(example, text if spans else "", cell)] if words else []
+    if num_empty := len(rows) - len(annotated):
         notes.append(f"{num_empty} of {len(rows)} rows without words left out")
     if are_spans:
-        tags, more = tags_of_spans([*annotated.values()], word == GLINER_WORDS)
-        notes += more
-        for index, gold in zip(annotated, tags, strict=True):
-            examples[index] = replace(examples[index], gold=gold)
-    return examples, notes
+        examples, more = with_tags_of_spans(annotated, word == GLINER_WORDS)
+        return examples, notes + more
+    return [example for example, _, _ in annotated], notes
 
 
 def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:

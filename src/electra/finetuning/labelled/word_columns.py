@@ -21,13 +21,8 @@ from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-CONLL2012 = (
-    *("document", "part", "number", "word", "pos_tags", "parse", "lemma", "frameset", "sense", "speaker"),
-    "ner",
-)
 WIDE = 10  # columns; from here on, sentences may differ in their number
 BOUNDARY = re.compile(r"-DOCSTART-.*|EOS|</?[a-zA-Z]\w*( [^<>]*)?/?>")
-Line = tuple[Place, str]
 
 
 class Block(NamedTuple):
@@ -44,7 +39,7 @@ class ColumnFile:
 
     blocks: list[Block]
     width: int  # the number of columns
-    names: tuple[str, ...]  # of the columns of CoNLL-U and CoNLL-2012; () for any other file
+    names: tuple[str, ...]  # of CoNLL-U's columns; () for any other file
     notes: list[str] = field(default_factory=list)  # reported to the user
 
     @property
@@ -59,41 +54,12 @@ def read_blocks(source: Data, conllu: bool) -> ColumnFile:
     Raises:
         DataError: a row differs from the first in its number of columns, or from CoNLL-U's.
     """
-    encoding = guess_encoding(read_bytes(source))
-    lines = list(read_lines(source, encoding))
-    mark = "" if conllu else joining_mark([line for _, line in lines])
-    file = _read_joined(lines, mark) if mark else _read_columns(lines, conllu)
-    if encoding not in ("utf-8", "utf-8-sig"):
-        file.notes.append(f"not UTF-8: read as {encoding}")
-    return file
-
-
-def joining_mark(lines: Sequence[str]) -> str:
-    """Returns what joins words and tags in lines such as "the/DET film/NOUN"; "" in any other file."""
-    cells = [cell for line in lines for cell in line.split()]
-    if len(cells) > 3 and not any("\t" in line.strip() for line in lines):
-        for mark in "/_|":
-            if sum(re.fullmatch(rf".+[{mark}][^{mark}]+", cell) is not None for cell in cells) > 0.95 * len(
-                cells
-            ):
-                return mark
-    return ""
-
-
-def _read_joined(lines: Sequence[Line], mark: str) -> ColumnFile:
-    blocks = []
-    for place, line in lines:
-        rows = [[word, tag] for word, _, tag in (cell.rpartition(mark) for cell in line.split())]
-        if wrong := [word + tag for word, tag in rows if not (word and tag)]:
-            problem = f"{wrong[0]!r} is not a word and its tag, joined by {mark!r} as in the rest of the file"
-            raise DataError(problem, where=place, fix="Correct it")
-        if rows:
-            blocks.append(Block("", place, rows))
-    return ColumnFile(blocks, 2, (), [f"read as a sentence per line, with {mark!r} between word and tag"])
-
-
-def _read_columns(lines: Sequence[Line], conllu: bool) -> ColumnFile:
-    lines = [(place, line) for place, line in lines if line.strip() != "<g/>"]  # no space between two words
+    encoding, notes = guess_encoding(read_bytes(source)), list[str]()
+    lines = [(place, line) for place, line in read_lines(source, encoding) if line.strip() != "<g/>"]
+    if not conllu and (mark := joining_mark([line for _, line in lines])):
+        notes.append(f"read as a sentence per line, with {mark!r} between word and tag")
+        cells = [(place, cell) for place, line in lines for cell in [*line.split(), ""]]
+        lines = [(place, "\t".join(cell.rsplit(mark, 1))) for place, cell in cells]
     filled = [line for _, line in lines if line.strip() and not BOUNDARY.fullmatch(line.strip())]
     rows = [line for line in filled if not line.startswith("#")] or filled
     declared = next((line for line in filled if re.match(r"#\s*global\.columns\s*=", line)), "")
@@ -101,19 +67,28 @@ def _read_columns(lines: Sequence[Line], conllu: bool) -> ColumnFile:
     separator = "\t" if names or (rows and "\t" in rows[0]) else None
     table = [(place, line, line.rstrip().split(separator)) for place, line in lines]
     width = len(names) or next((len(cells) for _, line, cells in table if line in rows[:1]), 0)
-    notes: list[str] = [] if conllu or not names else ["read as CoNLL-U, by its comment # global.columns"]
     blocks = list(_blocks(table, width, names, notes))
-    if not names and any(line.startswith("#begin document") for line in filled) and width > len(CONLL2012):
-        names = CONLL2012
-        notes.append("read as CoNLL-2012, by its line #begin document")
-    widths = {len(block.rows[0]) for block in blocks}
+    widths = {len(block.rows[0]) for block in blocks} or {width}
     if len(widths) > 1:
-        width = min(widths)
-        notes.append(f"sentences have {width} to {max(widths)} columns: the first {width} are read")
+        notes.append(
+            f"sentences have {min(widths)} to {max(widths)} columns: the first {min(widths)} are read"
+        )
         for block in blocks:
-            block.rows[:] = [row[:width] for row in block.rows]
-    names += tuple(str(number) for number in range(len(names) + 1, width + 1)) if names else ()
-    return ColumnFile(blocks, width, names[:width], notes)
+            block.rows[:] = [row[: min(widths)] for row in block.rows]
+    if encoding not in ("utf-8", "utf-8-sig"):
+        notes.append(f"not UTF-8: read as {encoding}")
+    return ColumnFile(blocks, min(widths), names, notes)
+
+
+def joining_mark(lines: Sequence[str]) -> str:
+    """Returns what joins words and tags in lines such as "the/DET film/NOUN"; "" in any other file."""
+    cells = [cell for line in lines for cell in line.split()]
+    if len(cells) > 3 and not any("\t" in line.strip() for line in lines):
+        for mark in "/_|":
+            joined = [cell for cell in cells if re.fullmatch(rf".+[{mark}][^{mark}]+", cell)]
+            if len(joined) > 0.95 * len(cells):
+                return mark
+    return ""
 
 
 def _blocks(
@@ -136,7 +111,7 @@ def _blocks(
             name = value.strip() if key.strip() == "sent_id" else name
             doubtful += [line] if len(cells) == width and not has_numbers else []
         elif len(cells) != expected and (rows or names or min(len(cells), width) < WIDE):
-            problem = f"{plural(len(cells), 'column')} instead of {expected}"
+            problem = f"{plural(len(cells), 'column')} instead of {expected}: {line[:40]!r}"
             fix = "Write one word per line, the same columns in each, and an empty line after a sentence"
             raise DataError(problem, where=place, fix=fix)
         elif not has_numbers or cells[0].isdecimal():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 Splitting = Literal["spaces", "punctuation", "characters"]
@@ -49,26 +49,11 @@ def is_punctuation(character: str) -> bool:
 
 
 def _without_punctuation(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    """Yields the spans of leading punctuation, the word, and trailing punctuation, in order.
-
-    Punctuation is split into runs of equal characters.
-    """
-    word_start, word_end = start, end
-    while word_start < end and is_punctuation(text[word_start]):
-        word_start += 1
-    while word_end > word_start and is_punctuation(text[word_end - 1]):
-        word_end -= 1
-    yield from _runs(text, start, word_start)
-    if word_start < word_end:
-        yield word_start, word_end
-        yield from _runs(text, word_end, end)
-
-
-def _runs(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    for offset in range(start + 1, end + 1):
-        if offset == end or text[offset] != text[start]:
-            yield start, offset
-            start = offset
+    """Yields the spans of leading punctuation, in runs of equal characters, of the word, and of trailing."""
+    word = text[start:end]
+    inner = re.escape(word.strip("".join(filter(is_punctuation, word))))
+    for match in re.finditer(rf"{inner}|(.)\1*" if inner else r"(.)\1*", word):
+        yield start + match.start(), start + match.end()
 
 
 def is_unspaced(text: str) -> bool:
@@ -77,15 +62,14 @@ def is_unspaced(text: str) -> bool:
     return len(text) > 6 and 2 * len(letters) > len(text)
 
 
-def are_words(tags: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether the tags of these words are words themselves, such as their lemmas.
+def are_words(pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether the tags in pairs of words and tags are words themselves, such as their lemmas.
 
     They are if, of at least twenty different words, a quarter are their own tags; or if there are half as
     many different tags, and more than fifty; or more tags than words, and more than twenty.
     """
-    pairs = {(word.casefold(), tag.casefold()) for word, tag in zip(words, tags, strict=True)}
-    different = {word for word, _ in pairs if any(map(str.isalpha, word))}
-    same = sum(word == tag for word, tag in pairs if word in different)
-    num_tags = len({*tags})
-    are_similar = 4 * same >= len(different) or num_tags > max(50, len(different) // 2)
-    return num_tags > max(20, len({*words})) or (len(different) >= 20 and are_similar)
+    pairs = {(word.casefold(), tag.casefold()) for word, tag in pairs}
+    different, num_tags = {word for word, _ in pairs}, len({tag for _, tag in pairs})
+    same = sum(word == tag and any(map(str.isalpha, word)) for word, tag in pairs)
+    is_similar = len(different) >= 20 and 4 * same >= len(different)
+    return is_similar or num_tags > max(50, len(different) // 2) or num_tags > max(20, len(different))

@@ -123,8 +123,10 @@ class WordTagging(Task):
             scheme = "entities" if has_entities else "words"
         if scheme == "entities":
             _require_entity_tags(examples)
-        elif scheme == "words":
-            _refuse_words(examples)
+        pairs = (pair for example in examples for pair in zip(example.texts, example.gold, strict=True))
+        if scheme == "words" and are_words(pairs):
+            problem, fix = f"the {len(counts):,} tags are words, such as lemmas", "Check `label_column`"
+            raise DataError(problem, where=file_of(examples), fix=fix)
         if scheme != "errors":
             outside_tag = next(filter(is_outside, counts), None) if scheme == "entities" else None
             default = outside_tag or counts.most_common(1)[0][0]
@@ -374,15 +376,3 @@ def _require_entity_tags(examples: Sequence[Example]) -> None:
                 fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
             fix += ", or use `task` tagging to score each tag by itself"
             raise DataError(problem, where=example.where, fix=fix)
-
-
-def _refuse_words(examples: Sequence[Example]) -> None:
-    """Raises DataError if the tags are words, such as lemmas."""
-    tags = [tag for example in examples for tag in example.gold]
-    words = [word for example in examples for word in example.texts]
-    if are_words(tags, words):
-        problem = (
-            f"the tags are words, such as lemmas: {len({*tags}):,} for {len({*words}):,} different words"
-        )
-        fix = "Name the column of the tags with `label_column`"
-        raise DataError(problem, where=file_of(examples), fix=fix)
