@@ -155,10 +155,11 @@ def with_tags_of_spans(
     unit, included = convention = _choose_convention(pairs, is_included)
     total, examples, cuts, num_shared = plural(len(pairs), "span"), [], list[tuple[bool, bool]](), 0
     for (example, _, _), sentence in zip(rows, sentences, strict=True):
+        if sentence is None:
+            examples.append(example)
+            continue
         tags = ["O"] * len(example.texts)
-        placed = (
-            [(*_place(sentence, span, convention), span.kind) for span in sentence.spans] if sentence else []
-        )
+        placed = [(*_place(sentence, span, convention), span.kind) for span in sentence.spans]
         for start, end, kind in sorted(placed, key=lambda place: place[0] - place[1]):
             covered = [i for i, word in enumerate(sentence.words) if word[0] < end and word[1] > start]
             if any(tags[i] != "O" for i in covered):
@@ -167,7 +168,7 @@ def with_tags_of_spans(
             cuts.append(sentence.cuts(start, end))
             for i in covered:
                 tags[i] = f"{'B' if i == covered[0] else 'I'}-{kind}"
-        examples.append(replace(example, gold=tuple(tags) if sentence else None))
+        examples.append(replace(example, gold=tuple(tags)))
     if 2 * sum(map(all, cuts)) > len(pairs):
         fix = "Count characters of this text, from 0, or name its column with --text-column"
         problem = f"{sum(map(all, cuts)):,} of {total} neither begin nor end where a word does"
