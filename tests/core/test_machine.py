@@ -42,7 +42,18 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         {"WORLD_SIZE": "2", "RANK": "x"},
         {"WORLD_SIZE": "2", "RANK": "2"},
         {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "x"},
-        {"WORLD_SIZE": "2", "RANK": "0", "ELECTRA_TIMEOUT_MINUTES": "soon"},
+        {"WORLD_SIZE": "2", "RANK": "0"},
+        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": " "},
+        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": ""},
+        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": "http"},
+        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": "65536"},
+        {
+            "WORLD_SIZE": "2",
+            "RANK": "0",
+            "MASTER_ADDR": "::1",
+            "MASTER_PORT": "1",
+            "ELECTRA_TIMEOUT_MINUTES": "x",
+        },
     ],
 )
 def test_wrong_launcher_variables_are_named(
@@ -50,13 +61,13 @@ def test_wrong_launcher_variables_are_named(
 ) -> None:
     from electra.training.distributed import join_world
 
-    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError) as message:
         join_world()
-    assert message.value.where in variables or message.value.where == "RANK"
+    assert message.value.where in variables or message.value.where in ("RANK", "MASTER_ADDR")
 
 
 @pytest.mark.parametrize(

@@ -251,11 +251,17 @@ def _panel(request: Ablate) -> dict[str, Any]:
 
 def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate) -> list[str]:
     """Returns lines on the size of the study and of each arm."""
+    from electra.training.budget import parse as parse_budget
+
     arms, num_done = plan["fixed"]["arms"], sum(run.is_finished() for run in runs)
     lines = [
         f"{len(arms)} arms of {plan['fixed']['flops']:.3g} FLOPs; {len(runs)} runs, {num_done} already done;"
         f" {request.jobs} at a time, threads each: {request.threads_each}"
     ]
+    if parse_budget(plan["budget"])[1] == "seconds":
+        lines.append(
+            f"  {plan['budget']} became FLOPs once, at the best speed measured; all arms get the same"
+        )
     for name, arm in arms.items():
         steps = arm["steps"][-1]
         tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]

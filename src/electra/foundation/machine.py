@@ -15,7 +15,9 @@ from typing import Any, ClassVar, Literal
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
 MAX_THREADS = 1024  # with a million, the process ends without a message
-LAUNCHER_FIX = "torchrun sets RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
+LAUNCHER_FIX = (
+    "torchrun sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; for one process, unset them all"
+)
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
 Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
 

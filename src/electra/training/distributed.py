@@ -288,6 +288,10 @@ def join_world() -> World:
     if rank >= size:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
         raise ConfigError(problem, where="RANK", fix=LAUNCHER_FIX)
+    if not os.environ.get("MASTER_ADDR", "").strip():
+        raise ConfigError("not set, though WORLD_SIZE is", where="MASTER_ADDR", fix=LAUNCHER_FIX)
+    if not 0 < (port := launch_variable("MASTER_PORT")) < 1 << 16:
+        raise ConfigError(f"must be from 1 to 65535, not {port}", where="MASTER_PORT", fix=LAUNCHER_FIX)
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(local_rank)

@@ -179,6 +179,11 @@ def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:
 INHERITED = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
 
 
+def in_phases(objective: Objective) -> bool:
+    """Whether the objective trains in phases, at fractions of a run whose length must therefore be known."""
+    return any(0 < share < 1 for share in objective.phases)
+
+
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Checks [model] and the schedule against the objective's requirements.
 
@@ -192,6 +197,6 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
         key, fix = mismatched[0], " ".join(f"`model.{each}={value}`" for each, value in required.items())
         problem = f"{settings[key]!r} does not work with the objective {name}"
         raise ConfigError(problem, key=f"model.{key}", fix=f"It needs {fix}")
-    if recipe.training.schedule == "wsd" and any(0 < share < 1 for share in objective.phases):
+    if recipe.training.schedule == "wsd" and in_phases(objective):
         problem = f"'wsd' does not work with {name}, which trains in phases"
         raise ConfigError(problem, key="training.schedule", fix="Use `training.schedule=linear`")

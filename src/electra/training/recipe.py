@@ -99,10 +99,10 @@ class ScheduleSection:
     """Warm-up: fraction of the steps in which the learning rate rises."""
     warmup_steps: int | None = None
     """Warm-up in updates (default: from `warmup`)."""
-    schedule: Literal["linear", "reference", "wsd"] = "linear"
+    schedule: Literal["auto", "linear", "reference", "wsd"] = "linear"
     """Learning rate schedule. linear: warm-up, then linear decay to 0. reference: as in the published code,
     warm-up times a decay that starts at step 0. wsd: warm-up, plateau, cooldown; electra extend can make such
-    a run longer.
+    a run longer. auto: wsd, or linear for an objective that trains in phases.
     """
     decay: float = 0.2
     """Cooldown: fraction of the steps in which the learning rate falls (schedule wsd)."""

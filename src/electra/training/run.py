@@ -28,6 +28,7 @@ from electra.training.distributed import FixedOrder, Reduction, World, check_fix
 from electra.training.networks import (
     WarmStart,
     frozen_identity,
+    in_phases,
     network_table,
     open_frozen,
     refuse_length,
@@ -341,6 +342,9 @@ def build_run(
     objective = objectives.create(
         recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
     )
+    if training.schedule == "auto":
+        training = replace(training, schedule="linear" if in_phases(objective) else "wsd")
+        recipe = replace(recipe, training=training)
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
     shapes = None if warm is None else warm.shapes

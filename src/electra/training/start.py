@@ -75,6 +75,9 @@ def start(
     """
     recorded, began = read_record(folder), time.monotonic() if began is None else began
     then = {} if recorded is None else parts_of(recorded)[-1]
+    if recorded is not None and recipe.training.schedule == "auto":  # what it chose when the run began
+        was = recorded["training"].get("schedule", "linear")
+        recipe = replace(recipe, training=replace(recipe.training, schedule=was))
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
         message = set_threads(recipe.training.threads, then.get("threads"), "--training.threads")
         if message:

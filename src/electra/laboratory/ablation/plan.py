@@ -2,7 +2,8 @@
 
 All arms train for the same number of FLOPs. A budget in FLOPs is used as it is. A budget in tokens or steps
 becomes the FLOPs that the most expensive arm needs for them, so that every arm gets at least that many. A
-budget of time becomes the FLOPs that the baseline arm completes in that time on this machine. The plan is
+budget of time becomes, once, the FLOPs that the arms complete on average in that time on this machine when
+nothing disturbs it: equal compute is the point of a study, so its runs do not follow the clock. The plan is
 recorded in study.json, which the worker processes read. A study resumes only with the plan it began with;
 arms may be added.
 
@@ -35,6 +36,7 @@ from electra.training.record import with_defaults
 from electra.training.run import build_run
 
 FORMAT = 1
+MEASUREMENTS, SECONDS = 4, 0.5  # of each arm, for a budget of time
 MIN_STEPS = 10  # one for each held-out evaluation of a run
 
 
@@ -79,12 +81,16 @@ def make_plan(
     it (None: the recipe's own); `threads` are those of each run; `panel` is described by `panel_record`.
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
-    arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
+    then = recorded["fixed"]["arms"] if recorded else {}
+    arms = {
+        name: _plan_arm(study, arm, store, recipe, threads, then=then.get(name))
+        for name, arm in study.arms.items()
+    }
     budget_text = budget_text or _recipe_budget(recipe)
     if recorded is not None and recorded["budget"] == budget_text:
         flops = float(recorded["fixed"]["flops"])
     else:
-        flops = budget_in_flops(budget_text, arms, arms[study.baseline], store)
+        flops = budget_in_flops(budget_text, arms, store)
     fixed = {
         "flops": flops,
         "data": store.digest,
@@ -130,31 +136,40 @@ def _recipe_budget(recipe: str) -> str:
     raise ConfigError("the recipe does not set a budget", key="budget", fix=fix)
 
 
-def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
-    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update."""
+def _plan_arm(
+    study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int, *, then: Mapping[str, Any] | None
+) -> PlannedArm:
+    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update.
+
+    The schedule "auto" is what it was `then`, when the study began.
+    """
     try:
         planned = arm_recipe(study, arm, recipe)
         training = replace(planned.training, threads=threads)
         run = build_run(replace(planned, training=training), Path("."), store, World())
+        schedule = run.training.schedule
+        if planned.training.schedule == "auto" and then is not None:
+            schedule = then["recipe"]["training"].get("schedule", "linear")
+        planned = replace(planned, training=replace(planned.training, schedule=schedule))
     except ElectraError as error:
         error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
         raise
     return PlannedArm(planned, run.flops_per_step, run.tokens_per_step)
 
 
-def budget_in_flops(
-    text: str, arms: Mapping[str, PlannedArm], baseline: PlannedArm, store: TokenStore
-) -> float:
+def budget_in_flops(text: str, arms: Mapping[str, PlannedArm], store: TokenStore) -> float:
     """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m.
 
-    For a time, the baseline arm is trained for a few updates to measure their speed.
+    A time is what a run takes on average over the arms, with each at the fastest of several measurements:
+    other programs make a machine slower, but none makes it faster.
     """
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
     if unit == "seconds":
-        step_seconds = measure(build_run(baseline.recipe, Path("."), store, World()))
-        return amount / step_seconds * baseline.flops_per_step
+        runs = [build_run(arm.recipe, Path("."), store, World()) for arm in arms.values()]
+        fastest = [min(measure(run, SECONDS) for _ in range(MEASUREMENTS)) for run in runs]
+        return amount * len(runs) / sum(s / run.flops_per_step for s, run in zip(fastest, runs, strict=True))
     return max(
         amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step
         for arm in arms.values()
