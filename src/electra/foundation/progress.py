@@ -12,8 +12,6 @@ Say = Callable[[str], None]
 """Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
 """Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
-Share = Callable[[float], None]
-"""Shows the fraction done, from 0 to 1, of an activity that is already named."""
 
 
 _displays: list[Progress] = []  # that are open, the innermost last
@@ -53,10 +51,6 @@ def no_progress(activity: str, share: float | None) -> None:
     """Shows no progress; the default of library functions."""
 
 
-def no_share(share: float) -> None:
-    """Shows no progress of a named activity; the default of library functions."""
-
-
 def time_left(seconds: float) -> str:
     """Formats the time that is left, such as "5m07s left" or "1h20m left"."""
     minutes, seconds = divmod(int(seconds), 60)
@@ -70,11 +64,6 @@ def duration(seconds: float) -> str:
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 86_400:.3g} days"
-
-
-def part_progress(progress: Progress, activity: str, index: int, count: int) -> Share:
-    """Returns a reporter for part `index` (from 0) of `count` equal parts of an activity."""
-    return lambda share: progress(activity, (index + share) / count)
 
 
 def scaled_progress(progress: Progress, start: float, end: float) -> Progress:

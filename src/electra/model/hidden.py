@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from electra.foundation.arrays import Bools, Ints, Vectors
 from electra.foundation.errors import ModelError
-from electra.foundation.progress import Share, no_share
 from electra.model.attention import attention_mask
 from electra.model.encoder import Encoder, Variation
 from electra.model.passes import padded_batches
@@ -91,16 +90,13 @@ def attention_weights(
     return [encoder.attention_weights(index, qkv, mask_B1TT) for index, qkv in enumerate(projected)]
 
 
-def word_vectors(
-    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Share = no_share
-) -> tuple[Vectors, Bools]:
+def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -> tuple[Vectors, Bools]:
     """Averages the hidden states of each word's tokens.
 
     Args:
         encoder: The encoder, in evaluation mode.
         rows: The sentences.
         counts: Number of words of each row.
-        progress: Called with the fraction that is done.
 
     Returns:
         float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
@@ -110,7 +106,7 @@ def word_vectors(
     num_words = int(starts[-1])
     sums = [torch.zeros(num_words, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
     token_counts = torch.zeros(num_words)
-    device, num_done = next(encoder.parameters()).device, 0
+    device = next(encoder.parameters()).device
     with torch.inference_mode():
         for batch in padded_batches((row.ids for row in rows), device):
             batch_rows = [rows[i] for i in batch.index]
@@ -125,7 +121,5 @@ def word_vectors(
             states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
             for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
                 sum_ND.index_add_(0, word_index, state_BTD.float().cpu()[row_index, positions])
-            num_done += len(batch_rows)
-            progress(num_done / len(rows))
     means = torch.stack(sums) / token_counts.clamp(min=1)[:, None]
     return means.numpy(), (token_counts > 0).numpy()

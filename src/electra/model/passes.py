@@ -35,7 +35,7 @@ _thread = threading.local()  # .before_batch: the function to call before each b
 
 @contextmanager
 def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, runs `call` before each batch of `map_rows` in this thread.
+    """Within the block, runs `call` before each batch of rows in this thread.
 
     An exception that it raises ends the iteration. In a nested block only its own is called.
     """
@@ -45,6 +45,12 @@ def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _thread.before_batch = outer
+
+
+def _before_batch() -> None:
+    if (call := getattr(_thread, "before_batch", None)) is not None:
+        call()
+    threads.follow()
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ def padded_batches(
     """
     for pool_start, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
+            _before_batch()
             yield _batch(pool_start, pool, members, device, pad)
 
 
@@ -108,9 +115,7 @@ def map_rows(
     for pool_start, pool in _pools(rows):
         results: dict[int, Result] = {}
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            if (call := getattr(_thread, "before_batch", None)) is not None:
-                call()
-            threads.follow()
+            _before_batch()
             batch = _batch(pool_start, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(batch), strict=True))

@@ -11,7 +11,6 @@ import torch
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 from electra.finetuning.labelled.tagged_sentences import read_columns
-from electra.foundation.progress import no_share
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
 from electra.laboratory.analysis.encoders import common_words, encoders_of, rows_of_words
@@ -96,10 +95,10 @@ def test_vectors_of_words_do_not_depend_on_the_batch(tmp_path: Path) -> None:
     assert rows[0].words.tolist() == [-1, 0, 1, 1, 2, 2, 4, -1]  # the zero-width space leaves no token
     assert rows[2].words.tolist() == [-1, *sorted([*range(11)] * 2), -1]  # cut at the model's positions
     counts = [len(sentence) for sentence in words]
-    states, present = hidden.word_vectors(loaded.encoder, rows, counts, quiet)
+    states, present = hidden.word_vectors(loaded.encoder, rows, counts)
     assert states.shape == (3, 47, 32)
     assert np.flatnonzero(~present).tolist() == [3, *range(18, 47)]
-    alone, _ = hidden.word_vectors(loaded.encoder, rows[1:2], [2], quiet)
+    alone, _ = hidden.word_vectors(loaded.encoder, rows[1:2], [2])
     assert np.allclose(alone, states[:, 5:7], atol=1e-5)
     with torch.inference_mode():
         direct = hidden.hidden_states(loaded.encoder, torch.from_numpy(rows[0].ids)[None])
@@ -225,7 +224,7 @@ def test_heads_of_rows_of_other_lengths(tmp_path: Path) -> None:
     loaded = small.model(tmp_path).network("encoder")
     sentences = [["the", "cat"], ["the", "unhappy", "cat", "ate", "that", "meal"]]
     rows = rows_of_words(loaded.tokenizer, sentences, 16)
-    for i, _, weights_HTT in matching.head_weights(loaded.encoder, rows, no_share):
+    for i, _, weights_HTT in matching.head_weights(loaded.encoder, rows):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
 
@@ -251,7 +250,7 @@ def test_attention_between_equal_tokens_of_two_sentences(
 
     read: list[list[int]] = []
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
-    sums = matching.measure_pairs(loaded, [("the cat the", "a cat")], no_share)
+    sums = matching.measure_pairs(loaded, [("the cat the", "a cat")])
     assert sums.tokens.tolist() == [2] and sums.chance.tolist() == [2 / 8]
     assert sums.visible[0, 0].tolist() == [
         1.0,
@@ -267,7 +266,7 @@ def test_attention_to_visible_and_masked_tokens(tmp_path: Path, data: Path) -> N
     one = small.model(tmp_path)
     report = ask("matching", [one], data)
     pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
-    sums = matching.measure_pairs(one.network("encoder"), pairs, no_share)
+    sums = matching.measure_pairs(one.network("encoder"), pairs)
     assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
     for (field, *_, headline, _), table in zip(matching.CONDITIONS, report.tables, strict=True):
         shares = getattr(sums, field).sum(0) / sums.tokens.sum()

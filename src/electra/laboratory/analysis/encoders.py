@@ -11,7 +11,6 @@ import numpy as np
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Ints, Vectors
 from electra.foundation.errors import ModelError
-from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, ProbeDataError, Progress
 from electra.laboratory.analysis.scoring.words import word_ids_at
 from electra.model import hidden
@@ -83,8 +82,8 @@ def common_words(
     for i, (name, loaded) in enumerate(encoders.items()):
         texts = [sentence.words for sentence in sentences]
         rows = rows_of_words(loaded.tokenizer, texts, loaded.config.max_positions)
-        share_read = part_progress(progress, f"reading by {name}", i, len(encoders))
-        states, has_token = hidden.word_vectors(loaded.encoder, rows, counts, share_read)
+        progress(f"reading by {name}", i / len(encoders))
+        states, has_token = hidden.word_vectors(loaded.encoder, rows, counts)
         vectors.append(states)
         present &= has_token
     if present.sum() < MIN_WORDS:

@@ -23,7 +23,6 @@ from typing_extensions import override
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import read_toml
-from electra.foundation.progress import part_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
@@ -145,9 +144,8 @@ class Probe(contract.Probe):
                 by_scorer[f"discriminator of {model.name}"] = word_suspicion(network, texts, "odds")
             progress("scoring words", (2 * i + 1) / steps)
             if self.config.surprisal and (network := model.optional("generator")) is not None:
-                share_done = part_progress(progress, "the generator's surprisal", 2 * i + 1, steps)
-                values = word_suspicion(network, texts, "masked", progress=share_done)
-                by_scorer[f"surprisal, generator of {model.name}"] = values
+                progress("the generator's surprisal", (2 * i + 2) / steps)
+                by_scorer[f"surprisal, generator of {model.name}"] = word_suspicion(network, texts, "masked")
         by_scorer[TOKENS] = [counts.astype(np.float64) for counts in token_counts(models[0], sentences)]
         scores = {name: flatten(values) for name, values in by_scorer.items()}
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}

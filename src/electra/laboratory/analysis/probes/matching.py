@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from electra.finetuning.tasks import load_task
 from electra.foundation.arrays import Bools, Floats
-from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.laboratory.analysis.encoders import encoders_of
@@ -84,10 +83,10 @@ class Probe(contract.Probe):
         examples = [example for path in data["pairs"] for example in reader.read(path).examples]
         all_pairs = [(example.texts[0], example.texts[1]) for example in examples]
         pairs = sample(all_pairs, self.config.sentences)
-        sums_of = {
-            name: measure_pairs(loaded, pairs, part_progress(progress, name, i, len(encoders)))
-            for i, (name, loaded) in enumerate(encoders.items())
-        }
+        sums_of = {}
+        for name, loaded in encoders.items():
+            progress(name, len(sums_of) / len(encoders))
+            sums_of[name] = measure_pairs(loaded, pairs)
         if not (num_tokens := int(sums_of[first].tokens.sum())):
             fix = "Use pairs in the models' language"
             raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix=fix)
@@ -138,7 +137,7 @@ class MatchSums(NamedTuple):
     chance: Floats  # [pairs] the same for uniform attention
 
 
-def measure_pairs(loaded: Loaded, pairs: Sequence[tuple[str, str]], progress: Share) -> MatchSums:
+def measure_pairs(loaded: Loaded, pairs: Sequence[tuple[str, str]]) -> MatchSums:
     """Measures an encoder's attention in each pair of sentences."""
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
     equal = [equal_tokens(row) for row in rows]
@@ -150,7 +149,7 @@ def measure_pairs(loaded: Loaded, pairs: Sequence[tuple[str, str]], progress: Sh
     ]
     visible = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
     masked = np.zeros_like(visible)
-    for row, layer, weights_HTT in head_weights(loaded.encoder, [*rows, *masked_rows], progress):
+    for row, layer, weights_HTT in head_weights(loaded.encoder, [*rows, *masked_rows]):
         if row < len(rows):
             visible[row, layer] = (weights_HTT * equal[row]).sum((1, 2))
         else:
@@ -178,16 +177,11 @@ def equal_tokens(row: hidden.Row) -> Bools:
     return np.asarray(other_sentence & (row.ids[:, None] == row.ids))
 
 
-def head_weights(
-    encoder: Encoder, rows: Sequence[hidden.Row], progress: Share
-) -> Iterator[tuple[int, int, Floats]]:
+def head_weights(encoder: Encoder, rows: Sequence[hidden.Row]) -> Iterator[tuple[int, int, Floats]]:
     """Yields (row index, layer index from 0, weights [H, T, T] without padding), in no particular order."""
-    num_done = 0
     for batch in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
         with torch.inference_mode():  # not around the yield, which would put the caller in this mode
             layers = hidden.attention_weights(encoder, batch.input_ids, batch.document_ids)
         for layer, weights_BHTT in enumerate(layers):
             for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):
                 yield int(row), layer, weights_BHTT[b, :, :length, :length].cpu().double().numpy()
-        num_done += len(batch.index)
-        progress(num_done / len(rows))

@@ -29,7 +29,7 @@ import numpy as np
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, ModelError, nearest
-from electra.foundation.progress import Progress, Share, part_progress
+from electra.foundation.progress import Progress
 from electra.inference.detection import overlapping_windows
 from electra.laboratory.analysis.scoring.token_rows import in_parts
 
@@ -115,12 +115,10 @@ def find_scorer(name: str) -> Scorer:
     return SCORERS[name]
 
 
-def sentence_scores(
-    loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
-) -> dict[str, Floats]:
+def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]) -> dict[str, Floats]:
     """Returns, by scorer, a score for each text (0 for a text without tokens).
 
-    Scorers with the same reading share its passes. `progress` begins again at 0 for each reading.
+    Scorers with the same reading share its passes.
 
     Raises:
         ConfigError: A scorer is unknown.
@@ -133,7 +131,7 @@ def sentence_scores(
             require_reading(loaded, reading)
             readings[reading] = [_log_sigmoid(odds) for odds in readings["odds"]]
         else:
-            readings[reading] = token_scores(loaded, texts, reading, progress)
+            readings[reading] = token_scores(loaded, texts, reading)
     return {
         scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
         for scorer in chosen
@@ -145,15 +143,13 @@ def reduce(values: Floats, reduction: Reduction) -> float:
     return float(getattr(values, reduction)()) if len(values) else 0.0
 
 
-def token_scores(
-    loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Share | None = None
-) -> list[Floats]:
+def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading) -> list[Floats]:
     """Returns the reading of each token of each text, without [CLS] and [SEP].
 
-    `progress` receives the fraction done. Raises ModelError if the network cannot give this reading.
+    Raises ModelError if the network cannot give this reading.
     """
     require_reading(loaded, reading)
-    from electra.model.passes import POOL_ROWS, map_rows
+    from electra.model.passes import map_rows
 
     tokens = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
     values, specials = [np.zeros(len(ids)) for ids in tokens], loaded.tokenizer.specials
@@ -168,10 +164,8 @@ def token_scores(
         window.masked(span, specials.mask) if reading == "masked" else window.ids for window, span in items
     )
     scored = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for num_done, ((window, span), value) in enumerate(zip(items, scored, strict=True), 1):
+    for (window, span), value in zip(items, scored, strict=True):
         values[window.text][span] = value
-        if progress is not None and (num_done % POOL_ROWS == 0 or num_done == len(items)):
-            progress(num_done / len(items))
     return values
 
 
@@ -274,8 +268,8 @@ def scores_of(
     jobs = [(model, *job) for model in models for job in _scorers_by_network(model, scorers).items()]
     scores: dict[tuple[str, str], Floats] = {}
     for i, (model, network, names) in enumerate(jobs):
-        share_done = part_progress(progress, f"{model.name}, {network}", i, len(jobs))
-        scored = sentence_scores(model.network(network), list(distinct), names, share_done)
+        progress(f"{model.name}, {network}", i / len(jobs))
+        scored = sentence_scores(model.network(network), list(distinct), names)
         scores |= {(model.name, name): values[index_of_text] for name, values in scored.items()}
     return scores
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from electra.foundation.arrays import Floats, Ints
-from electra.foundation.progress import Share
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring.scorers import Reading, token_scores
 
@@ -32,16 +31,13 @@ def word_ids_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Int
     return np.searchsorted(ends, last_character, side="right").astype(np.int64)
 
 
-def word_suspicion(
-    loaded: Loaded, texts: Sequence[Sequence[str]], reading: Reading, *, progress: Share | None = None
-) -> list[Floats]:
+def word_suspicion(loaded: Loaded, texts: Sequence[Sequence[str]], reading: Reading) -> list[Floats]:
     """Returns, for each sentence given as words, the suspicion [words] of each word's most suspicious token.
 
     The suspicion of a token is its reading, negated: odds become log-odds of "replaced", log p becomes
-    surprisal. A word without tokens gets NaN. `progress` receives the fraction done. Raises ModelError if the
-    network cannot give this reading.
+    surprisal. A word without tokens gets NaN. Raises ModelError if the network cannot give this reading.
     """
-    per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
+    per_token = token_scores(loaded, [" ".join(words) for words in texts], reading)
     suspicions = []
     for words, values in zip(texts, per_token, strict=True):
         ids, by_word = word_ids(loaded.tokenizer, words), np.full(len(words), np.nan)
