@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from electra.exchange.load import Loaded
-from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 from electra.finetuning.labelled.tagged_sentences import read_columns
+from electra.finetuning.tasks import load_task
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
 from electra.laboratory.analysis.encoders import common_words, encoders_of, rows_of_words
@@ -265,7 +265,8 @@ def test_attention_between_equal_tokens_of_two_sentences(
 def test_attention_to_visible_and_masked_tokens(tmp_path: Path, data: Path) -> None:
     one = small.model(tmp_path)
     report = ask("matching", [one], data)
-    pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
+    reader = load_task("stsb")
+    pairs = [each.texts for path in data.rglob("*.tsv") for each in reader.read(path).examples]
     sums = matching.measure_pairs(one.network("encoder"), pairs)
     assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
     for (field, *_, headline, _), table in zip(matching.CONDITIONS, report.tables, strict=True):
