@@ -83,7 +83,7 @@ class Probe(contract.Probe):
         examples = [example for path in data["pairs"] for example in reader.read(path).examples]
         all_pairs = [(example.texts[0], example.texts[1]) for example in examples]
         pairs = sample(all_pairs, self.config.sentences)
-        sums_of = {}
+        sums_of = dict[str, MatchSums]()
         for name, loaded in encoders.items():
             progress(name, len(sums_of) / len(encoders))
             sums_of[name] = measure_pairs(loaded, pairs)
