@@ -107,7 +107,7 @@ def test_a_dev_file_of_a_folder_has_other_texts_than_train(others: dict[str, str
     dataset = read_dataset(settings, choose_task(settings))
     assert not {e.texts for e in dataset.splits["dev"]} & {e.texts for e in dataset.splits["train"]}
     assert len(dataset.splits["dev"]) == 2
-    assert [note for note in dataset.notes if re.match(r"not read: notes\.csv, train_dev\.csv", note)]
+    assert [note for note in dataset.notes if re.match(r"not read: files notes\.csv, train_dev\.csv", note)]
 
 
 def test_tables_are_read_as_they_are(tmp_path: Path) -> None:

@@ -185,14 +185,13 @@ def with_tags_of_spans(
 
 
 def _place(sentence: AnnotatedText, span: Span, convention: Convention) -> tuple[int, int]:
-    shown = f"the span {span.start}-{span.end} ({span.kind})"
-    if (offsets := sentence.offsets(span, convention)) is None:
-        problem = f"{shown} is empty or outside the text, which has {len(sentence.text)} characters"
-        raise DataError(problem, where=sentence.where, fix=f"Correct it (offsets count {convention[0]})")
-    if span.text is not None and not sentence.fits(span, convention):
-        problem = f"{shown} is {sentence.text[slice(*offsets)]!r}, but its own text is {span.text!r}"
-        raise DataError(problem, where=sentence.where, fix="Correct the offsets")
-    return offsets
+    offsets = sentence.offsets(span, convention)
+    if offsets and (span.text is None or sentence.fits(span, convention)):
+        return offsets
+    found = repr(sentence.text[slice(*offsets)]) if offsets else "empty or outside the text"
+    own = "" if span.text is None else f"; its own text is {span.text!r}"
+    problem = f"the span {span.start}-{span.end} ({span.kind}) is {found}{own}"
+    raise DataError(problem, where=sentence.where, fix=f"Correct it (offsets count {convention[0]})")
 
 
 def _choose_convention(pairs: Sequence[tuple[AnnotatedText, Span]], is_included: bool) -> Convention:

@@ -322,7 +322,15 @@ def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tupl
         problem = "each row has one word, and no column numbers the sentences"
         fix = "Add a column `sentence_id`, or write a list of words in each row"
         raise DataError(problem, where=source, fix=fix)
-    cells = [None if tag is None else _tag_cell(row, tag, where) for where, row in rows]
+    cells = [
+        # Unannotated by Label Studio, or not accepted in Prodigy
+        None
+        if tag is None
+        or (tag == "annotations" and not row.get(tag))
+        or row.get("answer") in ("reject", "ignore")
+        else _parsed(get_field(row, tag), tag, where)
+        for where, row in rows
+    ]
     are_spans = any(map(holds_spans, cells))
     num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
     splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else options.split
@@ -349,13 +357,6 @@ def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
     """Whether a column has texts or words, rather than objects or nothing."""
     values = [value for _, row in rows if (value := get_field(row, column)) is not None]
     return bool(values) and not any(map(holds_spans, values))
-
-
-def _tag_cell(row: Row, tag: str, where: Place) -> Any:
-    """Returns the tags or spans of a row; None if it has none, or if Prodigy's annotator rejected it."""
-    value = get_field(row, tag)
-    is_rejected = row.get("answer") in ("reject", "ignore") or (tag == "annotations" and not value)
-    return None if is_rejected else _parsed(value, tag, where)
 
 
 def _grouped(

@@ -76,10 +76,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     splits = {split: content.examples for split, content in contents.items()}
     notes: list[str] = []
     if not isinstance(settings.data, Given) and sources["train"] != as_path(settings.data):
-        unread = other_files(as_path(settings.data), sources.values(), task.formats)
-        notes += [
-            f"not read: {', '.join(unread[:MAX_COLUMNS])}{' ...' * (len(unread) > MAX_COLUMNS)}"
-        ] * bool(unread)
+        notes += note_unread(other_files(as_path(settings.data), sources.values(), task.formats), "file")
     for split, content in contents.items():
         known = train.unread if split != "train" else ()
         told = notes_on_file(content, task, extension_of(sources[split]), known)
@@ -125,12 +122,12 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     return Dataset(task, splits, files, tuple(notes), train.text_columns)
 
 
-def note_unread(columns: Sequence[str]) -> Iterator[str]:
-    """Yields a note on the columns of a table that are not read."""
-    if columns:
-        more = f" and {len(columns) - MAX_COLUMNS} others" if len(columns) > MAX_COLUMNS else ""
-        listed = ", ".join(map(short_name, columns[:MAX_COLUMNS]))
-        yield f"not read: column{'s' * (len(columns) > 1)} {listed}{more}"
+def note_unread(names: Sequence[str], noun: str = "column") -> Iterator[str]:
+    """Yields a note on the columns of a table, or the files of a folder, that are not read."""
+    if names:
+        more = f" and {len(names) - MAX_COLUMNS} others" if len(names) > MAX_COLUMNS else ""
+        listed = ", ".join(map(short_name, names[:MAX_COLUMNS]))
+        yield f"not read: {noun}{'s' * (len(names) > 1)} {listed}{more}"
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:

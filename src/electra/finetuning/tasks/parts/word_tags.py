@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -82,9 +83,7 @@ class WordTagging(Task):
     metrics: tuple[str, ...] = ("accuracy",)
     splitting: Splitting = "punctuation"  # how texts are split into words
     threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
-    as_written: bool = (
-        False  # whether words of a text are read with the spaces of the text, not with one each
-    )
+    as_written: bool = False  # whether words of a text are read with its spaces, not with one each
     every_score: bool = False  # whether `table` has the probability of each label
     texts: tuple[tuple[str, ...], ...] = tuple((name,) for name in WORD_COLUMNS)
     label: tuple[str, ...] = ("tag", "tags", "labels")
@@ -278,15 +277,14 @@ class WordTagging(Task):
         predicted, gold = [*map(self.tags, predictions)], [list(example.gold) for example in examples]
         if self.scheme == "errors":
             said, wrong = (
-                np.array([tag == INCORRECT for tags in rows for tag in tags], bool)
-                for rows in (predicted, gold)
+                np.array([tag == INCORRECT for tag in chain(*rows)], bool) for rows in (predicted, gold)
             )
             counts = int((said & wrong).sum()), int(said.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
-        index_of = index_labels(self.labels, (tag for tags in gold for tag in tags))
+        index_of = index_labels(self.labels, chain(*gold))
         predicted_N, gold_N = (
-            np.array([index_of[tag] for tags in rows for tag in tags]) for rows in (predicted, gold)
+            np.array([index_of[tag] for tag in chain(*rows)]) for rows in (predicted, gold)
         )
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](predicted_N, gold_N) for name in self.metrics}
@@ -300,9 +298,9 @@ class WordTagging(Task):
             spans = example.spans if has_spans else [()] * len(example.texts)
             columns = example.texts, spans, self._classes(prediction), prediction
             for word, span, index, probabilities in zip(*columns, strict=True):
-                label, p = self.labels[index], float(probabilities[index])
+                scores = map(float, probabilities) if every else ()
                 rows.append(
-                    (example.id, word, *span, label, p, *(map(float, probabilities) if every else ()))
+                    (example.id, word, *span, self.labels[index], float(probabilities[index]), *scores)
                 )
         return rows
 
@@ -362,17 +360,16 @@ class TokenizedWords:
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:
     """Raises DataError for a tag that is not an entity tag, such as a number, a bare type or several tags."""
-    for example in examples:
-        for tag in example.gold:
-            if joined := re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag):
-                problem = f"{tag!r} has several tags, as of nested entities; a word has one"
-                fix = f"Keep the first: sed -E 's/(\\t[^\\t]*)[{joined[1]}].*/\\1/' FILE"
-                raise DataError(problem, where=example.where, fix=fix)
-            if is_entity_tag(tag):
-                continue
-            problem, fix = f"{tag!r} is not a BIO or BIOES tag", "Write B-TYPE, I-TYPE and O (also E-, S-)"
-            if tag.lstrip("-").isdecimal():
-                problem = f"the tags are numbers such as {tag}, and the file has no names for them"
-                fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
-            fix += ", or use `task` tagging to score each tag by itself"
-            raise DataError(problem, where=example.where, fix=fix)
+    for example, tag in ((each, tag) for each in examples for tag in each.gold):
+        joined = re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag)
+        if is_entity_tag(tag) and not joined:
+            continue
+        problem, fix = f"{tag!r} is not a BIO or BIOES tag", "Write B-TYPE, I-TYPE and O (also E-, S-)"
+        if joined:
+            problem = f"{tag!r} has several tags, as of nested entities; a word has one"
+            fix = f"Keep the first: sed -E 's/(\\t[^\\t]*)[{joined[1]}].*/\\1/' FILE"
+        elif tag.lstrip("-").isdecimal():
+            problem = f"the tags are numbers such as {tag}, and the file has no names for them"
+            fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
+        fix += ", or use `task` tagging to score each tag by itself"
+        raise DataError(problem, where=example.where, fix=fix)
