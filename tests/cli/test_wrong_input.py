@@ -115,6 +115,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("detect no/where text", ModelError, "no/where: "),
     ("detect 'The capital of France is seven.'", ConfigError, "TEXTS"),
     ("detect tiny-en empty.txt", DataError, r"empty\.txt: "),
+    ("detect tiny-en ''", DataError, "no text"),
     ("detect {run} gone.txt", DataError, r"gone\.txt: "),
     ("embed tiny-en gone.txt", DataError, r"gone\.txt: "),
     ("embed tiny-en 'a cat' --out v.xlsx", ConfigError, r"'\.xlsx'.*\.npy, \.jsonl, \.parquet"),

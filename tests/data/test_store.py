@@ -88,6 +88,18 @@ def test_missing_and_exchanged_stores_are_refused(built: Path, tmp_path: Path) -
         TokenStore.open(built, tokenizer=Tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)))
 
 
+@pytest.mark.parametrize(("entries", "width"), [(65_535, 2), (65_536, 2), (65_536, 4), (65_537, 4)])
+def test_a_bare_pair_is_read_in_the_width_that_it_was_written_in(
+    entries: int, width: int, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """datatrove writes 65,536 entries in two bytes, and we in four."""
+    monkeypatch.setattr(tokenizer, "vocab_size", entries)
+    ids = np.array([7, 8, entries - 1, 9])
+    ids.astype(f"<u{width}").tofile(tmp_path / "bare.ds")
+    np.array([1, 3, 4], "<u8").tofile(tmp_path / "bare.ds.index")
+    assert TokenStore.open(tmp_path / "bare.ds", tokenizer).train.tokens.tolist() == ids[:3].tolist()
+
+
 def test_a_bare_pair_of_files_opens_as_a_store(tmp_path: Path, tokenizer: Tokenizer) -> None:
     """The layout that datatrove writes, held-out documents taken from its end."""
     documents = [tokenizer.encode_corpus([text])[0] for text in texts(40)]

@@ -175,7 +175,7 @@ class Writer:
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
     """Returns every readable row, including abandoned ones, and notes on what is unreadable."""
     try:
-        content = path.read_bytes()
+        content = durable.plain(path).read_bytes()
     except FileNotFoundError:
         return [], (f"{path.name} is missing.",)
     except OSError as error:

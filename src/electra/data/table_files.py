@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.foundation import durable
@@ -41,6 +41,7 @@ class Given:
     content: bytes = b""
     extension: str = ".jsonl"  # of a file with this content
     rows: Sequence[Mapping[str, Any]] | None = None  # read instead of `content`
+    stream: IO[bytes] | None = None  # the same, once
 
     def __str__(self) -> str:
         return self.name

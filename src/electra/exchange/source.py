@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from pathlib import Path
 
-from electra.artifacts.included import included_model
+from electra.artifacts.included import included_model, included_names
 from electra.artifacts.model import (
     CONFIG,
     HEAD,
@@ -22,7 +24,7 @@ from electra.artifacts.run import PUSHED_SUBFOLDERS
 from electra.data.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import ModelError, Note
 from electra.foundation.options import expand_path
 
 _MODEL = (CONFIG, WEIGHTS, *INTEGER_WEIGHTS.values(), HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
@@ -43,6 +45,7 @@ def locate(source: str | Path) -> Path:
     if not path.exists():
         durable.recover(path)  # in case an export was killed between two renames
     if path.is_dir():
+        _note_namesake(str(source))
         return path
     if (included := included_model(str(source))) is not None:
         return included
@@ -52,6 +55,13 @@ def locate(source: str | Path) -> Path:
         fix = "Pass a run folder, a model folder, or a name on the hub (owner/name)"
         raise ModelError("no such folder", where=source, fix=fix)
     return _fetch(str(source))
+
+
+@cache
+def _note_namesake(source: str) -> None:
+    if source in included_names():
+        problem = f"{source} is the folder here, not the model that comes with the package"
+        warnings.warn(f"{problem}: rename the folder to use that", Note, stacklevel=3)
 
 
 def _fetch(name: str) -> Path:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
+from electra.foundation.durable import plain
 from electra.foundation.errors import ConfigError, nearest, unknown_choice
 
 RECIPES = Path(__file__).parents[1] / "training" / "recipes"
@@ -65,7 +66,7 @@ def find_named(folder: Path, name: str, kind: str, *, key: str) -> Path:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parses a TOML file. Raises ConfigError, with the file and line, if it is unreadable or not valid."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = plain(path).read_text(encoding="utf-8")
         if any(_QUOTED.sub("", line).count(".") > _MAX_DOTS for line in text.splitlines()):
             raise ConfigError("not valid TOML: a key has too many parts", where=path)
         return tomllib.loads(text)

@@ -333,6 +333,13 @@ def _is_special(path: Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+def plain(path: Path) -> Path:
+    """Returns the path. Raises OSError for a pipe, socket or device, which may never end, outside /dev."""
+    if _is_special(path) and Path("/dev") not in path.parents:
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return path
+
+
 def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
     """Compares a directory with its manifest. Returns the problem, with the file, or None if they agree.
 
@@ -341,7 +348,7 @@ def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
         skip: names of files that are not checked.
     """
     try:
-        listing = json.loads((path / MANIFEST).read_bytes())["files"]
+        listing = json.loads(plain(path / MANIFEST).read_bytes())["files"]
         expected = {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in listing.items()}
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
@@ -369,7 +376,7 @@ def points_outside(name: str) -> bool:
 def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
     """Parses a JSON file. Raises `error`, naming the file and line, if it is missing or not JSON."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(plain(Path(path)).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise error("no such file", where=path, fix=fix) from None
     except (ValueError, OSError, RecursionError) as problem:
@@ -397,17 +404,26 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     another process holds the folder, and DiskError if the lock cannot be written or the file system has none.
     """
     existed = folder.exists()
-    with explain_disk_errors(folder):
-        file = _locked_file(folder)
+    try:
+        with explain_disk_errors(folder):
+            file = _locked_file(folder)
+    except DiskError:
+        _remove_unused(folder, existed)
+        raise
     with file, guarded(folder):
         try:
             yield file
         finally:
             with suppress(OSError):
                 file.truncate(0)
-                if not existed and os.listdir(folder) == [".lock"]:
-                    (folder / ".lock").unlink()
-                    folder.rmdir()
+            _remove_unused(folder, existed)
+
+
+def _remove_unused(folder: Path, existed: bool) -> None:
+    with suppress(OSError):
+        if not existed and os.listdir(folder) == [".lock"]:
+            (folder / ".lock").unlink()
+            folder.rmdir()
 
 
 def _locked_file(folder: Path) -> IO[str]:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from electra.artifacts.ledger import Ledger, finite_or_none
 from electra.artifacts.run import RunFolder
+from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series, smooth
 from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
@@ -66,7 +67,7 @@ def read_run(path: Path) -> RunRecord:
 
     def read(file: Path, kind: type) -> Any:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = durable.plain(file).read_text(encoding="utf-8")
             value = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
             if isinstance(value, kind) and text:
                 return value

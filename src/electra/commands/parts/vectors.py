@@ -51,6 +51,8 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
 
 def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     file = _file(texts)
+    if isinstance(texts, str) and not texts.strip():
+        raise DataError("no text", fix="Pass a text, or a file of texts")
     if file is None:
         if is_table(texts):
             rows = open_table(Given("the table", rows=records(texts))).rows
@@ -75,7 +77,7 @@ def _file(texts: Texts) -> Data | None:
     if not isinstance(texts, str | os.PathLike):
         return None
     if texts == STDIN:
-        return Given("standard input", sys.stdin.buffer.read(), ".txt")
+        return Given("standard input", extension=".txt", stream=sys.stdin.buffer)
     path = Path(texts)
     if _is_file(path):
         return path
