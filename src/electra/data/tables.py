@@ -273,7 +273,7 @@ def _without_surrogates(value: Any) -> Any:
 def open_bytes(source: Data, ratio: int = EXPANSION_RATIO, name: str = "") -> IO[bytes]:
     """Opens data as a decompressed stream. Reading raises DataError if it is damaged or expands too far."""
     if isinstance(source, Given):
-        return io.BufferedReader(source.stream or io.BytesIO(source.content))  # type: ignore[arg-type]
+        return io.BufferedReader(source.stream or io.BytesIO(source.content))  # type: ignore[type-var]
     return lines.open_bytes(source, ratio, name)
 
 
