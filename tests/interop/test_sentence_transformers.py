@@ -163,7 +163,7 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
 def test_a_cross_encoder_gives_the_outputs_of_a_regression(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
     folder = small.write_pair(tmp_path / "pair") / "discriminator"
-    rows = "".join(f"a cat {i}\tthat old chef\t{3 * i}\n" for i in range(20))
+    rows = "".join(f"a cat {i}\tthat old chef\t{i * 1.5 + 0.25}\n" for i in range(20))
     (tmp_path / "rows.tsv").write_text("text_a\ttext_b\tlabel\n" + rows)
     settings = {
         "epochs": 1,
