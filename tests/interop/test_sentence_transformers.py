@@ -172,7 +172,9 @@ def test_a_cross_encoder_gives_the_outputs_of_a_regression(tmp_path: Path) -> No
         "max_length": 16,
         "head": "transformers",
     }
-    electra.finetune(folder, task="regression", data=tmp_path / "rows.tsv", out=tmp_path / "tuned", **settings)
+    electra.finetune(
+        folder, task="regression", data=tmp_path / "rows.tsv", out=tmp_path / "tuned", **settings
+    )
     pairs = [("a cat 1", "that old chef"), ("a meal", "the chef")]
     (tmp_path / "new.tsv").write_text("text_a\ttext_b\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
     found = electra.predict(tmp_path / "tuned", tmp_path / "new.tsv").records()
