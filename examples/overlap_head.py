@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.runner.baselines import OVERLAPS, overlaps, words
+from electra.finetuning.runner.baselines import NUM_OVERLAPS, overlaps, words
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
@@ -52,7 +52,7 @@ def features(texts: Sequence[tuple[str, ...]]) -> Any:
     from sklearn.feature_extraction.text import HashingVectorizer
 
     hashed = HashingVectorizer(analyzer=terms, n_features=BUCKETS, alternate_sign=False).transform(texts)
-    dense = [overlaps(*each) if len(each) == 2 else np.zeros(len(OVERLAPS)) for each in texts]
+    dense = [overlaps(*each) if len(each) == 2 else np.zeros(NUM_OVERLAPS) for each in texts]
     return csr_array(hstack([hashed, np.stack(dense)]))
 
 
@@ -67,7 +67,7 @@ class OverlapHead(HeadModule):
     def __init__(self, standard: nn.Module, num_outputs: int) -> None:
         super().__init__()
         self.standard = standard
-        self.register_buffer("weight", torch.zeros(BUCKETS + len(OVERLAPS), num_outputs))
+        self.register_buffer("weight", torch.zeros(BUCKETS + NUM_OVERLAPS, num_outputs))
         self.register_buffer("bias", torch.zeros(num_outputs))
         self.register_buffer("held_out", torch.zeros(0, num_outputs), persistent=False)
 

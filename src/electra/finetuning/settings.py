@@ -40,6 +40,7 @@ from electra.foundation.options import (
 )
 
 AUTO = "auto"  # the head that is chosen
+MANY_LABELS = 20  # more need a higher rate to be learned in as many updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,15 +299,15 @@ CHOSEN_BY_SUITE = frozenset(
 )
 
 
-def default_learning_rate(hidden_size: int, *, tagging: bool = False) -> float:
+def default_learning_rate(hidden_size: int, *, tagging: bool = False, labels: int = 2) -> float:
     """Returns the paper's learning rate for a width, or a rate of our own (from grids).
 
-    Ours are 1e-3 for widths up to 128, and 2e-4 for taggers of widths from 257 to 384.
+    Ours are 1e-3 for widths up to 128 and, from 257 to 384, 2e-4 for taggers and 3e-4 for many labels.
     """
     if hidden_size <= 128:
         return 1e-3
-    if tagging and 256 < hidden_size <= 384:
-        return 2e-4
+    if 256 < hidden_size <= 384 and (tagging or labels > MANY_LABELS):
+        return 2e-4 if tagging else 3e-4
     return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5
 
 

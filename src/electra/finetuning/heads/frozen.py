@@ -167,14 +167,10 @@ def fit_states(
 def fit_linear(
     x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids, quick: bool = False
 ) -> tuple[Floats, Floats]:
-    """Returns the weights [O, D] and biases [O] of a linear model of the targets.
+    """Returns the weights [O, D] and biases [O] of a linear model of numbers, classes or labels.
 
-    Args:
-        x_ND: the features.
-        targets: numbers [N], classes [N], or 0 and 1 for each label [N, O].
-        task: the task, for the number of outputs and whether classes are balanced.
-        groups: the index of each row's example [N].
-        quick: whether many rows or classes get a fixed penalty, few iterations and at most QUICK_ROWS rows.
+    `groups` are the rows' examples [N]. If `quick`, many rows or classes get a fixed penalty, few iterations
+    and at most QUICK_ROWS rows.
     """
     from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 

@@ -61,15 +61,7 @@ STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on s
 MANY_FITS = 1_000_000  # examples times labels; with more, cheaper models
 NEIGHBOURS = 5
 WORD = re.compile(r"\w+|[^\w\s]")
-OVERLAPS = (
-    "words in common",
-    "share of the first text's words",
-    "share of the second text's words",
-    "word bigrams",
-    "character bigrams",
-    "character trigrams",
-    "log ratio of the numbers of words",
-)
+NUM_OVERLAPS = 7
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -95,13 +87,12 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
     elif dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
         is_multi_label = isinstance(dataset.task, MultiLabelClassification)
         linear += f", {size:,} examples" if is_multi_label else f", {NEIGHBOURS} nearest neighbours"
-    titles = {MAJORITY: MAJORITY, LINEAR: linear}
     by_name = {}
-    for name, title in titles.items():
+    for name, title in {MAJORITY: MAJORITY, LINEAR: linear}.items():
         doing(f"baseline {title}")
         by_name[title] = scores(name, dataset)
-    doing(f"baseline {FROZEN_ENCODER}")
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
+        doing(f"baseline {FROZEN_ENCODER}")
         by_name[FROZEN_ENCODER] = frozen_scores(prepared, dataset)
     values = {name: {key: each.value for key, each in found.items()} for name, found in by_name.items()}
     durable.commit_json(folder.baselines, values)
@@ -250,7 +241,7 @@ def words(text: str) -> list[str]:
 
 
 def overlaps(first: str, second: str) -> Floats:
-    """Returns `OVERLAPS`, which lie between 0 and 1 (except the log ratio)."""
+    """Returns shares of common words (three), word bigrams, character bi- and trigrams, and a log ratio."""
     a, b = words(first), words(second)
     common, folded = set(a) & set(b), [" ".join(text.lower().split()) for text in (first, second)]
     values = [_share(len(common), len(group)) for group in (set(a) | set(b), set(a), set(b))]

@@ -28,11 +28,10 @@ TOLERANCE = 1e-3  # in the logarithm of the temperature
 def calibrate(
     prepared: Finetuning, model: FinetunedModel, outputs: list[npt.NDArray[np.float32]]
 ) -> float | None:
-    """Divides the model's logits by the temperature with the lowest loss on dev.
+    """Divides the model's logits by the temperature with the lowest loss on dev, and returns it.
 
-    Returns:
-        The temperature. None, with the model unchanged, if the
-        task's outputs are not logits of labels, the head cannot be rescaled, or dev has too few answers.
+    Returns None, with the model unchanged, if the task's outputs are not logits of labels, the head cannot
+    be rescaled, or dev has too few answers.
     """
     task, dev = prepared.task, prepared.splits["dev"].windows
     cannot_rescale = type(model.head).rescale is HeadModule.rescale
@@ -52,10 +51,7 @@ def calibrate(
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
     """Returns the temperature within RANGE that minimises the task's loss, which has one minimum.
 
-    Args:
-        task: the task, without class weights.
-        logits: the logits [N, labels].
-        targets: classes [N], or 0 and 1 for each label [N, labels].
+    `logits` are [N, labels], `targets` classes [N], or 0 and 1 for each label [N, labels].
     """
     from scipy.optimize import minimize_scalar
 

@@ -17,8 +17,7 @@ from electra.finetuning.settings import AUTO, Settings
 from electra.foundation.options import as_path
 from electra.foundation.progress import doing
 
-FEW_LABELS = 2_000  # labelled texts or words; with more, fine-tuning is better
-HELD_OUT = 5  # every fifth example
+FEW_LABELS, HELD_OUT = 2_000, 5  # labelled texts or words at most; every fifth example is held out
 TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
 
 
@@ -35,22 +34,19 @@ def choose_head(
     count = sum(len(example.texts) for example in train) if task.head == "tagger" else len(train)
     wants_training = any(getattr(settings, name) is not None for name in TRAINING)
     wants_training |= settings.init == "random" or settings.keep_epoch == "best"
-    if settings.head != AUTO or wants_training or not HELD_OUT <= count <= FEW_LABELS:
-        return settings, []
-    if task.head not in load_head(FROZEN).kinds or not baselines.apply_to(dataset, settings):
+    can_choose = task.head in load_head(FROZEN).kinds and baselines.apply_to(dataset, settings)
+    if settings.head != AUTO or wants_training or not can_choose or not HELD_OUT <= count <= FEW_LABELS:
         return settings, []
     shuffled = np.random.default_rng(0).permutation(len(train))
     ordered = sorted(shuffled, key=lambda i: str(task.shown_gold(train[i])))  # all labels in both parts
     held_out = set(ordered[HELD_OUT // 2 :: HELD_OUT])
-    parts = {
-        "train": tuple(example for i, example in enumerate(train) if i not in held_out),
-        "dev": tuple(example for i, example in enumerate(train) if i in held_out),
-    }
-    trial, metric, scores = replace(dataset, splits=parts), task.metrics[0], {}
+    parts = [tuple(train[i] for i in range(len(train)) if (i in held_out) == is_dev) for is_dev in (0, 1)]
+    trial = replace(dataset, splits=dict(zip(("train", "dev"), parts, strict=True)))
+    metric, scores = task.metrics[0], dict[str, float]()
     for head in (FROZEN, AUTO):
         doing(f"choosing the head on a fifth of the training examples: {head}")
-        of_head = replace(settings, head=head, checkpoint_every=1 << 30)
-        resolved = resolve(of_head, trial, loaded.config, encoder_pooling(loaded))
+        given = replace(settings, head=head, checkpoint_every=1 << 30)
+        resolved = resolve(given, trial, loaded.config, encoder_pooling(loaded))
         prepared = replace(prepare(resolved, trial, loaded)[0], stopping=stop or (lambda: False))
         model, _ = train_seed(prepared, settings.seed, as_path(settings.out) / "choice")
         value = evaluate(prepared, model, prepared.splits["dev"]).scores[metric].value

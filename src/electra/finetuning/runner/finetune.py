@@ -66,18 +66,10 @@ IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_lengt
 def finetune(
     model: str, settings: Settings, say: Say = quiet, stop: Callable[[], bool] | None = None
 ) -> dict[str, Any]:
-    """Fine-tunes and evaluates each seed; resumes if it is called again.
+    """Fine-tunes and evaluates each seed, and returns the contents of all_results.json; resumes.
 
-    Args:
-        model: the model whose encoder is fine-tuned: a run folder, a model folder, the folder of a
-            fine-tuning, or a name on the Hugging Face hub.
-        settings: all options.
-        say: receives each line of progress.
-        stop: called after each step; if it returns True, the state is saved and training stops. None: the
-            signals SIGINT, SIGTERM and SIGUSR1 do that.
-
-    Returns:
-        The contents of all_results.json.
+    `stop` is called after each step; if it returns True, the state is saved and training stops. None: the
+    signals SIGINT, SIGTERM and SIGUSR1 do that.
 
     Raises:
         Interrupted: a stop was requested.
@@ -90,9 +82,8 @@ def finetune(
     threads, thread_note = recorded.get("environment", {}).get("threads"), ""
     if settings.device in ("auto", "cpu"):
         thread_note = set_threads(settings.threads, threads, "--threads")
-    if threads not in (None, torch.get_num_threads()):
-        thread_note = f"resumed with {torch.get_num_threads()} instead of {threads} threads"
-        thread_note += ": not bit-identical"
+    if threads not in (None, now := torch.get_num_threads()):
+        thread_note = f"resumed with {now} instead of {threads} threads: not bit-identical"
     doing("reading the data")
     dataset = read_dataset(settings, choose_task(settings))
     doing(f"loading {model}")
@@ -296,11 +287,7 @@ def best_seed(finished: Mapping[int, Mapping[str, Any]], metric: str) -> int:
 
 
 def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns statistics under flat keys: `eval_f1` (mean), `eval_f1_sd`, ...
-
-    The endings are `_sd`, `_median`, `_by_seed` and, if a score is undefined, `_reason`. At least one seed is
-    needed; `finished` holds their results.json.
-    """
+    """Returns statistics of results.json: `eval_f1` (mean), `_sd`, `_median`, `_by_seed`, `_reason`."""
     statistics: dict[str, Any] = {}
     by_seed = [{"eval": seed["eval"], **seed["others"]} for seed in finished]
     for split, first in by_seed[0].items():

@@ -105,7 +105,9 @@ def resolve(
     defaults: dict[str, Any] = {
         "dropout": config.dropout if head.dropout is None else head.dropout,
         "epochs": max(task.epochs, few_example_epochs) if head.epochs is None else head.epochs,
-        "learning_rate": default_learning_rate(config.hidden_size, tagging=task.head == "tagger"),
+        "learning_rate": default_learning_rate(
+            config.hidden_size, tagging=task.head == "tagger", labels=task.num_outputs
+        ),
         "layer_decay": default_layer_decay(config.hidden_size),
         "max_length": min(task.max_length, config.max_positions),
         "calibrate": True,

@@ -50,9 +50,7 @@ class SeedState:
     seconds: float = 0.0
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean loss since the last entry)
     since: list[float] = field(default_factory=list)  # the losses after the last entry
-    epochs: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # dev scores after each epoch, if the best is kept
+    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores of each, if the best is kept
     best_score: float | None = None  # dev score of the best epoch so far, if its weights are to be kept
 
 
@@ -86,13 +84,8 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Returns the optimizer's parameter groups: for each depth, one with and one without weight decay.
 
-    Args:
-        model: the model.
-        learning_rate: the head's peak learning rate.
-        layer_decay: the learning rate of each layer relative to that of the layer above.
-        weight_decay: the weight decay of matrices; vectors have none.
-        reference_decay: whether to apply `layer_decay` once more to all layers below the head, as the
-            published code does.
+    `learning_rate` is the head's peak; vectors have no weight decay. `reference_decay` applies `layer_decay`
+    once more to all layers below the head, as the published code does.
     """
     head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
@@ -112,11 +105,9 @@ def log_interval(total: int) -> int:
 
 
 def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[FinetunedModel, SeedState]:
-    """Trains one seed, starting from its newest checkpoint in `folder` if there is one.
+    """Trains one seed from its newest checkpoint in `folder`, or the start; returns it and its state.
 
-    Returns:
-        The trained model (with `keep_epoch` "best", the weights of the best epoch), and the state at the last
-        step.
+    With `keep_epoch` "best", the model has the weights of the best epoch.
     """
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
@@ -235,10 +226,7 @@ def save_checkpoint(
 def restore(
     folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, best: Weights, say: Say
 ) -> SeedState:
-    """Loads the newest intact checkpoint into the model, the optimizer and `best`, and returns its state.
-
-    Without a checkpoint, nothing is changed, and the state of step 0 is returned.
-    """
+    """Loads the newest intact checkpoint, if there is one, and returns its state, or that of step 0."""
     durable.remove_leftovers(folder)
     checkpoint, damage_lines = checkpoints.newest_checkpoint(folder)
     for line in damage_lines:

@@ -56,10 +56,7 @@ class Window:
     may_start: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Maps a span (first, last) of the context's tokens to `ids`.
-
-        Returns None if `span` is None or the window does not contain all of it.
-        """
+        """Maps a span (first, last) of the context's tokens to `ids`; None if it is not all in the window."""
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
@@ -96,11 +93,6 @@ def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
 
     As in the published code, a hundredth of the window's length is added to that context, so ties go to the
     longest window; then they go to the first.
-
-    Args:
-        starts: the first token of each window.
-        stops: the end of each window, exclusive.
-        length: the number of tokens in the context.
     """
     positions = np.arange(length)
     begin, end = np.array(starts)[:, None], np.array(stops)[:, None]

@@ -67,17 +67,9 @@ class Tokens:
         self.tokenizer, self.template = tokenizer, PairTemplate.of(tokenizer)
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
-        """Encodes the text or the pair of texts of every example.
+        """Encodes the text or the pair of texts of every example, like `join`.
 
-        Args:
-            texts: a list of all first texts and, for pairs, a list of all second texts.
-            max_length: the number of tokens to which longer inputs are truncated; see `join`.
-
-        Returns:
-            For every example, its ids with special tokens, its token types, and whether it was truncated.
-
-        Raises:
-            ConfigError: `max_length` leaves no room for text.
+        `texts` is a list of all first texts and, for pairs, a list of all second texts.
         """
         columns = [self.tokenizer.encode_corpus(column) for column in texts]
         return [join(row, self.template, max_length) for row in zip(*columns, strict=True)]
@@ -85,11 +77,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Windows:
-    """The inputs of the encoder.
-
-    An example usually has one window. It has several if both orders of a pair are read, if its text is split,
-    or if each of its texts has its own input.
-    """
+    """The inputs of the encoder: one for an example, or several (both orders of a pair, parts of a text)."""
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
@@ -140,13 +128,8 @@ def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: in
     """Builds the input of a text or a pair, such as [CLS] first [SEP] second [SEP] with token types 0 and 1.
 
     The longer text is truncated to the length of the shorter one, then both are truncated, as by
-    transformers' "longest_first".
-
-    Returns:
-        Ids, token types, and whether the input was truncated.
-
-    Raises:
-        ConfigError: `max_length` leaves no room for text.
+    transformers' "longest_first". Returns ids, token types, and whether the input was truncated. Raises
+    ConfigError if `max_length` leaves no room for text.
     """
     num_between = len(template.between) if len(row) > 1 else 0
     room = max_length - len(template.before) - num_between - len(template.after)

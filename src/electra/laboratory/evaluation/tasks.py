@@ -86,10 +86,7 @@ class Scoring(Piece):
 
 
 def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[ModelEntry]:
-    """Returns the models of the table, with distinct names: the `sources`, then the baselines.
-
-    Raises ConfigError if two would share a folder, or a name has no character that a folder's may have.
-    """
+    """Returns the models of the table, then the baselines. Raises ConfigError if two would share a folder."""
     entries = [ModelEntry(model.name, model.source) for model in named_models(sources)]
     entries += [ModelEntry(name, "") for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
@@ -116,10 +113,7 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any]:
-    """Runs all tasks that are not done yet, and returns the contents of evaluation.json.
-
-    Raises DataError if there are no data for any task, and DiskError; other failures of tasks are recorded.
-    """
+    """Runs all tasks that are not done yet, and returns the contents of evaluation.json, with failures."""
     tasks = find_tasks(suite, options.settings, roots)
     if not tasks:
         names = ", ".join(entry.name for entry in suite.task)
@@ -203,11 +197,7 @@ def score_task(
 
 
 def find_tasks(suite: Suite, settings_of_all: Mapping[str, Any], roots: Sequence[Path]) -> list[ReadyTask]:
-    """Returns the tasks that have data, after checking the names and settings of all tasks.
-
-    `settings_of_all` override those of the suite. Raises DataError if a root folder or a metric is missing,
-    ConfigError if the evaluation chooses a setting.
-    """
+    """Returns the tasks that have data; checks all. `settings_of_all` override those of the suite."""
     for root in roots:
         if not root.exists():
             raise DataError("no such folder", where=root, fix="Check `data`")
@@ -231,10 +221,7 @@ def find_tasks(suite: Suite, settings_of_all: Mapping[str, Any], roots: Sequence
 
 
 def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTask]) -> dict[str, Any]:
-    """Returns the plan, with which a resumed evaluation must agree.
-
-    Loads each model once, so that one that cannot be loaded is refused before any work begins.
-    """
+    """Returns the plan, with which a resumed evaluation must agree; refuses models that cannot be loaded."""
     networks = {}
     for source in dict.fromkeys(model.source for model in models if model.source):
         loaded = load(source, "encoder")

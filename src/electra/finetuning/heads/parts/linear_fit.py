@@ -26,17 +26,10 @@ def fit_best(  # noqa: PLR0917
 ) -> Any:
     """Returns the model, fitted to all rows with the best of the candidate parameters.
 
-    They are compared by cross-validation with fixed folds. If there are too few rows of all classes but one,
-    the middle candidate is used.
-
-    Args:
-        model: a scikit-learn estimator.
-        candidates: values of its parameters.
-        x: features [N, K], dense or sparse, or any N objects that a pipeline reads.
-        targets: numbers or classes [N], or 0 and 1 for each label [N, labels].
-        goodness: the score of held-out predictions (numbers, or probabilities of the classes that occur)
-            given their targets; the higher the better.
-        groups: the group of each row [N]; rows of a group are held out together.
+    They are compared by the mean `goodness` of held-out predictions (numbers, or probabilities of the classes
+    that occur) in fixed folds; rows of a group are held out together. If there are too few rows of all
+    classes but one, the middle candidate is used. `x` is [N, K], dense or sparse, or any N objects that a
+    pipeline reads; targets are numbers or classes [N], or 0 and 1 for each label [N, labels].
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
