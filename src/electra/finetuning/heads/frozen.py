@@ -86,11 +86,7 @@ def check_pairs(tokenizer: Tokenizer) -> None:
 
 
 def split_pair(ids: Ids) -> tuple[Ids, Ids]:
-    """Splits the ids of a pair: [CLS] a [SEP] b [SEP] or, as in RoBERTa, [CLS] a [SEP] [SEP] b [SEP].
-
-    Returns:
-        [CLS] a [SEP] and [CLS] b [SEP].
-    """
+    """Splits [CLS] a [SEP] b [SEP] (RoBERTa: two [SEP] between) into [CLS] a [SEP] and [CLS] b [SEP]."""
     end = int(np.flatnonzero(ids == ids[-1])[0]) + 1
     second = ids[end:]
     if len(second) > 1 and second[0] == ids[-1]:

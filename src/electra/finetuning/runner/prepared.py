@@ -89,10 +89,7 @@ def with_recorded_defaults(settings: Settings, record: Mapping[str, Any]) -> Set
 def resolve(
     settings: Settings, dataset: Dataset, config: EncoderConfig, own_pooling: Pooling | None = None
 ) -> ResolvedSettings:
-    """Returns the settings with every default filled in; `own_pooling` is the encoder's, if it has one.
-
-    Raises ConfigError if a setting does not fit the model or the head.
-    """
+    """Returns the settings with every default filled in, and `own_pooling`, the encoder's. Checks them."""
     head, task = load_head(settings.head), dataset.task
     if settings.max_length is not None and settings.max_length > config.max_positions:
         problem = f"{settings.max_length} tokens, but the model has {config.max_positions} positions"
@@ -206,10 +203,9 @@ def run_model(
     device: torch.device,
     precision: str = "fp32",
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss.
+    """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss with targets.
 
-    The loss is None without targets. By default the model runs in fp32, so that scores do not depend on the
-    machine. It stays in evaluation mode.
+    By default in fp32, so that scores do not depend on the machine. The model stays in evaluation mode.
     """
     model.eval()
     losses: list[tuple[Tensor, float]] = []

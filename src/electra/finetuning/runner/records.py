@@ -42,14 +42,9 @@ def read_records(content: bytes) -> list[Record]:
 def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
     """Returns a record for each answer: the file's columns, then `predicted`, `probability` and others.
 
-    A column of the file that is called like one of them gets the ending " (input)".
-
-    Examples without a row of a table have the columns `id` and `text` instead.
-
-    Args:
-        answers: the rows of the task's table, one per example, or one per word of a tagged sentence. If a
-            column of the file has a list with a value for each word, each row gets its word's value.
-        examples: the examples.
+    A column of the file that is called like one of them gets the ending " (input)". Examples without a row of
+    a table have the columns `id` and `text` instead. `answers` has a row for each example, or for each word
+    of a tagged sentence, which gets its word's value of a column of lists with a value for each word.
     """
     records = []
     for row, example, word in _places(answers, examples):
@@ -69,10 +64,7 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
 
 
 def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
-    """Returns records like those of `join_columns`, with `text` and `gold` instead of their source columns.
-
-    Records of tagged words have no other columns of the file.
-    """
+    """Returns records like `join_columns`, with `text` and `gold`; those of words have no other columns."""
     records = []
     for row, example, word in _places(answers, examples):
         if word is not None:

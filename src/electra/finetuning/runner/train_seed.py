@@ -82,10 +82,9 @@ def parameter_groups(
     weight_decay: float,
     reference_decay: bool = False,
 ) -> list[dict[str, Any]]:
-    """Returns the optimizer's parameter groups: for each depth, one with and one without weight decay.
+    """Returns the optimizer's groups: for each depth, one with and one without weight decay (vectors).
 
-    `learning_rate` is the head's peak; vectors have no weight decay. `reference_decay` applies `layer_decay`
-    once more to all layers below the head, as the published code does.
+    `learning_rate` is the head's peak; `reference_decay` decays once more below the head, as published.
     """
     head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}

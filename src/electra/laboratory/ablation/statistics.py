@@ -27,10 +27,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An arm minus the baseline, over the `n` seeds that both have.
-
-    Mean difference, standard deviation and 95 % interval of the differences, and two-sided p-value.
-    """
+    """An arm minus the baseline, over the `n` seeds of both; the p-value is two-sided."""
 
     n: int
     difference: float | None = None
@@ -110,10 +107,7 @@ def pooled_sd(measured: Sequence[Summary | Comparison]) -> float | None:
 
 
 def detectable_difference(sd_of_differences: float | None, n: int) -> float | None:
-    """Returns the true difference that a two-sided paired test of n pairs detects with probability POWER.
-
-    None without a standard deviation, or with fewer than two pairs.
-    """
+    """Returns the true difference that a two-sided paired test of n pairs (at least 2) detects with POWER."""
     if sd_of_differences is None or n < 2:
         return None
     from scipy import optimize, stats
@@ -128,10 +122,7 @@ def detectable_difference(sd_of_differences: float | None, n: int) -> float | No
 
 
 def first_crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """Returns the FLOPs at which a curve first reaches `level`; None if it never does.
-
-    Interpolates linearly in the logarithm of the FLOPs between the points.
-    """
+    """Returns the FLOPs at which a curve, linear in their logarithm, first reaches `level`, or None."""
     previous_flops, previous = 0.0, 0.0
     for index, (at, score) in enumerate(zip(flops, scores, strict=True)):
         if score >= level:

@@ -118,26 +118,14 @@ class HeadFactory(ABC):
     separates_pairs: ClassVar[bool] = False
     """Whether it encodes the two texts of a pair separately (`HeadModule.encode`)."""
     starts_from: ClassVar[Kind] = "encoder"
-    """The kind of network that is fine-tuned.
-
-    If it is not "encoder", `HeadShape.pretrained` is the network's own head, and the new head is not
-    initialised.
-    """
+    """The network that is fine-tuned; if not "encoder", the head starts from `HeadShape.pretrained`."""
 
     @abstractmethod
     def build(self, shape: HeadShape) -> HeadModule:
         """Returns a new module; its weights are initialised afterwards."""
 
     def check_supports(self, kind: HeadKind, texts: int | None) -> None:
-        """Checks that the head supports a task.
-
-        Args:
-            kind: the kind of the task's outputs.
-            texts: the number of texts in each example; None if it is not known yet.
-
-        Raises:
-            ConfigError: the head does not support the task.
-        """
+        """Raises ConfigError if the head does not support the kind of output or the number of texts."""
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
             number = f" with {self.texts} texts" if self.texts else ""
             fix = f"Use it for a {' or '.join(self.kinds)}{number}, or another `head`"
