@@ -191,7 +191,7 @@ def _log(prepared: Finetuning, seed: int, state: SeedState, losses: list[Tensor]
 def still_falls(losses: Sequence[float]) -> bool:
     """Whether the last quarter is 5 % below the one before it, and above half of the first loss."""
     size = len(losses) // 4
-    if not size:
+    if size < 2:  # too few to tell
         return False
     before, last = fmean(losses[-2 * size : -size]), fmean(losses[-size:])
     return last < 0.95 * before and last > losses[0] / 2
