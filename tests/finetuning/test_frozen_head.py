@@ -46,7 +46,8 @@ def write_rows(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]])
 def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, ...]]:
     """Texts whose second word is their label."""
     others = toy_task.OTHER * count
-    rows = [(f"a {others[i]} film of my town {i % 3}", COLOURS[i % 3]) for i in range(count)]
+    whose = "a" if name == "dev" else "my"  # no text is in both
+    rows = [(f"a {others[i]} film of {whose} town {i % 3}", COLOURS[i % 3]) for i in range(count)]
     return write_rows(folder / f"{name}.csv", ("text", "label"), rows)
 
 
@@ -55,7 +56,8 @@ def pairs(folder: Path, name: str, count: int) -> list[tuple[str, ...]]:
     rows, others = [], toy_task.OTHER * count
     for i in range(count):
         first, second = COLOURS[i % 3], COLOURS[i % 3 if i % 2 else (i + 1) % 3]
-        texts = f"a {first} {others[i]} film of my town {i}", f"the town was {second} {others[i % 4]}"
+        whose = "a" if name == "dev" else "my"
+        texts = f"a {first} {others[i]} film of {whose} town {i}", f"the town was {second} {others[i % 4]}"
         rows.append((*texts, ("other", "same")[i % 2]))
     return write_rows(folder / f"{name}.csv", ("text_a", "text_b", "label"), rows)
 
