@@ -88,14 +88,14 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
     answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
     order = [answers.task.label_names.index(label) for label in expected.classes_]
     probabilities = np.stack(answers.values)[:, order]
-    np.testing.assert_allclose(probabilities, expected.predict_proba((y - mean) / scale), atol=2e-3)
+    np.testing.assert_allclose(probabilities, expected.predict_proba((y - mean) / scale), atol=4e-3)
 
 
 def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
     tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = pairs(tmp_path / "data", "train", 40)
-    pairs(tmp_path / "data", "dev", 12)
+    pairs(tmp_path / "data", "train", 40)
+    rows = pairs(tmp_path / "data", "dev", 12)
     settings = frozen_settings(tmp_path, "pair")
     with monkeypatch.context() as older:
         older.setattr(frozen.Frozen, "separates_pairs", False)
@@ -104,7 +104,7 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
     head = load_file(tmp_path / "out/model/head.safetensors")
     assert head["output.weight"].shape == (2, loaded.config.hidden_size)
     answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
-    first, second, _ = rows[0]  # the dev pairs are the first training pairs
+    first, second, _ = rows[0]
     ids = torch.tensor([loaded.tokenizer.encode(first, second).ids])
     with torch.inference_mode():
         logits = loaded.encoder(ids).mean(1) @ head["output.weight"].T + head["output.bias"]
