@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
@@ -41,7 +43,8 @@ def dataset(tmp_path: Path, rows: list[dict[str, Any]], dev: list[dict[str, Any]
         lines = "".join(json.dumps(row) + "\n" for row in content)
         (tmp_path / f"{name}.jsonl").write_text(lines)
     task = options.pop("task", "classification")
-    settings = toy_task.settings(tmp_path / "out", tmp_path, task, **options)
+    files = {"data": tmp_path / "train.jsonl", "dev": tmp_path / "dev.jsonl"}
+    settings = replace(toy_task.settings(tmp_path / "out", tmp_path, task, **options), **files)
     return read_dataset(settings, choose_task(settings))
 
 
@@ -231,37 +234,34 @@ def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "a.parquet").to_pylist()[1] == {"text": "b", "n": 2}
 
 
-@pytest.mark.parametrize(
-    "library",
-    ["pandas", "pyarrow", "pyarrow.lib", "datasets", "polars", "duckdb", "pyarrow.dataset"],
-)
-def test_tables_in_python_give_the_same_rows(library: str, tmp_path: Path) -> None:
-    module = pytest.importorskip(library, reason="not among the tests' own packages")
-    columns = {"text": ["x", "y"], "n": [1, 2]}
-    pyarrow = pytest.importorskip("pyarrow")
-    made: dict[str, Callable[[], list[Any]]] = {
-        "pandas": lambda: [module.DataFrame(columns), module.DataFrame(columns).astype({"text": "category"})],
-        "pyarrow": lambda: [pyarrow.table(columns), pyarrow.table(columns).to_batches()[0]],
-        "pyarrow.lib": lambda: [pyarrow.table(columns).to_reader(), (row for row in rows)],
-        "pyarrow.dataset": lambda: [module.dataset(pyarrow.table(columns))],
-        "datasets": lambda: [
-            module.Dataset.from_dict(columns),
-            module.Dataset.from_dict(columns).to_iterable_dataset(),
-        ],
-        "polars": lambda: [module.DataFrame(columns), module.LazyFrame(columns)],
-        "duckdb": lambda: [module.sql("from (values ('x', 1), ('y', 2)) t(text, n)")],
-    }
-    rows = [{"text": "x", "n": 1}, {"text": "y", "n": 2}]
-    for table in made[library]():
-        assert list(map(dict, records(table))) == rows
-        if is_table(table):
-            assert list(each_text_of(table)) == ["x", "y"]
-            with pytest.raises(DataError):
-                next(each_text(table))
+NUMBERED = {"text": ["x", "y"], "n": [1, 2]}
+FRAMES: list[Callable[[], Any]] = [
+    lambda: pandas.DataFrame(NUMBERED),
+    lambda: pandas.DataFrame(NUMBERED).astype({"text": "category"}),
+    lambda: pyarrow.table(NUMBERED),
+    lambda: pyarrow.table(NUMBERED).to_batches()[0],
+    lambda: pyarrow.table(NUMBERED).to_reader(),
+    lambda: pytest.importorskip("pyarrow.dataset").dataset(pyarrow.table(NUMBERED)),
+    lambda: pytest.importorskip("datasets").Dataset.from_dict(NUMBERED),
+    lambda: pytest.importorskip("datasets").Dataset.from_dict(NUMBERED).to_iterable_dataset(),
+    lambda: pytest.importorskip("polars", reason="not among the tests' packages").DataFrame(NUMBERED),
+    lambda: pytest.importorskip("polars", reason="not among the tests' packages").LazyFrame(NUMBERED),
+    lambda: pytest.importorskip("duckdb", reason="not among the tests' packages").from_arrow(
+        pyarrow.table(NUMBERED)
+    ),
+]
+
+
+@pytest.mark.parametrize("make", FRAMES)
+def test_tables_in_python_give_the_same_rows(make: Callable[[], Any]) -> None:
+    assert list(map(dict, records(make()))) == [{"text": "x", "n": 1}, {"text": "y", "n": 2}]
+    if is_table(make()):
+        assert list(each_text_of(make())) == ["x", "y"]
+        with pytest.raises(DataError):
+            next(each_text(make()))
 
 
 def test_two_columns_of_a_name_are_refused() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     frame = pandas.DataFrame([["x", 0, 1]], columns=["text", "label", "label"])
     for table in (frame, pyarrow.table([["x"], [0], [1]], names=["text", "label", "label"])):
         with pytest.raises(DataError):

@@ -202,7 +202,7 @@ def test_a_large_offset_of_numbers_costs_no_precision(modern_folder: Path, tmp_p
     for offset in (0, start):
         data = tmp_path / str(offset)
         data.mkdir()
-        rows = "".join(f"{toy_task.OTHER[n % 7]} film {n},{offset + n * n}\n" for n in range(40))
+        rows = "".join(f"{a} {b},{offset + len(a + b) ** 3}\n" for a in toy_task.GOOD for b in toy_task.OTHER)
         (data / "train.csv").write_text("text,label\n" + rows)
         settings = toy_task.settings(data / "out", data / "train.csv", "regression", epochs=2)
         finetune(str(modern_folder), settings)

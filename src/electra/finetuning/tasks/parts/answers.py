@@ -73,14 +73,14 @@ def unanswered(
         The cells that mean it, apart from None, and notes on marks that are read as answers.
     """
     counts = Counter(str(cell) for cell in cells if isinstance(cell, str | int | float))
-    labels = [name for name in counts if not is_missing(name) and _number(name) not in NO_CLASS]
-    has_classes = bool(known) or (len(labels) > 1 and all(_number(name) >= 0 for name in labels))
-    marks = {name for name in counts if is_missing(name) or (has_classes and _number(name) in NO_CLASS)}
+    labels = [name for name in counts if not is_missing(name) and as_number(name) not in NO_CLASS]
+    has_classes = bool(known) or (len(labels) > 1 and all(as_number(name) >= 0 for name in labels))
+    marks = {name for name in counts if is_missing(name) or (has_classes and as_number(name) in NO_CLASS)}
     marks -= set(known)
     usual = median(counts[name] for name in labels) if labels else 0
 
     def is_answer(mark: str) -> bool:
-        if _number(mark) == -1:
+        if as_number(mark) == -1:
             return not skip and (are_numbers or len(labels) == 2)
         return _is_label(mark, labels, not skip and 4 * counts[mark] >= usual)
 
@@ -91,11 +91,8 @@ def unanswered(
 
 
 def _is_label(mark: str, labels: Sequence[str], is_usual: bool) -> bool:
-    """Whether a mark looks like the labels of its column.
-
-    It is a sign among signs (+ and -), a code among codes (the country NA, the language nan), or, if it is as
-    usual as the others, a word whose capitals are as in most of them.
-    """
+    # A sign among signs (+ and -), a code among codes (the country NA, the language nan), or, if it is as
+    # usual as the others, a word whose capitals are as in most of them.
     if not any(map(str.isalnum, mark)):
         return bool(mark) and any(not any(map(str.isalnum, name)) for name in labels)
     alike = [
@@ -112,7 +109,8 @@ def _capitals(name: str) -> str:
     return "all" if name.isupper() else "first" if name[:1].isupper() else "none" if name.islower() else ""
 
 
-def _number(name: str) -> float:
+def as_number(name: str) -> float:
+    """Returns the value of a number; NaN for anything else."""
     try:
         return float(name)
     except ValueError:
@@ -126,11 +124,7 @@ def as_integer(name: str) -> int | None:
 
 
 def _key(name: str, are_integers: bool) -> Hashable:
-    """Returns a key that is the same for all spellings of a label.
-
-    The spellings of a truth value (true, TRUE) share a key, those of an integer (1, 1.0) if all labels are
-    integers, and texts that differ in white space or in the composition of accents.
-    """
+    """Returns a key of all spellings: of truth values, integers, white space, the composition of accents."""
     if are_integers or name.lower() in {"true", "false"}:
         number = as_integer(name)
         return name.lower() if number is None else number

@@ -32,7 +32,7 @@ from electra.data.tables import (
 )
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import clean_answer, label_finder, unanswered
+from electra.finetuning.tasks.parts.answers import as_number, clean_answer, label_finder, unanswered
 from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task, tally_labels
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
@@ -288,8 +288,5 @@ def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
 
 def natural_sort_key(label: str) -> tuple[int, float, str]:
     """Returns a sort key for labels: numbers by value, before words."""
-    try:
-        number = float(label)
-    except ValueError:
-        number = math.nan
+    number = as_number(label)
     return (0, number, label) if math.isfinite(number) else (1, 0.0, label)

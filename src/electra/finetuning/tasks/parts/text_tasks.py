@@ -26,6 +26,7 @@ from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import (
     as_integer,
+    as_number,
     as_vectors,
     clean_answer,
     is_missing,
@@ -47,11 +48,7 @@ from electra.finetuning.tasks.parts.task import (
     sigmoid,
     softmax,
 )
-from electra.finetuning.tasks.parts.text_task import (
-    Prediction,
-    TextTask,
-    natural_sort_key,
-)
+from electra.finetuning.tasks.parts.text_task import Prediction, TextTask, natural_sort_key
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
 
@@ -85,15 +82,10 @@ class TextClassification(TextTask):
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         spelling_of, notes = spellings([*golds, *self.seen])
-        are_numbers = None not in map(as_integer, golds)
-        if self._accepts_numbers() and are_numbers:
+        if self._accepts_numbers and None not in map(as_integer, golds):
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
         return [spelling_of[gold] for gold in golds], notes
-
-    def _accepts_numbers(self) -> bool:
-        """Whether files may have class indices instead of names."""
-        return self.accepts_indices and bool(self.labels) and not any(map(str.isdecimal, self.labels))
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextClassification:
@@ -122,22 +114,25 @@ class TextClassification(TextTask):
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem_type": "single_label_classification"}
 
+    def _class(self, gold: str) -> int | None:
+        index, number = self.label_index(gold), as_integer(gold) if self._accepts_numbers else None
+        return number if index is None and number in range(len(self.labels)) else index
+
+    @property
+    def _accepts_numbers(self) -> bool:
+        return self.accepts_indices and bool(self.labels) and not any(map(str.isdecimal, self.labels))
+
     def gold_class(self, example: Example) -> int:
         """Returns the index of the gold label. Raises DataError if the label is unknown."""
-        gold = str(example.gold)
-        if (index := self.label_index(gold)) is not None:
-            return index
-        number = as_integer(gold)
-        if self._accepts_numbers() and number is not None and number in range(len(self.labels)):
-            return number
-        raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
+        if (index := self._class(str(example.gold))) is None:
+            fix = nearest(str(example.gold), list(self.labels))
+            raise DataError(f"unknown label {str(example.gold)!r}", where=example.where, fix=fix)
+        return index
 
     @override
     def gold_names(self, example: Example) -> tuple[str, ...]:
-        index = self.label_index(str(example.gold))
-        if index is None and not self.accepts_indices:
-            return (str(example.gold),)
-        return (self.labels[self.gold_class(example) if index is None else index],)
+        index = self._class(str(example.gold))
+        return (str(example.gold) if index is None else self.labels[index],)
 
     @override
     def unseen_labels(self, example: Example) -> tuple[str, ...]:
@@ -292,13 +287,9 @@ class MultiLabelClassification(TextTask):
 
         The labels are taken as independent.
         """
-        header, *rows = super().table(predictions, examples)
-        are_likely = (np.where(p > self.threshold, p, 1 - p) for p in predictions)
-        chances = [float(np.prod(likely)) for likely in are_likely]
-        return [
-            (*header[:2], "probability", *header[2:]),
-            *((*row[:2], chance, *row[2:]) for row, chance in zip(rows, chances, strict=True)),
-        ]
+        chances = (float(np.where(p > self.threshold, p, 1 - p).prod()) for p in predictions)
+        rows = zip(super().table(predictions, examples), ("probability", *chances), strict=True)
+        return [(*row[:2], cell, *row[2:]) for row, cell in rows]
 
     @property
     @override
@@ -336,7 +327,6 @@ class TextRegression(TextTask):
         return self.scale or (0.0, 1.0)
 
     @override
-    @override
     def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
         return unanswered(cells, (), skip=self.skip_unlabelled or self.scale is not None, are_numbers=True)
 
@@ -358,19 +348,16 @@ class TextRegression(TextTask):
         Raises:
             ModelError: the recorded range or function is not supported.
         """
-        recorded = config.get(OUTPUT_RANGE, (0.0, 1.0))
-        try:
-            low, high = map(float, recorded)
-        except (TypeError, ValueError):
-            low = high = math.nan
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        recorded = config.get(OUTPUT_RANGE, [0.0, 1.0])
+        bounds = [as_number(str(bound)) for bound in recorded] if isinstance(recorded, list) else []
+        if len(bounds) != 2 or not math.isfinite(sum(bounds)) or bounds[0] >= bounds[1]:
             raise ModelError(f"{recorded!r} is not a lowest and a highest number", key=OUTPUT_RANGE)
         is_regression = config.get("problem_type") == "regression" or len(labels) > 1
         path = (config.get(CROSS_ENCODER) or {}).get(ACTIVATION, "Identity" if is_regression else "Sigmoid")
         if (function := path.rpartition(".")[2]) not in FUNCTIONS:
             raise ModelError(f"scores through {path} are not supported", fix="Use sentence-transformers")
         numbers = labels if len(labels) > 1 else self.numbers
-        return replace(self, scale=(low, high), function=function, numbers=numbers)
+        return replace(self, scale=(bounds[0], bounds[1]), function=function, numbers=numbers)
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -380,11 +367,8 @@ class TextRegression(TextTask):
 
     def gold_number(self, example: Example) -> float:
         """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
-        try:
-            number = float(example.gold)
-        except (TypeError, ValueError):
-            number = np.nan
-        if not np.isfinite(number):
+        number = as_number(str(example.gold))
+        if not math.isfinite(number):
             fix = "Write only a number, or check `label_column`"
             if "," in str(example.gold):
                 fix = "Write 1234.5, with a decimal point and without thousands separators"
