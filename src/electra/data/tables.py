@@ -77,13 +77,7 @@ class Table:
         return matches[0] if len(matches) == 1 else None
 
     def missing_column(self, names: Sequence[str], option: str, choose: str = "one") -> DataError:
-        """Returns the error for a file with none of these columns.
-
-        Args:
-            names: the names that were looked for.
-            option: the option that sets the name of the column.
-            choose: how many columns the user has to choose.
-        """
+        """Returns the error for a file without these names; `option` chooses `choose` of its columns."""
         names = names if len(names) <= MAX_NAMES else [*names[: MAX_NAMES - 1], "other common names"]
         fix = f"It has {', '.join(map(short_name, self.columns))}: choose {choose} with {option}"
         if self.headed:
@@ -95,30 +89,17 @@ class Table:
 class ReadOptions:
     """How a table is read."""
 
-    format: str = ""
-    """One of the values of FORMATS ("": by the extension)."""
-    encoding: str | None = None
-    """The encoding of text formats (None: UTF-8, or by the byte order mark; a csv or tsv that is not UTF-8 is
-    guessed, with a note)."""
-    header: Sequence[str] = ()
-    """The columns of a csv or tsv that may lack a header line (GLUE's CoLA). The first line is then a header
-    only if it has all the names of one of the alternatives in `required`."""
-    required: Sequence[Sequence[str]] = ()
-    """Alternative sets of column names; see `header`."""
-    optional: Sequence[str] = ()
-    """Names in `header`, one of which may be missing in a file without a header line."""
-    drop_malformed: bool = False
-    """Leave out and count rows with a wrong number of cells instead of raising (QQP has some)."""
-    lenient: bool = False
-    """Return undecodable bytes as surrogates, for the caller to count, instead of raising."""
-    ratio: int = EXPANSION_RATIO
-    """How many times its size a compressed file may expand to; see `lines.open_bytes`."""
-    only: str = ""
-    """The only column or field that is needed; JSON rows may then be plain strings."""
-    on_broken: Callable[[DataError], None] | None = None
-    """Called with the error of a row, which is then left out (None: the error is raised)."""
-    name: str = ""
-    """The name of the file in places and messages ("": its path)."""
+    format: str = ""  # one of the values of FORMATS ("": by the extension)
+    encoding: str | None = None  # of text formats (None: UTF-8, or by the byte order mark; a csv is guessed)
+    header: Sequence[str] = ()  # the columns of a csv or tsv that may lack a header line (GLUE's CoLA)
+    required: Sequence[Sequence[str]] = ()  # a header line then has all the names of one of these
+    optional: Sequence[str] = ()  # names in `header`, one of which a file without a header line may lack
+    drop_malformed: bool = False  # leave out and count rows with a wrong number of cells (QQP has some)
+    lenient: bool = False  # return undecodable bytes as surrogates, for the caller to count
+    ratio: int = EXPANSION_RATIO  # how many times its size a file may expand to; see `lines.open_bytes`
+    only: str = ""  # the only column or field that is needed; JSON rows may then be plain strings
+    on_broken: Callable[[DataError], None] | None = None  # receives the errors of rows that are left out
+    name: str = ""  # of the file in places and messages ("": its path)
 
     def leave_out(self, error: DataError) -> None:
         """Passes the error of a row to `on_broken`, or raises it if that is None."""

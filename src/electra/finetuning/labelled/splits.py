@@ -30,13 +30,7 @@ def find_split(
 
     A file whose whole name (without its ending) matches is preferred to one whose first word matches, and
     that to one in which another word matches. A file with the names of two splits (train_dev) may hold both:
-    it is found only as train, and only if no other file is.
-
-    Args:
-        folder: where to look.
-        split: "train", "dev" or "test".
-        preferred: names that rank before those of `SPLIT_NAMES`.
-        formats: the file name endings to consider.
+    it is found only as train, and only if no other file is. `preferred` names rank before SPLIT_NAMES.
 
     Raises:
         DataError: several files match equally well.
@@ -102,13 +96,9 @@ def split_by_hash(
     where: Path | str,
     share: float = DEV_SHARE,
 ) -> tuple[Examples, Examples]:
-    """Splits examples into train and dev; dev is the fraction `share` with the smallest hashes.
+    """Splits examples into train and dev, the fraction `share` with the smallest hashes of their texts.
 
-    Args:
-        examples: the examples to split, at least one.
-        hashed_texts: returns the texts of an example to hash; examples with equal texts stay together.
-        where: the file that the error names.
-        share: the fraction of dev examples.
+    Examples with equal texts stay together.
 
     Raises:
         DataError: no training example would be left.

@@ -95,18 +95,11 @@ def _is_label(mark: str, labels: Sequence[str], is_usual: bool) -> bool:
     # usual as the others, a word whose capitals are as in most of them.
     if not any(map(str.isalnum, mark)):
         return bool(mark) and any(not any(map(str.isalnum, name)) for name in labels)
-    alike = [
-        name
-        for name in labels
-        if name[:2].istitle() == mark[:2].istitle() and name.isupper() == mark.isupper()
-    ]
+    forms = [(name.isupper(), name[:1].isupper(), name[:1].islower()) for name in (mark, *labels)]
+    num_alike = forms[1:].count(forms[0])
     if mark in {"NA", "nan"} and len(labels) > 2 and {*map(len, labels)} == {len(mark)}:
-        return alike == labels
-    return mark in MARKS and is_usual and 2 * len(alike) > len(labels)
-
-
-def _capitals(name: str) -> str:
-    return "all" if name.isupper() else "first" if name[:1].isupper() else "none" if name.islower() else ""
+        return num_alike == len(labels)
+    return mark in MARKS and is_usual and 2 * num_alike > len(labels)
 
 
 def as_number(name: str) -> float:

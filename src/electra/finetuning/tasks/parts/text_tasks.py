@@ -287,8 +287,9 @@ class MultiLabelClassification(TextTask):
 
         The labels are taken as independent.
         """
-        chances = (float(np.where(p > self.threshold, p, 1 - p).prod()) for p in predictions)
-        rows = zip(super().table(predictions, examples), ("probability", *chances), strict=True)
+        cells: list[Cell] = ["probability"]
+        cells += [float(np.where(p > self.threshold, p, 1 - p).prod()) for p in predictions]
+        rows = zip(super().table(predictions, examples), cells, strict=True)
         return [(*row[:2], cell, *row[2:]) for row, cell in rows]
 
     @property
