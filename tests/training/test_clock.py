@@ -68,8 +68,8 @@ class Machine:
         )
         for module in ("budget", "start", "loop"):  # in `time` itself it would stop other threads
             monkeypatch.setattr(f"electra.training.{module}.time", clock)
-        measured = [(1.0, seconds / updates * slower(0.0))]
-        monkeypatch.setattr(estimate, "measure_phases", lambda run, limit: measured)
+        measured = seconds / updates * slower(0.0)
+        monkeypatch.setattr(estimate, "measure", lambda run, limit: measured)
 
     def work(self, seconds: float) -> None:
         self.now += seconds * self.slower((self.now - 1000) / self.seconds)
@@ -134,25 +134,6 @@ def test_resumed_and_replayed_runs_have_the_bits_of_one_never_stopped(
     assert [row["losses"] for row in again] == [row["losses"] for row in whole]
     assert [row["learning_rate"] for row in again] == [row["learning_rate"] for row in whole]
     assert weights == {saved.step: saved.weights.read_bytes() for saved in folder.saved_checkpoints()}
-
-
-@pytest.mark.slow
-def test_phases_keep_their_shares_of_the_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, 600.0, CHANGES["steady"])
-    update = loop.update
-
-    def update_by_phase(run: Run) -> None:
-        costs = 3.0 if run.part(run.step, run.objective.phases)[0] else 1.0
-        machine.slower = lambda share: costs
-        update(run)
-
-    monkeypatch.setattr(loop, "update", update_by_phase)
-    monkeypatch.setattr(estimate, "measure_phases", lambda run, limit: [(0.5, 1.0), (0.5, 3.0)])
-    settings = {"objective": {"name": "two_stage", "generator_share": 0.5}}
-    rows = train(tmp_path / "run", **merge(timed(600.0), settings))
-    first = sum(row["counts"]["rtd"] == 0 for row in rows)
-    assert first == pytest.approx(len(rows) / 2, rel=0.2)
-    assert machine.now - 1000 == pytest.approx(600, rel=0.1)
 
 
 @pytest.mark.slow

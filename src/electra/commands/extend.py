@@ -27,13 +27,13 @@ class Extend(
 ):
     """Train a finished run further, to a larger budget.
 
-    The run must use the schedule wsd (warm-up, plateau, cooldown). Training resumes where the learning rate
-    began to fall, and the result is bit-identical to a run that had this budget from the start. The networks
-    and the report of the shorter run move to RUN/milestones/step-N.
+    The run must use the schedule wsd (warm-up, plateau, cooldown), as default runs do. Training resumes where
+    the learning rate began to fall, and the result is bit-identical to a run that had this budget from the
+    start, unless it is a time. The networks and the report of the shorter run move to RUN/milestones/step-N.
     """
 
     run_folder: Source
-    """A run that electra pretrain made with --training.schedule wsd."""
+    """A run that electra pretrain made."""
     _: KW_ONLY
     budget: str
     """The new budget of the whole run, including what was spent: 2e16flops, 50Mtokens, 5000steps or 2h."""

@@ -11,7 +11,6 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from electra.foundation.errors import ConfigError
@@ -57,17 +56,13 @@ def seconds_of(text: str | None) -> float | None:
 
 
 def scaled(text: str, factor: float) -> str:
-    """Returns a budget times `factor`, in the same unit and rounded up to two digits."""
+    """Returns a budget times `factor`, in the same unit; a time in whole seconds, minutes or hours."""
     amount, unit = parse(text)
-    units = (
-        [("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0)]
-        if unit == "seconds"
-        else [(f"{scale}{unit}", _SCALES[scale]) for scale in ("G", "M", "k", "")]
-    )
     amount *= factor
-    name, size = next((each for each in units if amount >= 2 * each[1]), units[-1])
-    digits = 10.0 ** max(0, math.floor(math.log10(amount / size)) - 1)
-    return f"{math.ceil(amount / size / digits) * digits:g}{name}"
+    if unit != "seconds":
+        return f"{amount:.2g}{unit}"
+    name, size = next((each for each in (("h", 3600), ("m", 60)) if amount > 2 * each[1]), ("s", 1))
+    return f"{math.ceil(amount / size)}{name}"
 
 
 def steps_for(
@@ -96,9 +91,8 @@ class Clock:
     """When the command began, by the monotonic clock, minus what earlier processes spent on the run."""
     first_step: int
     """Of this process: its first update is slower than the others."""
-    _updates: deque[tuple[float, float, float]] = field(default_factory=deque, init=False)
+    _updates: deque[tuple[float, ...]] = field(default_factory=deque, init=False)  # in the window
     _newest: tuple[float, ...] = field(default=(), init=False)
-    _phase: int = field(default=0, init=False)
     _estimated: float = field(default=0.0, init=False)
 
     @property
@@ -106,50 +100,34 @@ class Clock:
         """Seconds of the budget that have passed."""
         return time.monotonic() - self.began
 
-    def see(self, step: int, seconds: float, phase: int) -> None:
-        """Notes the time in updates so far; call it after every update. A new phase has another pace."""
-        if phase != self._phase:
-            self._updates.clear()
-            self._newest = ()
-        now = (step, seconds, time.monotonic(), time.thread_time())
-        if self._newest and self._newest[0] < step:
-            _, *times = (new - old for new, old in zip(now, self._newest, strict=True))
-            self._updates.append((times[0], times[1], times[2]))
-            while len(self._updates) > MIN_UPDATES and self._sum(1) > WINDOW * self.seconds:
+    def see(self, step: int, seconds: float) -> None:
+        """Notes the seconds in updates so far; call it after every update."""
+        before, self._newest = self._newest, ()
+        if step > self.first_step:
+            self._newest = (seconds, time.monotonic(), time.thread_time())
+        if before:
+            self._updates.append(tuple(new - old for new, old in zip(self._newest, before, strict=True)))
+            while (
+                len(self._updates) > MIN_UPDATES
+                and sum(seconds for seconds, *_ in self._updates)
+                > WINDOW * self.seconds + self._updates[0][0]
+            ):
                 self._updates.popleft()
-        self._phase = phase
-        self._newest = now if step > self.first_step else ()
 
-    def _sum(self, first: int) -> float:
-        return sum(seconds for seconds, _, _ in [*self._updates][first:])
-
-    def recent(self) -> tuple[float, float]:
-        """Returns the recent seconds per update, and how many times longer than its work this thread takes.
-
-        The slowest of the updates is not counted. Before they are known, they are 0 and 1.
-        """
-        updates = sorted(self._updates)[: max(1, len(self._updates) - (len(self._updates) >= MIN_UPDATES))]
-        if not updates:
-            return 0.0, 1.0
-        seconds, wall, computed = (sum(column) for column in zip(*updates, strict=True))
-        return seconds / len(updates), min(20.0, max(1.0, wall / max(1e-9, computed)))
-
-    def total(self, step: int, total: int, parts: Sequence[tuple[float, float]], reserve: float) -> int:
+    def total(self, step: int, total: int, reserve: float) -> int:
         """Returns a new total number of updates; 0 if it is not time for one, or if it is the old one.
 
-        Args:
-            step: Finished updates.
-            total: Their total number, by the last estimate.
-            parts: For the current phase and those to come, what is left on the course, and the seconds of an
-                update relative to those of the current phase.
-            reserve: The seconds that evaluations and checkpoints will take, and saving at the end.
+        `step` are the finished ones, `total` is the last estimate, and `reserve` the seconds that evaluations
+        and checkpoints will take. The slowest update in the window does not count. Saving at the end takes
+        longer if the machine is busy: by as much as this thread takes longer than it computes.
         """
-        spent, (pace, busy) = self.spent, self.recent()
-        if not pace or step >= total or spent - self._estimated < self.seconds / ESTIMATES:
+        spent = self.spent
+        if not self._updates or step >= total or spent - self._estimated < self.seconds / ESTIMATES:
             return 0
         self._estimated = spent
-        reserve += busy * FINISH_SECONDS
-        left, cost = sum(size for size, _ in parts), sum(size * relative for size, relative in parts)
-        updates = (self.seconds - spent - reserve) / pace * left / max(cost, 1e-9)
-        new = step + max(1, round(updates))
+        updates = sorted(self._updates)[: max(1, len(self._updates) - (len(self._updates) >= MIN_UPDATES))]
+        seconds, wall, computed = (sum(column) for column in zip(*updates, strict=True))
+        reserve += FINISH_SECONDS * min(20.0, max(1.0, wall / max(1e-9, computed)))
+        left = (self.seconds - spent - reserve) / max(1e-9, seconds / len(updates))
+        new = step + max(1, round(left))
         return new if 100 * abs(new - total) >= total - step else 0

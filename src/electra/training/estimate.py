@@ -15,7 +15,6 @@ from electra.foundation.durable import mebibytes
 from electra.foundation.progress import duration
 from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
-from electra.model.sizes import SIZES
 from electra.training.budget import scaled, steps_for
 from electra.training.distributed import World
 from electra.training.loop import update
@@ -35,32 +34,21 @@ EPOCHS = 16  # repeating the text more often than this teaches little (Muennigho
 def measure(run: Run, limit: float = SECONDS) -> float:
     """Returns the mean seconds per update, in which phases count by their share of the steps.
 
-    This changes the run's weights.
+    This changes the run's weights. Each phase is timed for about `limit` seconds. If a whole update takes
+    longer than that, an eighth of the batch is timed and scaled up. Only this process runs; its time is
+    divided by the number of processes.
 
     Raises:
         RunFailed: if a gradient is not finite.
     """
-    return sum(share * seconds for share, seconds in measure_phases(run, limit))
-
-
-def measure_phases(run: Run, limit: float = SECONDS) -> list[tuple[float, float]]:
-    """Returns for each phase its share of the steps, and the seconds per update; changes the run's weights.
-
-    Each phase is timed for about `limit` seconds. If a whole update takes longer than that, an eighth of the
-    batch is timed and scaled up. Only this process runs; its time is divided by the number of processes.
-
-    Raises:
-        RunFailed: if a gradient is not finite.
-    """
-    phases, batch_size = list[tuple[float, float]](), run.training.batch_size
-    bounds = sorted({0, LONG, *(round(LONG * share) for share in run.objective.phases)})
-    for step, end in pairwise(bounds):
+    batch_size, mean_seconds = run.training.batch_size, 0.0
+    for step, end in pairwise(sorted({0, LONG, *(round(LONG * share) for share in run.objective.phases)})):
         rows = max(1, batch_size // 8)
         if _seconds_per_update(run, step, rows, 0.0) * batch_size / rows < limit:
             rows = batch_size
         seconds = _seconds_per_update(run, step, rows, limit) * batch_size / rows
-        phases.append(((end - step) / LONG, seconds / run.world.size))
-    return phases
+        mean_seconds += seconds * (end - step) / LONG
+    return mean_seconds / run.world.size
 
 
 def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
@@ -167,24 +155,15 @@ def tokens_per_parameter(run: Run, updates: int, corpus_tokens: int) -> float:
 
 
 def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
-    """Says that a training from random weights is too short for the size of its network, and what would do.
-
-    Returns "" if it is long enough.
-    """
-    ratio = tokens_per_parameter(run, updates, corpus_tokens)
+    """Says that a training from random weights is too short, and what would do ("": it is long enough)."""
+    ratio, text = tokens_per_parameter(run, updates, corpus_tokens), run.training.budget
     if ratio >= TOO_LITTLE:
         return ""
-    problem = f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}"
-    problem += ", expect little better than chance"
-    fixes = []
-    if updates * run.tokens_per_step > EPOCHS * corpus_tokens:
-        fixes.append("more text")
-    elif run.training.budget is not None:
-        factor = TOKENS_PER_PARAMETER / max(ratio, 1e-9)
-        fixes.append(f"--budget {scaled(run.training.budget, factor)}")
-    layers, width = run.networks.main.num_layers, run.networks.main.hidden_size
-    cost = ratio / TOKENS_PER_PARAMETER * layers * width**2
-    fitting = [name for name, size in SIZES.items() if size.num_layers * size.hidden_size**2 <= cost]
-    if fitting:
-        fixes.append(f"--model.size {fitting[-1]}")
-    return f"{problem}{': use ' * bool(fixes)}{' or '.join(fixes)}"
+    if text is None or updates * run.tokens_per_step > EPOCHS * corpus_tokens:
+        fix = "use more text or a smaller network"
+    else:
+        fix = f"use --budget {scaled(text, TOKENS_PER_PARAMETER / max(ratio, 1e-9))} or a smaller network"
+    return (
+        f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
+        f" chance: {fix}"
+    )

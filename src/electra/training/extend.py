@@ -54,15 +54,9 @@ def course_of(record: Mapping[str, Any]) -> Course:
 
 
 def warmup_of(training: Mapping[str, Any], course: Course) -> int:
-    """Returns the number of warm-up updates of a run, which stays the same when it is extended.
-
-    Raises:
-        ConfigError: if the recorded `training` lacks a setting that determines it.
-    """
+    """Returns the number of warm-up updates of a run, which stays the same when it is extended."""
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
-    if missing_settings := {"warmup", "steps"} - training.keys():
-        raise ConfigError("missing from the run's record", key=f"training.{min(missing_settings)}")
     return course.first(warmup_updates(course.whole(0), float(training["warmup"])))
 
 

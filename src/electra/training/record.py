@@ -113,15 +113,13 @@ def clock_state(run: Run) -> dict[str, Any]:
     """Returns what the environment records of a time budget; {} for others."""
     if run.budget_seconds is None:
         return {}
-    costs = {"phase_costs": list(run.phase_costs)} if run.phase_costs else {}
-    return {**run.course.to_record(), "evaluations": run.evaluations, **costs}
+    return {**run.course.to_record(), "evaluations": run.evaluations}
 
 
 def restore_clock_state(run: Run, environment: Mapping[str, Any], steps: Any) -> None:
     """Gives a run the recorded state of its time budget, and the recorded estimates of its length."""
     run.course = Course.recorded(environment, steps)
     run.evaluations = int(environment.get("evaluations", run.evaluations))
-    run.phase_costs = tuple(map(float, environment.get("phase_costs", run.phase_costs)))
 
 
 def with_course(record: Mapping[str, Any], run: Run) -> dict[str, dict[str, Any]]:

@@ -83,7 +83,6 @@ class Run:
     evaluations: int = 10  # of a run whose recipe does not set their number
     repeated_until: int = 0  # the last recorded step: up to it, a resumed run follows the recorded estimates
     said_total: int = 0  # the number of steps of a time budget that the user was told last
-    phase_costs: tuple[float, ...] = ()  # seconds of an update in each phase, relative to each other
     clock: Clock | None = None  # of a time budget, in the main process
     _executor: ThreadPoolExecutor | None = None
     _next: tuple[tuple[float, ...], Future[list[CorruptedBatch]]] | None = None  # prefetched
@@ -268,16 +267,8 @@ class Run:
         """Returns a new total number of updates if the clock says so, else 0."""
         if self.clock is None or self.step < max(self.repeated_until, self.course.estimates[-1][0]):
             return 0
-        phases, whole = self.objective.phases, self.course.whole(self.step)
-        number, _, _ = self.part(self.step, phases)
-        self.clock.see(self.step, self.seconds, number)
-        parts, position = list[tuple[float, float]](), self.course.position(self.step)
-        while position < whole:
-            index, _, end = part(position, whole, phases)
-            costs = [self.phase_costs[each] if self.phase_costs else 1.0 for each in (index, number)]
-            parts.append((end - position, costs[0] / costs[1]))
-            position = end
-        return self.clock.total(self.step, self.total_steps, parts, self.seconds_left_over)
+        self.clock.see(self.step, self.seconds)
+        return self.clock.total(self.step, self.total_steps, self.seconds_left_over)
 
     def log_due(self, step: int) -> bool:
         """Whether the update that ends at `step` is logged."""

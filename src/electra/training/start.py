@@ -96,9 +96,8 @@ def start(
         shared = shared_checkpoint(run_folder, recorded) if extend and recorded is not None else {}
         done = int(shared.get("step", 0)), float(shared.get("spent", shared.get("seconds", 0.0)))
         resolved = resolve_budget(run, say, began, done) if world.is_main else None
-        steps, costs, note = world.broadcast(resolved) or (0, (), "")
+        steps, note = world.broadcast(resolved) or (0, "")
         run = build(steps)  # again, because measuring changed its weights
-        run.phase_costs = costs
         budget_notes = [note, estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""]
     if is_extended and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
@@ -201,10 +200,8 @@ def refuse_full_disk(run: Run) -> None:
         )
 
 
-def resolve_budget(
-    run: Run, say: Say, began: float, done: tuple[int, float]
-) -> tuple[int, tuple[float, ...], str]:
-    """Returns the number of steps of a budget, the costs of its phases, and a note for the user ("": none).
+def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:
+    """Returns the number of steps of a budget, and a note for the user ("": none).
 
     Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps
     of a run that is extended, and the seconds that it took.
@@ -213,18 +210,15 @@ def resolve_budget(
         ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
         RunFailed: if a gradient is not finite while a time budget is measured.
     """
-    text, costs = run.training.budget, tuple[float, ...]()
+    text, seconds = run.training.budget, run.budget_seconds
     if text is None:
         fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
         raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
-    seconds = run.budget_seconds
     if seconds is None:
         tokens, flops = run.tokens_per_step, run.flops_per_step
-        return budget.steps_for(text, tokens_per_step=tokens, flops_per_step=flops), costs, ""
+        return budget.steps_for(text, tokens_per_step=tokens, flops_per_step=flops), ""
     say(f"measuring how many updates fit in {text}")
-    phases = estimate.measure_phases(run, min(estimate.SECONDS, MEASURING_SHARE * seconds))
-    per_update = sum(share * cost for share, cost in phases)
-    costs = tuple(cost for _, cost in phases) if len(phases) > 1 else ()
+    per_update = estimate.measure(run, min(estimate.SECONDS, MEASURING_SHARE * seconds))
     before = done[1] + time.monotonic() - began
     left = UPDATES_SHARE * (seconds - before) - budget.FINISH_SECONDS
     if left < per_update:
@@ -236,8 +230,10 @@ def resolve_budget(
             fix=f"Use at least `budget={budget.scaled(text, 1.5 * needed / seconds)}`",
         )
     steps = done[0] + int(left / per_update)
-    note = f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock"
-    return steps, costs, note
+    return (
+        steps,
+        f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock",
+    )
 
 
 def describe(run: Run) -> str:
