@@ -18,7 +18,7 @@ from electra.commands import framework
 from electra.commands.framework.display import Display, Terminal, display_for
 from electra.commands.framework.main import as_flag, main
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import doing, during
+from electra.foundation.progress import doing
 
 SAID = "héllo 学校 😀"
 
@@ -94,8 +94,8 @@ def test_work_is_shown_by_the_innermost_display_and_by_none_after_it() -> None:
     outer, inner = list[str](), list[str]()
     doing("nobody looks")
     with Display(lambda line, share: outer.append(line)):
-        with Display(lambda line, share: inner.append(line)), during("baseline 2 of 3"):
-            pass
+        with Display(lambda line, share: inner.append(line)):
+            doing("baseline 2 of 3")
         doing("saving")
     doing("nobody looks")
     assert (inner, outer) == (["baseline 2 of 3"], ["saving"])

@@ -169,14 +169,11 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         opened.checkpoint.path,
         pooling=opened.text_vector.pooling,
         text_vector=opened.text_vector,
-        notes=() if step is not None else (f"the run has not ended; this is {_place(path, opened)}",),
+        notes=()
+        if step is not None
+        else (f"the run has not ended; this is step {opened.checkpoint.step:,}",),
         output=opened.output,
     )
-
-
-def _place(run: Path, opened: run_folder.OpenedNetwork) -> str:
-    total = RunFolder(run).total_steps
-    return f"step {opened.checkpoint.step:,}" + (f" of {total:,}" if total else "")
 
 
 def load_language_model(path: Path) -> Loaded | None:

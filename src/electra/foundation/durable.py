@@ -203,23 +203,22 @@ def exchange(one: Path, other: Path) -> bool:
 def read_together(folder: Path, read: Callable[[], Read]) -> Read:
     """Returns what `read` reads in a folder, from one version of it if it is replaced meanwhile."""
     while True:
-        before = _identity(folder)
+        before, failure = _identity(folder), None
         try:
             result = read()
-        except ElectraError:
-            if _identity(folder) == before:
-                raise
-        else:
-            if _identity(folder) == before:
-                return result
+        except ElectraError as error:
+            failure = error
+        if _identity(folder) == before:
+            if failure is not None:
+                raise failure
+            return result
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError, ValueError):
         found = folder.stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_ino, found.st_ctime_ns  # a number is used again for the next folder
+        return found.st_ino, found.st_ctime_ns  # a number is used again for the next folder
+    return None
 
 
 def remove_directory(path: Path) -> None:
@@ -305,18 +304,12 @@ def guarded(folder: Path) -> Iterator[None]:
 def refuse_outside(path: Path) -> None:
     """Raises RunFolderError if a link leads from a guarded folder to `path` outside of it."""
     absolute = Path(os.path.abspath(path))
-    root = min(
-        (root for root in _guarded if root in absolute.parents), key=lambda r: len(r.parts), default=None
-    )
-    if root is None or (target := absolute.resolve()).is_relative_to(root.resolve()) or _is_special(target):
-        return
-    link = next(
-        (p for p in reversed([absolute, *absolute.parents]) if root in p.parents and p.is_symlink()), path
-    )
-    problem = f"links to {link.resolve()}; files outside the folder are not written or deleted"
-    raise RunFolderError(
-        problem, where=link, fix="Remove the link, or move the whole folder and pass its path"
-    )
+    for root in _guarded:
+        target = absolute.resolve() if root in absolute.parents else root.resolve()
+        if not target.is_relative_to(root.resolve()) and not _is_special(target):
+            problem = f"a link leads to {target}; files outside of {root} are not written or deleted"
+            fix = "Remove the link, or move the whole folder and pass its path"
+            raise RunFolderError(problem, where=path, fix=fix)
 
 
 def open_to_append(path: Path) -> TextIO:

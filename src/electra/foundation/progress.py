@@ -12,8 +12,6 @@ Say = Callable[[str], None]
 """Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
 """Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
-
-
 _displays: list[Progress] = []  # that are open, the innermost last
 
 
@@ -21,16 +19,6 @@ def doing(activity: str, share: float | None = None) -> None:
     """Shows what is being done now ("": nothing any more) in the innermost open display, if there is one."""
     if _displays:
         _displays[-1](activity, share)
-
-
-@contextmanager
-def during(activity: str) -> Iterator[None]:
-    """Shows the activity while the block runs."""
-    doing(activity)
-    try:
-        yield
-    finally:
-        doing("")
 
 
 @contextmanager
@@ -64,10 +52,3 @@ def duration(seconds: float) -> str:
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 86_400:.3g} days"
-
-
-def scaled_progress(progress: Progress, start: float, end: float) -> Progress:
-    """Returns a reporter that maps the fractions from 0 to 1 to the range from `start` to `end`."""
-    return lambda activity, share: progress(
-        activity, None if share is None else start + (end - start) * share
-    )

@@ -8,6 +8,7 @@ two bytecodes, and a library may compute for minutes before the next one.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -25,7 +26,6 @@ AGAIN = "press Ctrl-C again to stop now"
 _open: list[StopRequest] = []
 _received: list[signal.Signals] = []
 _safe_points: list[str] = []
-_reminder: threading.Timer | None = None  # that the process has not ended yet
 _wakes_thread = False
 
 
@@ -76,45 +76,40 @@ def stops_after(what: str) -> Iterator[None]:
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Answers signals at once in the block, from a thread; a second signal ends the process.
-
-    Does nothing outside the main thread, nor where an event loop or an interactive shell has signals.
-    """
+    """Answers signals at once in the block, from a thread, unless this is an interactive shell."""
     global _wakes_thread  # noqa: PLW0603
     if not _in_main_thread() or _wakes_thread or hasattr(sys, "ps1"):
         yield
         return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    if (previous := signal.set_wakeup_fd(writing, warn_on_full_buffer=False)) != -1:
-        signal.set_wakeup_fd(previous)
-    else:
-        _wakes_thread = True
+    _wakes_thread, previous = True, signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     thread = threading.Thread(target=_answer_from, args=(reading,), daemon=True)
     thread.start()
     try:
         yield
     finally:
-        if _wakes_thread:
-            signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(previous)
         _wakes_thread = False
         os.close(writing)
         thread.join()
         os.close(reading)
         _received.clear()
-        if _reminder is not None:
-            _reminder.cancel()
 
 
 def _answer_from(descriptor: int) -> None:
-    while byte := os.read(descriptor, 1):
+    patience = None  # of work that should end at once, and is named if it does not
+    while True:
+        if patience and not select.select([descriptor], [], [], patience)[0]:
+            _tell(f"stopping; {AGAIN}")
+        if not (byte := os.read(descriptor, 1)):
+            return
         if byte[0] in EXIT_CODES:
-            _receive(signal.Signals(byte[0]))
+            patience = None if _receive(signal.Signals(byte[0])) else SLOW
 
 
-def _receive(number: signal.Signals) -> None:
-    """Requests the stop and answers, or ends the process if that was done before."""
-    global _reminder  # noqa: PLW0603
+def _receive(number: signal.Signals) -> bool:
+    """Requests the stop and answers, or ends the process if that was done before; False if nobody polls."""
     waiting = [each for each in _open if each.received is None]
     _received.append(number)
     for each in waiting:
@@ -122,14 +117,10 @@ def _receive(number: signal.Signals) -> None:
     if waiting:
         what = _safe_points[-1] if _safe_points else "this step; what is finished is kept"
         _tell(f"stopping after {what}{f'; {AGAIN}' * (number == signal.SIGINT)}" if what else "")
-    elif len(_received) > 1 or _open:
-        if not hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
-            _tell("stopped at once")
-            os._exit(EXIT_CODES[_received[0] if len(_received) > 1 else _open[0].received or number])
-    else:
-        _reminder = threading.Timer(SLOW, _tell, [f"stopping; {AGAIN}"])
-        _reminder.daemon = True
-        _reminder.start()
+    elif (len(_received) > 1 or _open) and not hasattr(sys, "ps1"):  # a shell outlives the work it began
+        _tell("stopped at once")
+        os._exit(EXIT_CODES[_open[0].received or number if _open else _received[0]])
+    return bool(_open)
 
 
 def _tell(line: str) -> None:

@@ -33,14 +33,10 @@ _inside = False  # a command
 
 
 class _Load(NamedTuple):
-    at: float
-    """Seconds of a monotonic clock."""
-    own: float
-    """CPU seconds of this process."""
-    cores: float | None
-    """CPU seconds of all programs on the cores that this process may use; None if unknown."""
-    container: float | None
-    """CPU seconds of all programs in this container; None outside of one."""
+    at: float  # seconds of a monotonic clock
+    own: float  # CPU seconds of this process
+    cores: float | None  # of all programs on the cores that this process may use; None if unknown
+    container: float | None  # of all programs in this container; None outside of one
 
 
 def _load() -> _Load:
@@ -70,21 +66,17 @@ def free_cores() -> int:
     """
     global _last  # noqa: PLW0603
     cores = machine.cores()
-    if cores == 1:
-        return 1
     if (now := _load()).at - _last.at > LONGEST:
         _last = now
-    if (missing := SHORTEST - (now.at - _last.at)) > 0:
+    if (missing := SHORTEST - (now.at - _last.at)) > 0 and cores > 1:
         time.sleep(missing)
         now = _load()
     before, _last = _last, now
     # Under a container's limit, the programs in it share what the limit allows.
-    used, used_before = now.cores, before.cores
-    if now.container is not None and cores < len(os.sched_getaffinity(0)):
-        used, used_before = now.container, before.container
-    if used is None or used_before is None:
-        others = os.getloadavg()[0]
-    else:
+    is_limited = now.container is not None and cores < len(os.sched_getaffinity(0))
+    used, used_before = (each.container if is_limited else each.cores for each in (now, before))
+    others = os.getloadavg()[0]
+    if used is not None and used_before is not None:
         others = (used - used_before - (now.own - before.own)) / (now.at - before.at)
     return min(cores, max(1, int(cores - max(0.0, others) + 1 - PART)))
 
@@ -147,28 +139,21 @@ def follow() -> None:
 
     Does nothing if the number was passed, set, recorded or measured.
     """
-    if _follows and time.monotonic() - _last.at > FOLLOW_SECONDS:
-        threads = free_cores()
-        if str(threads) != _ours.get("OMP_NUM_THREADS"):
-            use(threads)
+    is_due = _follows and time.monotonic() - _last.at > FOLLOW_SECONDS
+    if is_due and str(threads := free_cores()) != _ours.get("OMP_NUM_THREADS"):
+        use(threads)
 
 
 def set_threads(requested: int | None, recorded: int | None = None, option: str = "") -> str:
     """Sets the number of threads of a training: as requested, from OMP_NUM_THREADS, as recorded, or measured.
 
-    Returns a message for the user ("" if nothing was measured).
-
-    `option` is the option that overrides the choice, for the message.
+    Returns a message for the user, which names the `option` that overrides it ("" if nothing was measured).
     """
-    global _follows  # noqa: PLW0603
-    _follows = False
-    if requested or are_set():
-        if requested:
-            use(requested)
-        return ""
-    cores = machine.cores()
-    if recorded or cores == 1:
-        use(recorded or 1)
+    global _follows
+    _follows, cores = False, machine.cores()
+    if known := requested or (None if are_set() else recorded or (cores == 1)):
+        use(int(known))
+    if known or are_set():
         return ""
     rates = measure(sorted({1, free_cores(), cores}))
     threads = max(rates, key=lambda count: rates[count])

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from typing_extensions import override
@@ -36,7 +36,7 @@ class Display:
     """Passes everything on to a function, by default to none. A context manager around the work."""
 
     def __init__(self, report: Progress = no_progress) -> None:
-        self.report, self._open = report, list[ExitStack]()
+        self.report, self._open = report, list[AbstractContextManager[None]]()
 
     def say(self, line: str) -> None:
         """Shows a line that stays."""
@@ -48,14 +48,13 @@ class Display:
             self.report(what, share)
 
     def __enter__(self) -> Display:
-        stack = ExitStack()
-        stack.enter_context(shown_by(self.progress))
-        self._open.append(stack)
+        self._open.append(shown_by(self.progress))
+        self._open[-1].__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Ends the display, whether or not the work succeeded."""
-        self._open.pop().close()
+        self._open.pop().__exit__(None, None, None)
 
 
 ProgressOption = Display | Progress | Literal["quiet"] | None
@@ -152,9 +151,8 @@ class Terminal(Display):
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
-            self._bar = Progress(
-                *columns, console=Console(file=self._stream), transient=True, redirect_stdout=False
-            )
+            console = Console(file=self._stream)
+            self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self._bar.add_task("")
             self._bar.start()
             if sys.stdout.isatty():

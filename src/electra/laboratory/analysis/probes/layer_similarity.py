@@ -20,7 +20,6 @@ from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.foundation.arrays import Floats, Ints, Vectors
-from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.encoders import common_words, encoders_of
@@ -67,7 +66,7 @@ class Probe(contract.Probe):
         encoders, findings = encoders_of(models, self.config.untrained), Findings()
         treebank = [sentence for path in data["treebank"] for sentence in read_columns(path)]
         sentences = sample(treebank, self.config.sentences)
-        vectors, sentence = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
+        vectors, sentence = common_words(encoders, sentences, progress)
         first = models[0].name
         about = (
             f"Debiased CKA of {first} and each other encoder. 1: equal up to rotation and scale. 0: nothing"
@@ -78,7 +77,7 @@ class Probe(contract.Probe):
             shown = {"note": f"{about} Bands are 95 % intervals.", "unit": "CKA"}
             findings.figure("same-depth", SAME_DEPTH, "depth", "encoder", {"measure": SAME_DEPTH}, **shown)
         for index, (name, other) in enumerate(zip(encoders, vectors, strict=True)):
-            progress(f"{first} and {name}", 0.3 + 0.7 * index / len(encoders))
+            progress(f"{first} and {name}", index / len(encoders))
             _add_matrix(findings, first, vectors[0], name, other, index=index)
             if index:
                 row = same_depth(vectors[0], other, sentence, self.config.resamples)
