@@ -410,26 +410,15 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
     return str(value).encode("utf-8", "replace").decode()  # JSON may have lone surrogates, which are not text
 
 
-def printed_list(text: str) -> list[Any] | None:
-    """Returns the items of a list that JSON, Python or numpy printed; None for any other text.
-
-    Printed bytes (b'...') are a list of one text.
-    """
-    try:
-        items = json.loads(text)
-    except (ValueError, RecursionError):
-        items = printed_object(text) if text[:2] in {"b'", 'b"'} else None
-        items = [items.decode("utf-8", "replace")] if isinstance(items, bytes) else None
-    if items is None and _PRINTED.fullmatch(text.strip()):
-        items = list(map(literal_eval, _ITEM.findall(text)))
-    return items if isinstance(items, list) else None
-
-
-def printed_object(text: str) -> Any:
-    """Returns a value that JSON or Python printed, perhaps with arrays of numpy; None for any other text."""
-    for read, content in ((json.loads, text), (literal_eval, _ARRAY.sub(r"\1", text))):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return read(content)
+def printed_list(text: str) -> Any:
+    """Returns the list or object that JSON, Python or numpy printed, [text] for printed bytes; else None."""
+    with suppress(ValueError, RecursionError):
+        return value if isinstance(value := json.loads(text), list | dict) else None
+    if _PRINTED.fullmatch(text.strip()):
+        return list(map(literal_eval, _ITEM.findall(text)))
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        value = literal_eval(_ARRAY.sub(r"\1", text)) if text[:2] in {"b'", 'b"', "{'"} else None
+        return [value.decode("utf-8", "replace")] if isinstance(value, bytes) else value
     return None
 
 

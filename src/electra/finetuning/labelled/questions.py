@@ -21,15 +21,7 @@ from typing import Any
 
 from electra.data.lines import Place
 from electra.data.table_files import TABLES, Data, known_extension
-from electra.data.tables import (
-    cell_text,
-    printed_list,
-    printed_object,
-    read_bytes,
-    read_rows,
-    refuse_nul,
-    row_id,
-)
+from electra.data.tables import cell_text, printed_list, read_bytes, read_rows, refuse_nul, row_id
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 
@@ -121,7 +113,7 @@ def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tu
     """Returns the answers in a row: () for an unanswerable question, None if the row has none."""
     is_impossible, value = row.get("is_impossible", False), row.get(field)
     if isinstance(value, str) and value.lstrip()[:1] in {"", "[", "{"}:  # in a csv: empty, or printed
-        value = (printed_list(value) or printed_object(value) or value) if value.strip() else []
+        value = (printed_list(value) or value) if value.strip() else []
     if isinstance(value, dict) and all(isinstance(value.get(key), list) for key in ("text", "answer_start")):
         texts, starts = value["text"], value["answer_start"]
         if len(texts) != len(starts):
