@@ -20,14 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
-from electra.exchange.configs import (
-    CLASSES,
-    DEFAULT_THRESHOLD,
-    ORIGINAL,
-    OUTPUT,
-    REPLACED,
-    write_config,
-)
+from electra.exchange.configs import DEFAULT_THRESHOLD, ORIGINAL, OUTPUT, REPLACED, write_config
 from electra.exchange.huggingface import require_replaceable, tokenizer_files
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
@@ -113,18 +106,12 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
         problem = "encoders that run through transformers are not exported here"
         raise ModelError(problem, where=loaded.folder, fix="Use optimum-cli export onnx")
     specials, is_discriminator = loaded.tokenizer.specials, loaded.kind == "discriminator"
-    labels = (ORIGINAL, REPLACED)  # programs that read the graph take it for a tagger's
-    as_tagger: dict[str, Any] = {
-        "architectures": [CLASSES[loaded.config.architecture]["tagger"]],
-        "id2label": {str(index): label for index, label in enumerate(labels)},
-        "label2id": {label: index for index, label in enumerate(labels)},
-        OUTPUT: loaded.output,
-    }
+    labels = (ORIGINAL, REPLACED) if is_discriminator else ()  # programs that read the graph see a tagger
     config = write_config(
-        loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep},
-        output=loaded.output,
+        loaded.config, "tagger" if is_discriminator else "encoder", labels, "float32",
+        {"cls": specials.cls, "sep": specials.sep},
         threshold=loaded.threshold if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD else None,
-        further=as_tagger if is_discriminator else {},
+        further={OUTPUT: loaded.output} if is_discriminator else {},
     )  # fmt: skip
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(config),

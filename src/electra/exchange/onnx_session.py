@@ -122,10 +122,8 @@ class OnnxEncoder(Encoder):
             fix = "Use a graph that gives the states of the last layer, last_hidden_state"
             raise ModelError(f"the graph has no output {output!r}, only {names}", where=self.path, fix=fix)
         dtypes = {"tensor(int32)": np.int32}  # as some programs write; others have int64
-        given = {
-            name: arrays[name].numpy().astype(dtypes.get(type_, np.int64), copy=False)
-            for name, type_ in self.inputs.items()
-        }
+        given = {name: arrays[name].numpy() for name in self.inputs}
+        given = {name: given[name].astype(dtypes.get(kind, np.int64)) for name, kind in self.inputs.items()}
         try:
             [result] = self.session.run([self.outputs[output]], given)
         except Exception as error:  # the library has a dozen exception classes without a common base

@@ -79,7 +79,6 @@ class TextVector:
             if kind == "Pooling":
                 settings = json.loads(files[file])
                 files[file] = durable.to_json(settings | {key: width for key in WIDTHS if key in settings})
-        if modules:
             files[MODULES] = durable.to_json(modules)
         if self.max_length is None or self.max_length <= positions:
             return replace(self, steps=steps, files=files)

@@ -57,19 +57,14 @@ def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
         if values.dtype not in (torch.int8, torch.uint8):
             continue
         is_packed, scale = values.dtype == torch.uint8, stored.get(name + SCALE)
-        shape: tuple[int, ...] = values.shape[:1]
-        # A tensor without a value is none that `quantize` writes: it packs no empty matrix.
-        if is_packed and (values.ndim < 2 or not values.numel() or values.shape[-1] * 2 % GROUP):
-            problem = f"4-bit tensor {name} has no whole groups of {GROUP} weights"
-            raise ModelError(problem, where=path, fix="Download or export it again")
-        if is_packed:
-            shape = (*values.shape[:-1], values.shape[-1] * 2 // GROUP)
+        shape, fits = values.shape[:1], True
+        if is_packed:  # `quantize` packs whole groups only, and no empty matrix
+            fits = values.ndim > 1 and values.numel() > 0 and not values.shape[-1] * 2 % GROUP
+        if is_packed and fits:
+            shape = torch.Size([*values.shape[:-1], values.shape[-1] * 2 // GROUP])
         kind = torch.float16 if is_packed else torch.float32
-        if scale is None or scale.dtype != kind or scale.shape != shape:
-            bits = 4 if is_packed else 8
-            problem = (
-                f"{bits}-bit tensor {name} has no scales" if scale is None else f"{name}{SCALE} does not fit"
-            )
+        if not fits or scale is None or scale.dtype != kind or scale.shape != shape:
+            problem = f"{name}{SCALE} is missing, or does not fit the {4 if is_packed else 8}-bit tensor"
             raise ModelError(problem, where=path, fix="Download or export it again")
         weights[name] = _from_int4(values, scale) if is_packed else values.float() * _per_row(scale, values)
     return weights

@@ -59,7 +59,8 @@ def load_weights_into(
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
     if discriminator is not None:
         if own_discriminator is None:
-            raise _absent("discriminator", "generator", own_generator)
+            fix = "Use `init_generator`"
+            raise ModelError("this objective has no discriminator", key="init_discriminator", fix=fix)
         loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(own_discriminator, loaded, set(), "discriminator")
@@ -70,7 +71,8 @@ def load_weights_into(
         notes += loaded.notes
     if generator is not None:
         if own_generator is None:
-            raise _absent("generator", "discriminator", own_discriminator)
+            fix = "Omit it, or use `init_discriminator`"
+            raise ModelError("this objective has no generator", key="init_generator", fix=fix)
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
         kept = nn.ModuleList(
@@ -90,11 +92,6 @@ def load_weights_into(
                 f" ({', '.join(differing_names[:3])}, ...)"
             )
     return tuple(notes)
-
-
-def _absent(name: str, other: str, has_other: object) -> ModelError:
-    fix = f"Use `init_{other}`" if has_other is not None else "Omit the option"
-    return ModelError(f"this objective has no {name}", key=f"init_{name}", fix=fix)
 
 
 def load_start(

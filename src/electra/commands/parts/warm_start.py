@@ -109,8 +109,15 @@ def settle(
     in_own_recipe = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
     if in_own_recipe or f"training.{RATE}" in given:
         return recipe
-    recipe = with_reduced_rate(recipe, out)
-    if not RunFolder.is_at(out) and launch_variable("RANK", 0) == 0:
+    training, resumes = recipe.training, RunFolder.is_at(out)
+    rate = training.learning_rate * SHARE_OF_RATE
+    rate = float(RunFolder(out).record["training"].get(RATE, rate)) if resumes else rate
+    generator_rate = training.generator_learning_rate
+    if generator_rate is not None:
+        generator_rate *= rate / training.learning_rate
+    training = replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
+    recipe = replace(recipe, training=training)
+    if not resumes and launch_variable("RANK", 0) == 0:
         display.say(
             f"learning rate {recipe.training.learning_rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because"
             " the networks start from trained weights (change it with --training.learning-rate)"
@@ -194,16 +201,3 @@ def with_shape(recipe: Recipe, warm: WarmStart, settings: Sequence[str]) -> Reci
             fix = "Omit it, or start from random weights"
             raise ConfigError(f"has no effect: the run starts from a model ({found})", key=name, fix=fix)
     return with_shape_of(recipe, shape)
-
-
-def with_reduced_rate(recipe: Recipe, out: Path) -> Recipe:
-    """Returns the recipe with SHARE_OF_RATE of its learning rate, or that of the run in `out`."""
-    training = recipe.training
-    recorded = RunFolder(out).record["training"] if RunFolder.is_at(out) else {}
-    rate = float(recorded.get(RATE, training.learning_rate * SHARE_OF_RATE))
-    generator_rate = training.generator_learning_rate
-    if generator_rate is not None:
-        generator_rate *= rate / training.learning_rate
-    return replace(
-        recipe, training=replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
-    )
