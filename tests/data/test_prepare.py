@@ -166,3 +166,38 @@ def unmarked(text: str) -> str:
 
 def marked(character: str) -> bool:
     return unmarked(character) != character
+
+
+PAGES = [f"Home | About us | Contact us\nThis is page {i} of our site." for i in range(40)]
+CORPORA = {  # documents, what a note says, and two texts of the same tokens
+    "Turkish": (
+        ["I\u015eIK \u0131\u015f\u0131k ve \u0130stanbul"] * 2 + ["\u0131l\u0131k su"],
+        "--no-lowercase",
+        None,
+    ),
+    "two forms": (
+        [f"{word} {n}" for word in ("caf\u00e9", "cafe\u0301") for n in range(9)],
+        "",
+        ("caf\u00e9", "cafe\u0301"),
+    ),
+    "page breaks": (
+        [f"one\x0ctwo\x0bthree\x85four {n}" for n in range(9)],
+        "",
+        ("one\x0ctwo\x85four", "one two four"),
+    ),
+    "menus": (PAGES, "Home", None),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_what_is_odd_in_a_corpus_is_noted_or_made_one(name: str, tmp_path: Path) -> None:
+    documents, said, same = CORPORA[name]
+    store = prepare(
+        documents, out=tmp_path / "s", workers=1, strip_accents=False, vocab_size=60, allow_unknown=True
+    )
+    assert any(said in note for note in store.audit.get("notes", ())) if said else "notes" not in store.audit
+    if same:
+        first, second = (store.tokens.tokenizer.encode(text) for text in same)
+        assert first.ids == second.ids and store.tokens.tokenizer.specials.unk not in first.ids
+    distinct = {unicodedata.normalize("NFC", document) for document in documents}
+    assert store.audit["documents_duplicate"] == len(documents) - len(distinct)

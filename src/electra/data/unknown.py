@@ -10,9 +10,8 @@ import json
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from electra.data.tokenizer import CHARACTERS, EXAMPLES, Count, Tokenizer
 from electra.foundation.errors import TokenizerError, UnknownTokens
@@ -23,6 +22,7 @@ SAID, REFUSED = 0.01, 0.2  # shares of the tokens
 MIN_REFUSED = 5  # unknown tokens; fewer are only refused if no token is known
 TEXTS_AHEAD = 1024  # of a stream that are read before the first is used
 _BYTES = "train a tokenizer that knows every character: electra prepare --kind bpe"
+_OTHER = f"Use a model or tokenizer made for such text, or {_BYTES}"
 
 
 def note(tokenizer: Tokenizer, allow: bool, count: Count | None = None) -> str:
@@ -56,14 +56,10 @@ def words_in(texts: Iterable[str], tokenizer: Tokenizer) -> list[str]:
     return list(islice(dict.fromkeys(words), EXAMPLES))
 
 
-def warn(tokenizer: Tokenizer, allow: bool, *, quiet: bool = False) -> bool:
-    """Issues the `note` on what the tokenizer encoded as a warning, and returns whether there is one.
-
-    `quiet` only checks. Raises TokenizerError if too many tokens are unknown.
-    """
-    if (line := note(tokenizer, allow)) and not quiet:
+def warn(tokenizer: Tokenizer, allow: bool) -> None:
+    """Issues the `note` on what the tokenizer encoded as a warning, and raises the same."""
+    if line := note(tokenizer, allow):
         warnings.warn(line, UnknownTokens, stacklevel=3)
-    return bool(line)
 
 
 def read(tokenizer: Tokenizer, texts: Iterable[str], allow: bool) -> Iterator[str]:
@@ -71,55 +67,44 @@ def read(tokenizer: Tokenizer, texts: Iterable[str], allow: bool) -> Iterator[st
 
     Raises TokenizerError if too many tokens are unknown so far.
     """
-    source, count, said = iter(texts), Count(), False
+    source, count, said = iter(texts), Count(), ""
     while ahead := list(islice(source, TEXTS_AHEAD)):
         tokenizer.counted = count
         tokenizer.encode_corpus(ahead)
-        said = warn(tokenizer, allow, quiet=said) or said
+        if (line := note(tokenizer, allow)) and not said:
+            warnings.warn(said := line, UnknownTokens, stacklevel=2)
         tokenizer.counted = Count()  # the model encodes the same texts
         yield from ahead
 
 
 def _cause(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[str, str]:
     """Returns the likely cause of unknown tokens in these texts, to follow their share, and what to do."""
-    content = json.loads(tokenizer.definition)
-    limit = content["model"].get("max_input_chars_per_word") or 1 << 30
-    entries = tokenizer.vocabulary
-    words = Counter(word for text in texts for word in tokenizer.unknown_words(text))
-    kinds = {word: _kind(word, limit, entries, tokenizer) for word in words}
-    common = Counter(kinds[word] for word in words.elements())
-    kind = next((kind for kind, _ in common.most_common(1)), "")
-    example = next((word for word in words if kinds[word] == kind), "")
-    other = f"Use a model or tokenizer made for such text, or {_BYTES}"
+    limit = json.loads(tokenizer.definition)["model"].get("max_input_chars_per_word") or 1 << 30
+    words, entries = [word for text in texts for word in tokenizer.unknown_words(text)], tokenizer.vocabulary
+    reasons = {word: _reason(word, tokenizer.normalised(word), limit, entries) for word in words}
+    if not words:
+        return "", _OTHER
+    (cause, fix), _ = Counter(map(reasons.__getitem__, words)).most_common(1)[0]
+    example = next(word for word in words if reasons[word] == (cause, fix))
     shown = f"{example[:20]}..." if len(example) > 20 else example
-    causes = {
-        "": ("", other),
-        "long": (
-            f" (words of more than {limit} letters, such as {shown}: no spaces between letters or words?)",
-            f"Separate letters or words by spaces, or {_BYTES}",
-        ),
-        "capitals": (
-            f" (it lower-cases {shown}, but its vocabulary has the capitals)",
-            "Set do_lower_case to false in tokenizer_config.json",
-        ),
-        "letters": (
-            f" (its vocabulary has the letters of {shown}, but only as separate words)",
-            "Separate the letters by spaces",
-        ),
-    }
-    script = f"text in {kind.title()} letters, such as {shown}: another language?"
-    return causes.get(kind, (f" ({script if kind.isupper() else f'such as {shown}'})", other))
+    return f" ({cause.format(shown)})", fix
 
 
-def _kind(word: str, limit: int, entries: Any, tokenizer: Tokenizer) -> str:
-    """Returns why a word is unknown: "long", "capitals", "letters" or, most often, the name of its script."""
+def _reason(word: str, normalised: str, limit: int, entries: Mapping[str, int]) -> tuple[str, str]:
+    """Returns why a word is unknown, with {} for the word, and what to do."""
     if len(word) > limit:
-        return "long"
-    normalised = tokenizer.normalised(word)
-    if all(letter in entries for letter in word) and not all(letter in entries for letter in normalised):
-        return "capitals"
-    if len(normalised) > 1 and all(letter in entries for letter in normalised):
-        return "letters"
+        cause = f"words of more than {limit} letters, such as {{}}: no spaces between letters or words?"
+        return cause, f"Separate letters or words by spaces, or {_BYTES}"
+    is_known = all(letter in entries for letter in normalised)
+    if all(letter in entries for letter in word) and not is_known:
+        fix = "Set do_lower_case to false in tokenizer_config.json"
+        return "it lower-cases {}, but its vocabulary has the capitals", fix
+    if len(normalised) > 1 and is_known:
+        cause = "its vocabulary has the letters of {}, but only as separate words"
+        return cause, "Separate the letters by spaces"
     letter = next((letter for letter in word if letter not in entries), word[0])
-    script = unicodedata.name(letter, "").replace("-", " ").partition(" ")[0]
-    return script if letter.isalpha() else "other"
+    script = unicodedata.name(letter, "Other").replace("-", " ").partition(" ")[0].title()
+    return (
+        f"text in {script} letters, such as {{}}: another language?" * letter.isalpha() or "such as {}",
+        _OTHER,
+    )
