@@ -61,6 +61,7 @@ UNLABELLED = [  # a header line is not a word
     ("tagging", "word\npos\n", {}, "pos"),
     ("chunking", "word\tpos\n" + BODY, {}, "Al ran"),
     ("tagging", "Al\nran\n", {"header": ("word", "tag")}, "Al ran"),
+    ("tagging", "Al\nran\n", {"texts": (("text",),)}, "Al ran"),  # read from texts in training
 ]
 
 

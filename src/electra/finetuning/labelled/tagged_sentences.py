@@ -169,7 +169,8 @@ def _read_word_lines(
         return [], []
     is_named = bool(names)
     names = names or _usual_names(file, options)
-    word, tag = (_find(wanted, names) for wanted in ((*options.word, "form", *TEXT_COLUMNS), options.tag))
+    usual = ("form", *TEXT_COLUMNS, *(() if labelled else WORD_COLUMNS))  # a tagger may have read others
+    word, tag = (_find(wanted, names) for wanted in ((*options.word, *usual), options.tag))
     if word is None or (tag is None and labelled):
         missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
         fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
