@@ -13,7 +13,6 @@ from electra.commands.parts.recipes import PURPOSES, compose, recipe_for
 from electra.commands.parts.warm_start import (
     SHARE_OF_RATE,
     settle,
-    with_reduced_rate,
     with_shape,
 )
 from electra.commands.prepare import prepare
@@ -26,12 +25,13 @@ from electra.training.networks import WarmStart
 
 def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None:
     given = compose("tiny", {"training.generator_learning_rate": 1e-3}, "5steps")
-    recipe = with_reduced_rate(given, tmp_path / "new")
+    options = {"source": "tiny", "given": (), "prepared": True}
+    recipe = settle(given, ("tiny-en", None), tmp_path / "new", Display(), **options)  # type: ignore[arg-type]
     rate = given.training.learning_rate * SHARE_OF_RATE
     assert recipe.training.learning_rate == pytest.approx(rate)
     assert recipe.training.generator_learning_rate == pytest.approx(1e-3 * SHARE_OF_RATE)
     RunFolder(tmp_path).write_record({"training": {"learning_rate": 5e-4}})  # begun by an older version
-    recipe = with_reduced_rate(given, tmp_path)
+    recipe = settle(given, ("tiny-en", None), tmp_path, Display(), **options)  # type: ignore[arg-type]
     assert (recipe.training.learning_rate, recipe.training.generator_learning_rate) == (5e-4, 1e-3)
 
 
