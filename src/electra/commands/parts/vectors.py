@@ -50,9 +50,12 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
 
 
 def _rows_of(texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    file = _file(texts)
     if isinstance(texts, str) and not texts.strip():
         raise DataError("no text", fix="Pass a text, or a file of texts")
+    return _read(_file(texts), texts, column)
+
+
+def _read(file: Data | None, texts: Texts, column: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if file is None:
         if is_table(texts):
             rows = open_table(Given("the table", rows=records(texts))).rows
