@@ -310,15 +310,14 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     Raises:
         ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
     """
-    folder = FinetuningFolder(Path(model))
-    if folder.exists():
-        if not folder.model.path.is_dir():
-            fix = "Rerun electra finetune to finish it"
-            raise ModelError("an unfinished fine-tuning, without a model", where=folder, fix=fix)
-        return load(folder.model.path, "encoder"), _checked_record(folder)
-    parent, loaded = FinetuningFolder(Path(model).parent), load(model, "encoder")
-    if parent.exists():
-        return loaded, _checked_record(parent)
+    folder, parent = FinetuningFolder(Path(model)), FinetuningFolder(Path(model).parent)
+    if folder.exists() and not folder.model.path.is_dir():
+        fix = "Rerun electra finetune to finish it"
+        raise ModelError("an unfinished fine-tuning, without a model", where=folder, fix=fix)
+    loaded = load(folder.model.path if folder.exists() else model, "encoder")
+    if tuning := next((each for each in (folder, parent) if each.exists()), None):
+        check_task(tuning.record, tuning.path / tuning.RECORD)
+        return loaded, tuning.record
     model_folder = ModelFolder(Path(loaded.folder))
     if record := read_task(model_folder.path):
         return loaded, record
@@ -327,12 +326,6 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
         raise ModelError(problem, where=model_folder.path, fix="Pass the fine-tuning's folder")
     require_tuned(loaded)
     return loaded, None
-
-
-def _checked_record(folder: FinetuningFolder) -> Mapping[str, Any]:
-    record: Mapping[str, Any] = folder.record
-    check_task(record, folder.path / folder.RECORD)
-    return record
 
 
 def require_tuned(loaded: Loaded) -> None:

@@ -40,13 +40,9 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
         rows = []
         for hidden_TD, ids_T in zip(hidden_BTD, batch.input_ids, strict=True):
             logits_MV = loaded.token_logits(hidden_TD[ids_T == tokenizer.specials.mask])
-            top_tokens = to_float64(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
-            rows.append(
-                [
-                    _candidates(loaded, *slot)
-                    for slot in zip(top_tokens.indices.tolist(), top_tokens.values.tolist(), strict=True)
-                ]
-            )
+            p_MK, ids_MK = to_float64(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
+            tokens_MK = [map(tokenizer.readable, slot) for slot in ids_MK.tolist()]
+            rows.append([[*map(Candidate, *slot)] for slot in zip(tokens_MK, p_MK.tolist(), strict=True)])
         return rows
 
     return list(map_rows(rows, candidates, loaded.device, pad=tokenizer.specials.pad))
@@ -62,10 +58,6 @@ def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
     if len(ids) > room:
         raise ModelError(f"a text has {len(ids)} tokens; the model reads at most {room}", fix="Shorten it")
     return ids
-
-
-def _candidates(loaded: Loaded, ids: Sequence[int], probabilities: Sequence[float]) -> list[Candidate]:
-    return [Candidate(loaded.tokenizer.readable(i), p) for i, p in zip(ids, probabilities, strict=True)]
 
 
 def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:

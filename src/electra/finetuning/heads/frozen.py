@@ -53,15 +53,9 @@ class PairClassifier(Head):
     @override
     def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
         """Returns |u - v| and u * v [B, 2 D]."""
-        lengths = (
-            np.full(len(batch.input_ids), batch.input_ids.shape[1])
-            if batch.document_ids is None
-            else (batch.document_ids >= 0).sum(1).cpu().numpy()
-        )
         pairs = batch.input_ids.cpu().numpy()
-        texts = [
-            text for ids, length in zip(pairs, lengths, strict=True) for text in split_pair(ids[:length])
-        ]
+        is_real = pairs >= 0 if batch.document_ids is None else (batch.document_ids >= 0).cpu().numpy()
+        texts = [text for ids, real in zip(pairs, is_real, strict=True) for text in split_pair(ids[real])]
         rows = pad_rows(np.arange(len(texts)), texts, batch.input_ids.device, 0)
         text_batch = Batch(
             rows.index, rows.input_ids, torch.zeros_like(rows.input_ids), rows.document_ids, None

@@ -93,17 +93,14 @@ class LinearClassifier(Head):
 
     @override
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        return torch.as_tensor(self.output(self.drop(self.pool(hidden_BTD, batch))))
+        x = hidden_BTD if self.per_token else self.pool(hidden_BTD, batch)
+        return torch.as_tensor(self.output(self.drop(x)))
 
 
-class LinearTagger(Head):
+class LinearTagger(LinearClassifier):
     """ELECTRA's tagger: dropout and output on every token."""
 
     per_token = True
-
-    @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        return torch.as_tensor(self.output(self.drop(hidden_BTD)))
 
 
 class LinearReader(Head):
