@@ -63,10 +63,7 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
 
 
 def f_score(correct: int, num_predicted: int, num_gold: int, beta: float, noun: str) -> Score:
-    """Returns F-beta from counts; beta 0 is precision, infinity is recall.
-
-    `noun` names the counted items in the reason of an undefined score.
-    """
+    """Returns F-beta from counts of `noun`; beta 0 is precision, infinity is recall."""
     if beta == 0.0:
         return Score(correct / num_predicted) if num_predicted else Score(None, f"no {noun} is predicted")
     if math.isinf(beta):
@@ -121,10 +118,7 @@ METRICS: dict[str, Callable[[Array, Array], Score]] = {
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Returns the mean, the sample standard deviation (None for one value) and the median of the values.
-
-    All are None if there are no values or any value is None.
-    """
+    """Returns mean, sample standard deviation (None for one value) and median; None if any value is None."""
     defined_values = [value for value in values if value is not None]
     if not defined_values or len(defined_values) < len(values):
         return {"mean": None, "sd": None, "median": None}

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -142,10 +142,7 @@ def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
 
 
 def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
-    """Fits the baseline with this name to a task; None for question answering, which has no baseline.
-
-    If the training texts have no words, both are the same.
-    """
+    """Fits a baseline to a task (None: question answering); texts without words have the majority alone."""
     if task.head == "reader":
         return None
     if task.head == "tagger":
@@ -184,10 +181,9 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
     model: Any = OneVsRestClassifier(LogisticRegression(solver="liblinear"))
     weights = (None,) if task.metrics[0] == "accuracy" else (None, "balanced")
     prefix = "onevsrestclassifier__estimator__"
+    names = f"{prefix}C", f"{prefix}class_weight"
     candidates: list[dict[str, Any]] = [
-        {f"{prefix}C": strength, f"{prefix}class_weight": weight}
-        for strength in STRENGTHS
-        for weight in weights
+        dict(zip(names, each, strict=True)) for each in product(STRENGTHS, weights)
     ]
     if len(train) > size:
         neighbours = min(NEIGHBOURS, len(train))

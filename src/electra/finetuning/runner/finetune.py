@@ -87,7 +87,8 @@ def finetune(
     doing("reading the data")
     dataset = read_dataset(settings, choose_task(settings))
     doing(f"loading {model}")
-    loaded = load(source_of(model), load_head(settings.head).starts_from)
+    tuned = FinetuningFolder(Path(model))  # whose encoder is used
+    loaded = load(tuned.model.path if tuned.exists() else model, load_head(settings.head).starts_from)
     chosen, choice = settings, recorded.get("choice", [])
     if not recorded:
         chosen, choice = choose_head(settings, dataset, loaded, stop)
@@ -122,12 +123,6 @@ def finetune(
         for line in describe_results(results, prepared.task.metrics):
             session.say(line)
         return results
-
-
-def source_of(model: str) -> str | Path:
-    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
-    folder = FinetuningFolder(Path(model))
-    return folder.model.path if folder.exists() else model
 
 
 def make_record(model: str, prepared: Finetuning, dataset: Dataset) -> dict[str, Any]:
@@ -278,12 +273,8 @@ def read_baselines(folder: FinetuningFolder, say: Say) -> dict[str, dict[str, fl
 
 def best_seed(finished: Mapping[int, Mapping[str, Any]], metric: str) -> int:
     """Returns the seed with the best dev score, of equal ones the lowest; undefined scores are worst."""
-
-    def rank(number: int) -> tuple[bool, float, int]:
-        score = finished[number]["eval"][metric]
-        return score is not None, score or 0.0, -number
-
-    return max(finished, key=rank)
+    scores = {number: each["eval"][metric] for number, each in finished.items()}
+    return max(scores, key=lambda number: (scores[number] is not None, scores[number] or 0.0, -number))
 
 
 def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:

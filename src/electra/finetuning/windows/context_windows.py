@@ -68,9 +68,7 @@ def cut_windows(
     """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room."""
     room = max_length - template.num_special - len(question)
     if room < 1:
-        problem = (
-            f"{max_length} tokens leave no room for a context next to a question of {len(question)} tokens"
-        )
+        problem = f"{max_length} tokens leave no room for a context beside a question of {len(question)}"
         fix = f"Use at least {template.num_special + len(question) + 32}"
         raise ConfigError(problem, key="max_length", fix=fix)
     length, step = len(context.ids), min(stride, room)
@@ -143,11 +141,7 @@ Candidate = tuple[int, int, float, float]
 def plain_spans(
     window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
 ) -> Iterator[Candidate]:
-    """Yields the `count` best spans of at most `longest` tokens in a window, by the sum of their logits.
-
-    A span starts at a token that the window scores. `logits` [T, 2] are the standard head's start and end
-    logits.
-    """
+    """Yields the `count` best spans of at most `longest` tokens by start and end logits [T, 2], summed."""
     starts, ends = logits[window.first : window.first + len(window.offsets)].T
     num_tokens = len(starts)
     if not num_tokens:

@@ -151,11 +151,10 @@ def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: in
 
 
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-    """Returns the indices of the windows in each batch of an epoch.
+    """Returns the indices of the windows in each batch of an epoch, which depend on the arguments alone.
 
     The windows are shuffled, then sorted by length within pools of `BATCHES_PER_POOL` batches; then the
-    batches are shuffled. The order depends only on the arguments, so a run that resumes within an epoch reads
-    exactly the rest of it.
+    batches are shuffled.
     """
     count = len(lengths)
     shuffled_indices = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)

@@ -160,23 +160,20 @@ def has_baseline(suite: Suite, name: str) -> bool:
 
 def _limits(settings: Mapping[str, Any]) -> list[str]:
     """Returns a remark for each setting that leaves out examples."""
-    labels = {"limit_train": "training examples", "limit_eval": "scored examples"}
-    return [
-        f"at most {settings[key]:,} {label}, by option" for key, label in labels.items() if settings.get(key)
-    ]
+    labels = (("limit_train", "training examples"), ("limit_eval", "scored examples"))
+    return [f"at most {settings[key]:,} {label}, by option" for key, label in labels if settings.get(key)]
 
 
 def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -> list[str]:
     """Returns remarks on files that are smaller than the data behind published numbers."""
     if not full or not done:
         return []
-    train, scored = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
-    remarks = []
-    if train < MIN_SHARE_OF_PUBLISHED * full[0]:
-        remarks.append(f"trained on {train:,} of {full[0]:,} examples")
-    if scored < MIN_SHARE_OF_PUBLISHED * full[1]:
-        remarks.append(f"scored on {scored:,} of {full[1]:,} examples")
-    return remarks
+    counts = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
+    return [
+        f"{verb} on {count:,} of {whole:,} examples"
+        for verb, count, whole in zip(("trained", "scored"), counts, full, strict=True)
+        if count < MIN_SHARE_OF_PUBLISHED * whole
+    ]
 
 
 def _published(task: str, metric: str, first: bool) -> dict[str, float]:
