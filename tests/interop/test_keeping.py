@@ -126,7 +126,8 @@ def test_a_folder_keeps_its_meaning(
         return
     made = OPERATIONS[second](once(first), tmp_path / "out")
     assert meaning(made) == meaning(folder)
-    assert json.loads((made / CONFIG).read_text())["dtype"] == (second if second in ROUNDED else "float32")
+    stays = first if (first, second) == ("bfloat16", "export") else "float32"
+    assert json.loads((made / CONFIG).read_text())["dtype"] == (second if second in ROUNDED else stays)
     vectors = embed(load_any(made), TEXTS)
     assert vectors.shape == (4, 7)
     if not ROUNDED & {first, second}:
