@@ -188,13 +188,13 @@ class Place:
 
 
 DAMAGED: list[tuple[str, Callable[[Place], Path], type[ElectraError], str]] = [
+    ("export --network discriminator --out new", Place.generator_alone, AbsentNetwork, "discriminator"),
     ("pretrain --store", lambda p: p.damaged_store("train.ds", -10), StoreError, r"train\.ds: \d+ .*\d+"),
     ("pretrain --store", lambda p: p.damaged_store("heldout.ds", 0), StoreError, r"heldout\.ds: "),
     ("pretrain --store", lambda p: p.damaged_store("store.json", -10), StoreError, r"store\.json"),
     ("pretrain --init-discriminator", Place.other_model, ModelError, "tokenizer.*electra prepare"),
     ("pretrain --out", lambda p: p.damaged_run(2, 4), CheckpointError, "step-00000004: .*step-00000002: "),
     ("export --out made --step 4", lambda p: p.damaged_run(4), CheckpointError, r"model\.safetensors"),
-    ("detect 'a text' --device cpu", Place.generator_alone, AbsentNetwork, "discriminator"),
 ]
 
 

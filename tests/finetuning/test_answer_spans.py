@@ -113,7 +113,7 @@ def test_an_answer_with_a_wrong_offset_is_moved_or_reported(electra_folder: Path
         (data / f"{split}.json").write_text(squad(*questions, context="red film red town"))
     examples = task_named("squad").read(data / "train.json").examples
     assert [example.gold[0].start for example in examples] == [9, None, 13]
-    chosen = toy_task.settings(tmp_path / "out", data, "squad", epochs=1)
+    chosen = toy_task.settings(tmp_path / "out", data, "squad", epochs=1, dev=data / "dev.json")
     tuning, notes = tuning_for(electra_folder, chosen)
     assert any("does not occur in the context" in note and note.endswith(": 1") for note in notes)
     assert any("not at their offset" in note and note.endswith(": 1") for note in notes)

@@ -164,7 +164,7 @@ def test_a_perfect_score_reaches_the_oracle_and_a_constant_one_gains_nothing(
 ) -> None:
     truth = {reference.lower() for reference, _ in UTTERANCES}
 
-    def scores(_: Any, texts: Sequence[str], scorers: Sequence[str], progress: Any) -> dict[str, Any]:
+    def scores(_: Any, texts: Sequence[str], scorers: Sequence[str]) -> dict[str, Any]:
         right = np.array([float(text in truth) for text in texts])
         return {name: right if name == "original" else np.zeros(len(texts)) for name in scorers}
 

@@ -50,7 +50,7 @@ def save_model(
     if (scale := task.output_scale()) != (1.0, 0.0):  # predictions in the data's unit
         with torch.no_grad():
             model.head.rescale(*scale)
-    elif OUTPUT_RANGE in task.config_values({}):
+    elif OUTPUT_RANGE in task.config_values(seed.record["eval"]):
         prepared.say(f"transformers predicts from 0 to 1: {OUTPUT_RANGE} of config.json has the range")
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
