@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def test_answers_that_contradict_each_other_are_noted(tmp_path: Path) -> None:
 
 SIGNS, ISO, FEELINGS = ["+", "-"] * 9, ["US", "NA", "DE", "FR"] * 5, ["Joy", "None", "Anger"] * 7
 # The cells of a column, the answers that they are (None: the row has no answer), and options.
+SETS = [names for size in (1, 2, 3) for names in combinations("abcd", size)]
 COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "codes of sections": (["1.1", "1.10", "2.0", "2"] * 9, ["1.1", "1.10", "2.0", "2"] * 9, {}),
     "codes": (["007", "7", "1.2.3"] * 9, ["007", "7", "1.2.3"] * 9, {}),
@@ -137,6 +139,11 @@ COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
         {"multi_label": True},
     ),
     "semicolons": (["H, S; A", "F"] * 9, [("A", "H, S"), ("F",)] * 9, {"multi_label": True}),
+    "a semicolon in a name": (
+        [*(", ".join(names) for names in SETS), "b;x"] * 3,
+        [*SETS, ("b;x",)] * 3,
+        {"multi_label": True},
+    ),
     "commas": (["b, a", "a", ""] * 9, [("a", "b"), ("a",), ()] * 9, {"multi_label": True}),
     "lines": (["b\na, c", "a, c"] * 9, [("a, c", "b"), ("a, c",)] * 9, {"multi_label": True}),
     "numbers": (["16 0", "0", "3"] * 9, [("0", "16"), ("0",), ("3",)] * 9, {"multi_label": True}),

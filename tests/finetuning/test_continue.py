@@ -67,7 +67,6 @@ def test_a_killed_and_resumed_run_is_bit_identical(
     finetune(str(electra_folder), settings)
     lines: list[str] = []
     finetune(str(electra_folder), replace(settings, out=broken), lines.append)
-    assert any("resuming from step" in line for line in lines)
     assert not any("seed 0  epoch" in line for line in lines)
     for seed in ("seed-0", "seed-1"):
         for name in ("dev.tsv", "test.tsv", "model.safetensors"):

@@ -167,7 +167,10 @@ def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(count):
             word = (toy_task.GOOD[0], toy_task.BAD[0], "old")[i % 3]
             answer = "hidden" if name == "test_matched" else answers[i % 3]
-            rows.append(f"{i}\tthe film\tthe {word} film" + f"\t{answer}" * has_answers)
+            rows.append(
+                f"{i}\tthe film\tthe {word} film{' and music' * (name != 'train')}"
+                + f"\t{answer}" * has_answers
+            )
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
     return folder
 

@@ -105,6 +105,10 @@ SPANNED = {  # what each line has
         "entities": renamed(s, "start_offset", "end_offset", "label"),
         "relations": [],
     },
+    "texts in small letters": lambda w, x, s: {
+        "text": x,
+        "entities": [{**span, "word": x[span["start"] : span["end"]].lower()} for span in s],
+    },
     "columns": lambda w, x, s: {
         "text": x,
         "entities": {k: [a[k] for a in s] for k in ("start", "end", "label")},
@@ -211,9 +215,11 @@ def test_numeric_tags_have_names_or_are_refused(tmp_path: Path) -> None:
 
 def test_tags_that_are_words_or_several_are_refused(tmp_path: Path) -> None:
     lemmas = lines([[f"word{n}s", f"word{n}"] for n in range(60)])
-    for task, content in (("pos", lemmas), ("ner", "Ada\tB-PER|B-NAME\nran\tO\n")):
-        with pytest.raises(DataError):
+    printed = "".join(f"['Ada', 'ran', '{n}']\t['B-PER', 'O', 'O']\n" for n in range(9))
+    for task, content in (("pos", lemmas), ("tagging", printed), ("ner", "Ada\tB-PER|B-NAME\nran\tO\n")):
+        with pytest.raises(DataError) as caught:
             load_task(task).fit(split_of(tmp_path / "a.tsv", content, task).examples)
+        assert task != "ner" or "tagging" not in str(caught.value)  # which refuses them, too
 
 
 def test_a_word_may_be_a_mark(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def unanswered(
         return _is_label(mark, labels, not skip and 4 * counts[mark] >= usual)
 
     kept = [mark for mark in sorted(marks) if not known and is_answer(mark)]
-    advice = "" if skip else "; if it means no answer, pass `skip_unlabelled`"
+    advice = "" if skip else "; if it means no answer, pass --skip-unlabelled"
     notes = [f"{mark!r} ({plural(counts[mark], 'row')}) is read as an answer{advice}" for mark in kept]
     return frozenset(marks.difference(kept)), tuple(notes)
 
@@ -191,7 +191,8 @@ def joined(labels: Sequence[str]) -> str:
 def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
     """Returns the separator between the labels in the cells of a column, and a note if it is not obvious.
 
-    It is the first of line breaks, tabs, |, ; and , that any cell has, or spaces between numbers or hashtags.
+    It is the first of line breaks, tabs, |, ; and , that any cell has, unless a later one gives less than
+    half as many labels; or spaces between numbers or hashtags.
     """
     texts = [cell for cell in cells if isinstance(cell, str) and cell and not _LISTS.search(cell)]
     found = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
@@ -199,6 +200,9 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
         has_several = any(len(text.split()) > 1 for text in texts)
         return " ", ("labels are separated by spaces",) * has_several
     first, *others = found or [","]
+    counts = {mark: len({name.strip() for text in texts for name in text.split(mark)}) for mark in found}
+    for mark in [mark for mark in others if 2 * counts[mark] < counts[first]]:  # a stray mark in a name
+        first, others = mark, [other for other in found if other != mark]
     also = " and ".join(SEPARATORS[mark] for mark in others)
     return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",) * bool(others)
 

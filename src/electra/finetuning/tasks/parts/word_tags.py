@@ -120,6 +120,9 @@ class WordTagging(Task):
         if scheme == "auto":
             has_entities = all(map(is_entity_tag, counts)) and any(map(is_outside, counts))
             scheme = "entities" if has_entities else "words"
+        if piece := next((tag for tag in counts if re.match(r"\[['\"]|['\"].*['\"],$", tag)), None):
+            problem, fix = f"{piece!r} is a piece of a printed list", "Write lists as JSON lines (.jsonl)"
+            raise DataError(problem, where=file_of(examples), fix=fix)
         if scheme == "entities":
             _require_entity_tags(examples)
         pairs = (pair for example in examples for pair in zip(example.texts, example.gold, strict=True))
@@ -371,5 +374,5 @@ def _require_entity_tags(examples: Sequence[Example]) -> None:
         elif tag.lstrip("-").isdecimal():
             problem = f"the tags are numbers such as {tag}, and the file has no names for them"
             fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
-        fix += ", or use `task` tagging to score each tag by itself"
+        fix += ", or use `task` tagging to score each tag by itself" * (not joined)
         raise DataError(problem, where=example.where, fix=fix)
