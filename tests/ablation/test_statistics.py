@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from electra.laboratory.ablation.statistics import (
-    Summary,
-    compare,
-    detectable_difference,
-    first_crossing,
-    holm,
-    pooled_sd,
-    reliability,
-    summarise,
-)
+from electra.laboratory.ablation.statistics import Summary, compare, first_crossing, holm, summarise
 
 ARM = {1: 0.81, 2: 0.79, 3: 0.84, 4: 0.80}
 BASE = {1: 0.78, 2: 0.77, 3: 0.83, 4: 0.75}
@@ -46,7 +35,6 @@ def test_differences_that_are_equal_up_to_rounding_have_no_p_value() -> None:
     assert found.sd == 0.0 and found.p is None and found.low == found.high == found.difference
     same = compare({1: 2.0, 2: 3.0}, {1: 1.0, 2: 2.0})
     assert (same.difference, same.sd, same.p) == (1.0, 0.0, None)
-    assert pooled_sd([Summary(1)]) is None
 
 
 def test_the_paired_test_agrees_with_scipy_whatever_the_order_of_the_seeds() -> None:
@@ -62,28 +50,6 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_the_detectable_difference_is_detected_about_four_times_in_five() -> None:
-    random = np.random.default_rng(0)
-    for n in (2, 3, 4, 10):
-        size = detectable_difference(1.0, n)
-        assert size is not None
-        samples = random.normal(size, 1.0, (20_000, n))
-        assert (stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.015)
-    assert detectable_difference(1.0, 1) is None and detectable_difference(None, 5) is None
-
-
-def test_reliability_pools_over_the_arms() -> None:
-    other = {1: 0.70, 2: 0.75, 3: 0.74, 4: 0.71}
-    result = reliability([BASE, ARM, other], [compare(ARM, BASE), compare(other, BASE)])
-    weighed = pooled_sd([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)])
-    assert weighed == pytest.approx(math.sqrt((2 * 1 + 1 * 4) / 3)), "by degrees of freedom"
-    sds = [np.std(list(arm.values()), ddof=1) for arm in (BASE, ARM, other)]
-    assert result.n == 4
-    assert result.sd == pytest.approx(math.sqrt(np.mean(np.square(sds))))
-    paired = [np.std([arm[seed] - BASE[seed] for seed in BASE], ddof=1) for arm in (ARM, other)]
-    assert result.sd_of_differences == pytest.approx(math.sqrt(np.mean(np.square(paired))))
 
 
 def test_where_a_curve_reaches_a_level() -> None:

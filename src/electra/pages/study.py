@@ -137,12 +137,6 @@ class StudyPage:
         if any(row["paper"] is not None for row in rows):
             columns["Paper (another scale)"] = ("paper", ".1f")
             notes.append("Of the paper's numbers compare the order and the differences, never the values.")
-        detectable = self.budgets[-1]["reliability"].get(self.primary, {}).get("detectable")
-        if detectable is not None:
-            notes.append(
-                f"A true difference of {detectable:.3f} would be found in four of five studies of this many"
-                " seeds; not finding a smaller one is no evidence of equality."
-            )
         lead = f"Every arm is tested against {self.baseline}, with a t-test paired by seed. {INTERVALS}"
         if max((score["n"] for score in scores.values()), default=0) < 2:
             lead = "One seed so far: no intervals and no tests; differences may be due to chance."

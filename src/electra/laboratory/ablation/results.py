@@ -12,7 +12,7 @@ from electra.artifacts.study import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.laboratory.ablation.runs import StudyRun
-from electra.laboratory.ablation.statistics import compare, first_crossing, holm, reliability, summarise
+from electra.laboratory.ablation.statistics import compare, first_crossing, holm, summarise
 
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
@@ -49,13 +49,16 @@ def study_results(
         return [run for run in finished if (run.job.arm, run.job.share) == (arm, share)]
 
     budgets = [
-        {"share": share, "flops": share * fixed["flops"]}
-        | _compare_arms(
-            {arm: _scores(done(arm, share), panel["tasks"]) for arm in recipes},
-            {arm: _costs(done(arm, share), fixed["arms"][arm], index) for arm in recipes},
-            baselines_of(study),
-            panel_metrics,
-        )
+        {
+            "share": share,
+            "flops": share * fixed["flops"],
+            "arms": _compare_arms(
+                {arm: _scores(done(arm, share), panel["tasks"]) for arm in recipes},
+                {arm: _costs(done(arm, share), fixed["arms"][arm], index) for arm in recipes},
+                baselines_of(study),
+                panel_metrics,
+            ),
+        }
         for index, share in enumerate(fixed["budgets"])
     ]
     return {
@@ -143,10 +146,9 @@ def _compare_arms(
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns the costs and scores of all arms, tests against their baselines, and the reliability."""
+    """Returns by arm its costs, its scores and tests against their baselines."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     measured = {metric for by_metric in scores.values() for metric in by_metric}
-    reliabilities = {}
     for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):
         by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
         compared = {
@@ -162,8 +164,7 @@ def _compare_arms(
                 test = {"arm": baselines[arm], "p_holm": corrected[arm]}
                 record["against_baseline"] = asdict(compared[arm]) | test
             arms[arm]["scores"][metric] = record
-        reliabilities[metric] = asdict(reliability(list(by_arm.values()), list(compared.values())))
-    return {"arms": arms, "reliability": reliabilities}
+    return arms
 
 
 def flops_to_baseline(
