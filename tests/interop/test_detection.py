@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,9 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import tokenizers
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
@@ -79,6 +82,26 @@ def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
 def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
     pieces = tokenize(uncased, "cafe\u0301 s")
     assert pieces.token_strings == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
+@pytest.mark.parametrize(
+    "text", ["Hello, world. (x)", "q ,a", "one. two", "\u017d, \u20ac5; \u00bfq?", ", ."]
+)
+def test_words_of_sentencepiece_end_before_punctuation(text: str, fallback: bool) -> None:
+    """They are those of BERT, in every kind of tokenizer."""
+    pieces = ["<unk>", "<s>", "</s>", "<pad>", "<mask>", "\u2581", *string.ascii_letters, *".,();\u00bf?"]
+    vocabulary = [(piece, -3.0) for piece in [*pieces, *(f"<0x{byte:02X}>" for byte in range(256))]]
+    raw = tokenizers.Tokenizer(tokenizers.models.Unigram(vocabulary, 0, byte_fallback=fallback))
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.Metaspace(), tokenizers.decoders.Metaspace()
+    tokens = tokenize(Tokenizer(raw.to_str(), {}), text)
+    spans = [
+        (min(tokens.offsets[i][0] for i in word), max(tokens.offsets[i][1] for i in word))
+        for word in tokens.word_tokens()
+    ]
+    assert len([*tokenize(Tokenizer(raw.to_str(), {}), "a!!!").word_tokens()]) == 2
+    expected = [span for _, span in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text)]
+    assert spans == expected
 
 
 @given(st.integers(0, 400), st.integers(3, 60), st.data())

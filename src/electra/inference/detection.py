@@ -8,6 +8,7 @@ is scored in the window where it is farthest from the edge.
 
 from __future__ import annotations
 
+import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -165,12 +166,9 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     encoding = tokenizer.encode(text)
     positions = [i for i, special in enumerate(encoding.special) if not special]
     ids = [encoding.ids[i] for i in positions]
-    return TokenizedText(
-        ids=np.asarray(ids, np.int64),
-        token_strings=[tokenizer.readable(i) for i in ids],
-        offsets=_whole_characters(text, [encoding.offsets[i] for i in positions]),
-        word_indices=[encoding.words[i] for i in positions],
-    )
+    offsets = _whole_characters(text, [encoding.offsets[i] for i in positions])
+    words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
+    return TokenizedText(np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words)
 
 
 def overlapping_windows(
@@ -203,6 +201,25 @@ def build_detection(
         start, end = min(starts[i] for i in members), max(ends[i] for i in members)
         words.append(Span(text[start:end], start, end, max(tokens[i].p_replaced for i in members)))
     return Detection(text, tokens, tuple(words), threshold)
+
+
+def _without_punctuation(
+    text: str, offsets: Sequence[tuple[int, int]], words: Sequence[int | None]
+) -> list[int | None]:
+    """Makes each token of punctuation a word, as in BERT; to SentencePiece, a word is all up to a space."""
+    split: list[int | None] = []
+    word, was_mark, was_empty = -1, False, False
+    for i, (piece, index) in enumerate(zip((text[slice(*span)] for span in offsets), words, strict=True)):
+        is_mark = bool(piece) and all(map(_is_punctuation, piece))
+        is_edge = (is_mark or was_mark) and not was_empty and offsets[i] != offsets[i - 1]  # bytes share one
+        is_new = i == 0 or index != words[i - 1] or is_edge
+        word, was_mark, was_empty = word + is_new, is_mark, not piece
+        split.append(None if index is None else word)
+    return split
+
+
+def _is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
