@@ -20,14 +20,8 @@ from typing import Any, Literal, get_args, get_origin
 import electra
 from electra import objectives
 from electra.artifacts.resumable_keys import WHEN_RESUMED
-from electra.commands.framework.command import (
-    Option,
-    Sections,
-    has_dry_run,
-    options_of,
-    section_options,
-)
-from electra.commands.framework.main import GROUPS, class_of, commands, summary
+from electra.commands.framework.command import Option, declared, has_dry_run, options_of
+from electra.commands.framework.main import COMMANDS, GROUPS, class_of, summary
 from electra.commands.framework.parser import DEFAULT, default_shown, flags_shown
 from electra.finetuning.tasks import load_task
 from electra.foundation import config
@@ -85,10 +79,9 @@ def kind_of(option: Option) -> str:
     return " ".join([word] * (option.values if isinstance(option.values, int) else 1)) + several
 
 
-def keys(kind: type, section: str) -> list[tuple[str, str, str, str]]:
+def keys(kind: type) -> list[tuple[str, str, str, str]]:
     """The keys of a section of a recipe."""
-    found = section_options("", Sections(lambda words: {section: kind}, {}), ())
-    return [(f"`{o.name.partition('.')[2]}`", *row(o)[1:]) for o in found]
+    return [(f"`{option.name}`", *row(option)[1:]) for option in declared(kind)]
 
 
 def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -125,7 +118,7 @@ def recipe_keys() -> Iterator[str]:
     for section, kind in inspect.get_annotations(Recipe, eval_str=True).items():
         if dataclasses.is_dataclass(kind):
             rows = []
-            for name, *rest in keys(kind, section):
+            for name, *rest in keys(kind):
                 mark = " *" if f"{section}.{name.strip('`')}" in WHEN_RESUMED else ""
                 rows.append((f"{name}{mark}", *rest))
             yield f"### [{section}]\n\n{table(('Key', 'Value', 'Default', 'Meaning'), rows)}"
@@ -163,7 +156,7 @@ def all_objectives() -> str:
         rows.append((f"`{name}`", " ".join((module.__doc__ or "").split()), module.Objective.source))
         departures = " ".join((module.Objective.__doc__ or "").split())
         parts.append(
-            f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys(module.Config, 'objective'))}"
+            f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys(module.Config))}"
         )
     intro = "`--objective.name` selects one; its other keys are then flags as well (`--objective.mask-fraction`).\n\n"
     return "\n".join(
@@ -181,21 +174,16 @@ def tasks() -> str:
 
 
 def page() -> str:
-    summaries = {name: summary(file) for name, file in commands().items()}
     lists = []
-    for group, meaning in GROUPS.items():
-        rows = [
-            (f"[`{name}`](#electra-{name})", line)
-            for name, (its_group, line) in summaries.items()
-            if its_group == group
-        ]
+    for group, (meaning, names) in GROUPS.items():
+        rows = [(f"[`{name}`](#electra-{name})", summary(name)) for name in names]
         lists.append(f"{group}: {meaning}\n\n{table(('Command', 'What it does'), rows)}")
     return "\n".join(
         [
             INTRODUCTION,
             "## Commands\n",
             *lists,
-            *(command_section(name, class_of(file)) for name, file in commands().items()),
+            *(command_section(name, class_of(name)) for name in COMMANDS),
             RECIPES,
             recipes(),
             *recipe_keys(),

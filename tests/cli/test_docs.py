@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from electra.commands.framework.main import class_of, commands, main
+from electra.commands.framework.main import COMMANDS, class_of, main
 from electra.commands.framework.parser import parse
 from electra.foundation.extensions import OBJECTIVES
 
@@ -27,7 +27,7 @@ def generator() -> ModuleType:
 def test_the_reference_is_up_to_date() -> None:
     made = generator().page()
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run: python docs/make_cli.py"
-    for name in (*commands(), *OBJECTIVES.names()):
+    for name in (*COMMANDS, *OBJECTIVES.names()):
         assert f"`{name}`" in made
 
 
@@ -35,12 +35,12 @@ def test_the_stub_says_where_each_name_is_from() -> None:
     assert generator().STUB.read_text(encoding="utf-8") == generator().stub(), "run: python docs/make_cli.py"
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_opens_with_examples_and_names_every_option_of_the_reference(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name, "--help"]) == 0
-    shown, command = capsys.readouterr().out, class_of(commands()[name])
+    shown, command = capsys.readouterr().out, class_of(name)
     assert len(command.EXAMPLES) >= 2 and all(f"  {example}\n" in shown for example in command.EXAMPLES)
     assert shown.index(command.EXAMPLES[0]) < shown.index("options:")
     for line in generator().command_section(name, command).splitlines():
@@ -48,9 +48,9 @@ def test_help_opens_with_examples_and_names_every_option_of_the_reference(
             assert line.split("`")[1] in shown
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_parses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for example in class_of(commands()[name]).EXAMPLES:
+    for example in class_of(name).EXAMPLES:
         words = shlex.split(example.rpartition("| ")[2])
         assert words[:2] == ["electra", name]
-        parse(class_of(commands()[name]), words[2:])
+        parse(class_of(name), words[2:])

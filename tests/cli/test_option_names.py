@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 
 from electra.commands.framework.command import options_of
-from electra.commands.framework.main import class_of, commands
+from electra.commands.framework.main import COMMANDS, class_of
 
 SYNONYMS = {"batch", "limit", "lr", "max_len", "n_seeds", "num_threads", "num_workers", "vocab", "output"}
 
 
 def test_an_option_name_takes_the_same_in_every_command() -> None:
     kinds: dict[str, set[str]] = defaultdict(set)
-    for module in commands().values():
-        for option in options_of(class_of(module)):
+    for name in COMMANDS:
+        for option in options_of(class_of(name)):
             if option.positional:
                 continue
             value = "" if option.is_switch else option.metavar.split(" ")[0].replace("PATH", "TEXT")

@@ -109,7 +109,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("pretrain --store gone", StoreError, "gone: .*electra prepare"),
     ("pretrain --store {run}", StoreError, r"run: .*store\.json"),
     ("pretrain --tokenizer.source vocabulary/vocab.txt", StoreError, "tokenizer"),
-    ("pretrain --init-generator no/where", ModelError, "no/where: "),
+    ("pretrain --init no/where", ModelError, "no/where: "),
     ("pretrain --out empty.txt/run", DiskError, r"empty\.txt"),
     ("pretrain --out lines.txt", RunFolderError, r"lines\.txt: .*--out"),
     ("detect no/where text", ModelError, "no/where: "),

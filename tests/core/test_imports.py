@@ -142,8 +142,8 @@ def test_nothing_unsafe_is_called_and_nothing_prints() -> None:
 QUICK = """
 import sys
 from electra.commands.framework.main import main
-from electra.commands.framework.main import commands
-for verb in ("", *commands()):
+from electra.commands.framework.main import COMMANDS
+for verb in ("", *COMMANDS):
     arguments = [verb, "--help"] if verb else ["--help"]
     try:
         code = main(arguments)

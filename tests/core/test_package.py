@@ -11,7 +11,7 @@ from pathlib import Path
 import driven
 import pytest
 
-from electra.commands.framework.main import commands
+from electra.commands.framework.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.package
@@ -52,7 +52,7 @@ def test_the_installed_wheel_detects_shows_help_and_trains(pattern: str, tmp_pat
     assert "seven" in run(
         electra, "detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven."
     )
-    for verb in commands():
+    for verb in COMMANDS:
         run(electra, verb, "--help")
     driven.write_corpus(tmp_path / "text.txt")
     settings = [word for pair in (driven.SETTINGS | {"--training.steps": "4"}).items() for word in pair]

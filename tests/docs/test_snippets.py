@@ -58,7 +58,7 @@ def commands(page: Path) -> Iterator[list[str]]:
             if (
                 Path(word).name == "electra"
                 and words[at + 1 : at + 2]
-                and words[at + 1] in command_line.commands()
+                and words[at + 1] in command_line.COMMANDS
             ):
                 end = next((i for i in range(at, len(words)) if words[i] in ("|", "&&", ";", ">")), None)
                 yield words[at + 1 : end]
@@ -85,7 +85,7 @@ def test_a_command_parses(
 ) -> None:
     """Everything but the verb's own work, which a stand-in takes the place of."""
     monkeypatch.chdir(ROOT)
-    command = class_of(command_line.commands()[words[0]])
+    command = class_of(words[0])
     monkeypatch.setattr(command, "main", lambda self: 0)
     monkeypatch.setattr(
         command, "preview", command.preview if command.preview is Command.preview else lambda self: None

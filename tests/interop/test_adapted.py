@@ -229,6 +229,6 @@ def test_what_the_adapter_lacks_is_refused(folders: Any, store: Path, tmp_path: 
         )  # fmt: skip
     with pytest.raises(ModelError, match="head of a masked language model"):
         electra.pretrain(
-            store, out=tmp_path / "two", recipe="continue", init_discriminator=given, init_generator=given,
-            progress="quiet", overrides=TINY, budget="1steps",
+            store, out=tmp_path / "two", recipe="continue", init=given, progress="quiet",
+            overrides=TINY | {"objective.name": "mlm"}, budget="1steps",
         )  # fmt: skip

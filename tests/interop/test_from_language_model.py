@@ -79,7 +79,7 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
 def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair")
     corpus = write_corpus(tmp_path / "corpus.txt")
-    with pytest.raises(ConfigError, match="`init_generator`"):
+    with pytest.raises(ConfigError, match="`init`"):
         electra.pretrain(
             corpus,
             out=tmp_path / "run",

@@ -101,7 +101,7 @@ def test_a_pushed_run_can_be_loaded_completely(hub: dict[str, Path], tmp_path: P
     assert back.detect(text) == here.detect(text) == here.detect(text, scorer="language-model")
     assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
     assert electra.show(folder, text) == electra.show(pair, text)
-    assert initial_models(Recipe(), folder, None, None) == (str(folder), str(folder))
+    assert initial_models(Recipe(), folder, None) == (str(folder), str(folder))
     assert not [finding for finding in electra.verify(folder) if finding.problem]
     again = [file.name for file in public_files(folder, "a/b")]
     assert again == [file.name for file in public_files(pair, "a/b") if not file.name.endswith(CARD)]

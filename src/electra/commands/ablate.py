@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from electra.artifacts.study import StudyFolder
-from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.shared import OnEngine, Workers
 from electra.commands.parts.train import Text, open_store
@@ -21,7 +21,15 @@ from electra.foundation import durable
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.machine import OnThreads
-from electra.foundation.options import as_names, as_strings, checked_path, optional_name
+from electra.foundation.options import (
+    RepeatedNames,
+    Source,
+    Sources,
+    as_names,
+    as_strings,
+    checked_path,
+    optional_name,
+)
 from electra.foundation.progress import duration, quiet
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.threads import available
@@ -41,7 +49,6 @@ class Ablate(
     Workers,
     OnThreads,
     Command[Study],
-    group="Measure",
     examples=(
         "electra ablate objectives --store store --budget 10Mtokens --out runs/objectives",
         "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --jobs 2 --out runs/masking",

@@ -13,21 +13,22 @@ from typing_extensions import override
 
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.command import (
-    Command,
-    RepeatedNames,
-    RepeatedSources,
-    Source,
-    Sources,
-    function,
-)
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.folders import Analysis
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import as_names, as_strings, checked_path
+from electra.foundation.options import (
+    RepeatedNames,
+    RepeatedSources,
+    Source,
+    Sources,
+    as_names,
+    as_strings,
+    checked_path,
+)
 from electra.foundation.signals import stops_after
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class Analyze(
     AllowUnknown,
     OnDevice,
     Command[Analysis],
-    group="Measure",
     examples=(
         "electra analyze runs/mine runs/other --data DATA/ --out runs/analysis",
         "electra analyze runs/mine --probe calibration --probe-option help",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 class Detect(
     OnTexts,
     Command["list[Detection]"],
-    group="Use",
     examples=(
         'electra detect tiny-en "The capital of France is seven."',
         "electra detect runs/mine texts.txt --json",

@@ -7,20 +7,17 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typing_extensions import override
 
 from electra.commands.framework.command import Sections, function
-from electra.commands.parts.pretraining import PretrainingCommand
+from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
-
-if TYPE_CHECKING:
-    from electra.training.recipe import Recipe
 
 RECIPE = "distil"
 
@@ -28,7 +25,6 @@ RECIPE = "distil"
 @dataclass(frozen=True)
 class Distil(
     PretrainingCommand,
-    group="Train",
     examples=(
         "electra distil TEACHER --corpus texts/ --out runs/small --keep-layers 0,2,5 --cut-to 12000",
         "electra distil TEACHER --corpus texts/ --out runs/small --layers 8 --hidden-size 128 --budget 2h",
@@ -67,29 +63,21 @@ class Distil(
     ] = None
     """Settings that override the recipe's, by dotted name: {"objective.states_weight": 10.0}."""
 
-    @property
     @override
-    def recipe_source(self) -> Source:
-        return recipe_for(self.recipe, None, self.out, RECIPE)
-
-    @override
-    def recipe_to_train(self) -> Recipe:
-        teacher = as_name(self.teacher, "teacher")
-        tokenizer = optional_name(self.init, "init") or teacher
-        settings = {"objective.teacher": teacher, "tokenizer.source": tokenizer}
-        return compose(self.recipe_source, settings | dict(self.overrides or {}), self.budget)
-
-    @override
-    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
+    def plan(self) -> Plan:
         from electra.commands.parts.warm_start import name_with_layers
 
-        if self.keep_layers is None:
-            return optional_name(self.init, "init"), None
-        layers = layer_numbers(self.keep_layers)
-        if self.init is not None:
-            fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
-            raise ConfigError("the student has two starting points", key="init", fix=fix)
-        return name_with_layers(as_name(self.teacher, "teacher"), layers), None
+        teacher, start = as_name(self.teacher, "teacher"), optional_name(self.init, "init")
+        source = recipe_for(self.recipe, None, self.out, RECIPE)
+        settings = {"objective.teacher": teacher, "tokenizer.source": start or teacher}
+        recipe = compose(source, settings | dict(self.overrides or {}), self.budget)
+        if self.keep_layers is not None:
+            layers = layer_numbers(self.keep_layers)
+            if start is not None:
+                fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
+                raise ConfigError("the student has two starting points", key="init", fix=fix)
+            start = name_with_layers(teacher, layers)
+        return Plan(source, recipe, (start, None))
 
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
-from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for, json_text
 from electra.commands.parts.shared import OnTexts
 from electra.commands.parts.vectors import Rows, check_format, json_lines, texts_of, write_vectors
 from electra.commands.results.model import load
-from electra.foundation.options import checked_path
+from electra.foundation.options import Source, checked_path
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 class Embed(
     OnTexts,
     Command["Vectors"],
-    group="Use",
     examples=(
         "electra embed tiny-en texts.txt --out vectors.npy",
         "electra embed runs/mine films.csv --text-column review --out films.parquet",

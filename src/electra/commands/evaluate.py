@@ -10,14 +10,7 @@ from typing import Annotated, Any
 from typing_extensions import override
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.commands.framework.command import (
-    Command,
-    RepeatedSources,
-    Sections,
-    Source,
-    Sources,
-    function,
-)
+from electra.commands.framework.command import Command, Sections, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts.shared import OnEngine
 from electra.commands.results.folders import Evaluation
@@ -26,7 +19,7 @@ from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import as_names, checked_path
+from electra.foundation.options import RepeatedSources, Source, Sources, as_names, checked_path
 from electra.foundation.signals import StopRequest, stops_after
 
 FINETUNE = "finetune"
@@ -41,7 +34,6 @@ class Evaluate(
     OnEngine,
     OnDevice,
     Command[Evaluation],
-    group="Measure",
     examples=(
         "electra evaluate runs/mine runs/other --suite glue --data GLUE/ --out runs/glue --seeds 3",
         "electra evaluate tiny-en --suite tagging --data tags/ --out runs/tags --finetune.epochs 2",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import override
 
 from electra.artifacts.model import Dtype
-from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import checked_path
+from electra.foundation.options import Source, checked_path
 
 if TYPE_CHECKING:
     from electra.exchange.load import Loaded
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Export(
     Command[Path],
-    group="Share",
     examples=(
         "electra export runs/mine --out exported",
         "electra export runs/reviews --format onnx --dtype int8 --out graph",

@@ -19,7 +19,6 @@ from electra.foundation.options import Source, checked_path
 class Extend(
     AllowUnknown,
     Command[Run],
-    group="Train",
     examples=(
         "electra extend runs/mine --budget 2h",
         "electra extend runs/mine --budget 100Mtokens --store store",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.commands.framework.command import Command, OnCommandLine, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.finetuned import FineTuned
 from electra.commands.results.rows import records
@@ -23,7 +23,7 @@ from electra.data.table_files import Given
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import DataError
 from electra.foundation.extensions import trust
-from electra.foundation.options import as_name, checked_path
+from electra.foundation.options import OnCommandLine, Source, as_name, checked_path
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
@@ -34,7 +34,6 @@ Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
 class Finetune(
     Settings,
     Command[FineTuned],
-    group="Train",
     examples=(
         "electra finetune runs/mine --task classification --data reviews.csv --out runs/reviews --seeds 3",
         "electra finetune tiny-en --task ner --data conll/ --out runs/ner",

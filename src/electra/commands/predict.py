@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Command, Names, RepeatedNames, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
@@ -20,7 +20,7 @@ from electra.data.settings import AllowUnknown
 from electra.data.table_files import Data, Given, is_saved_dataset, split_name
 from electra.data.tables import read_bytes, read_lines
 from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.options import STDIN, as_name, as_strings, checked_path
+from electra.foundation.options import STDIN, Names, RepeatedNames, Source, as_name, as_strings, checked_path
 from electra.foundation.terminal_text import decode_argument
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ class Predict(
     AllowUnknown,
     OnBackend,
     Command["Predictions"],
-    group="Use",
     examples=(
         "electra predict runs/reviews new.csv --out predictions.csv",
         'echo "a fine film" | electra predict runs/reviews -',

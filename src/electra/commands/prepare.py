@@ -9,7 +9,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from electra.artifacts.store import StoreFolder
-from electra.commands.framework.command import Command, Source, TypedNames, function
+from electra.commands.framework.command import Command, TypedNames, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
@@ -17,7 +17,7 @@ from electra.commands.parts.texts import Corpus, sources_of
 from electra.commands.results.folders import Store
 from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import checked_path, optional_name
+from electra.foundation.options import Source, checked_path, optional_name
 from electra.training.recipe import TokenizerSection
 
 
@@ -28,7 +28,6 @@ class Prepare(
     TokenizerConfig,
     Workers,
     Command[Store],
-    group="Train",
     examples=(
         "electra prepare texts/ --out store",
         "electra prepare 'c4/*.json.gz' --no-lowercase --out store",
@@ -82,8 +81,7 @@ class Prepare(
             store = Store(out)
             outcome = "already complete" if existed else "written"
             display.say(f"{outcome}: {out} (data {store.tokens.digest[:16]})")
-            init_option = f"--init {source} " if stores.holds_weights(source) else ""
-            display.say(f"next: electra pretrain {out} {init_option}--out runs/NAME --budget 30m")
+            display.say(f"next: electra pretrain {out} --out runs/NAME --budget 30m")
         return store
 
 

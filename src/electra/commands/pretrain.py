@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from electra.commands.framework.command import function
-from electra.commands.parts.pretraining import PretrainingCommand
+from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
 from electra.foundation.options import Source, optional_name
-
-if TYPE_CHECKING:
-    from electra.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Pretrain(
     RecipeOptions,
     PretrainingCommand,
-    group="Train",
     examples=(
         "electra pretrain texts/ --out runs/mine --budget 30m",
         "electra pretrain store --purpose tags --out runs/tagger --budget 2h --learning-rate 2e-3",
@@ -51,28 +46,15 @@ class Pretrain(
     a run, a model folder or a hub name (default: random initialization). The run uses its size and tokenizer,
     and a fifth of the recipe's learning rate unless --learning-rate is set.
     """
-    init_generator: Source | None = None
-    """Start from this model's generator (default: random initialization)."""
-
-    @property
-    @override
-    def recipe_source(self) -> Source:
-        return recipe_for(self.recipe, self.purpose, self.out)
-
-    @property
-    @override
-    def store_name(self) -> str | None:
-        return optional_name(self.store, "store")
 
     @override
-    def recipe_to_train(self) -> Recipe:
-        return compose(self.recipe_source, self.overrides, self.budget)
-
-    @override
-    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
+    def plan(self) -> Plan:
         from electra.commands.parts.warm_start import initial_models
 
-        return initial_models(recipe, self.init, self.init_discriminator, self.init_generator)
+        source = recipe_for(self.recipe, self.purpose, self.out)
+        recipe = compose(source, self.overrides, self.budget)
+        models = initial_models(recipe, self.init, self.init_discriminator)
+        return Plan(source, recipe, models, optional_name(self.store, "store"))
 
 
 pretrain = function(Pretrain)

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Command, Source, function
-from electra.foundation.options import checked_path
+from electra.commands.framework.command import Command, function
+from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 
 
 @dataclass(frozen=True)
 class Report(
     Command[Path],
-    group="Measure",
     examples=(
         "electra report runs/objectives",
         "electra report runs/mine",

@@ -6,11 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Command, Sources, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import OnDevice, not_installed
-from electra.foundation.options import as_names
+from electra.foundation.options import Sources, as_names
 from electra.serving.limits import Limits
 
 
@@ -19,7 +19,6 @@ class Serve(
     Limits,
     OnDevice,
     Command[int],
-    group="Share",
     examples=("electra serve tiny-en", "electra serve runs/mine runs/reviews --host 0.0.0.0 --port 80"),
 ):
     """Serve models over HTTP: a web page to try them, and a JSON API.

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing_extensions import override
 
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import OnThreads
+from electra.foundation.options import Source
 from electra.foundation.terminal_text import decode_argument, make_visible
 
 
@@ -23,7 +24,6 @@ class Show(
     AllowUnknown,
     OnThreads,
     Command[Rows],
-    group="Use",
     examples=(
         'electra show tiny-en "The band released its first album in 1994."',
         'electra show runs/mine "the chef cooked the meal" --mask-fraction 0.2',

@@ -9,16 +9,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.artifacts import Finding
-from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.results.folders import Run
-from electra.foundation.options import checked_path
+from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 
 
 @dataclass(frozen=True)
 class Verify(
     Command[Iterator[Finding]],
-    group="Share",
     examples=("electra verify runs/mine", "electra verify runs/mine --replay 3"),
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.

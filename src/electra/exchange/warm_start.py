@@ -59,7 +59,7 @@ def load_weights_into(
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
     if discriminator is not None:
         if own_discriminator is None:
-            fix = "Use `init_generator`"
+            fix = "Use `init`"
             raise ModelError("this objective has no discriminator", key="init_discriminator", fix=fix)
         loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
@@ -71,8 +71,8 @@ def load_weights_into(
         notes += loaded.notes
     if generator is not None:
         if own_generator is None:
-            fix = "Omit it, or use `init_discriminator`"
-            raise ModelError("this objective has no generator", key="init_generator", fix=fix)
+            fix = "Use `init_discriminator`"
+            raise ModelError("this objective has no generator", key="init", fix=fix)
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
         kept = nn.ModuleList(

@@ -5,30 +5,19 @@ Whoever does what takes long says so with `doing`, at any depth; the display tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 Say = Callable[[str], None]
 """Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
 """Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
-_displays: list[Progress] = []  # that are open, the innermost last
+displays: list[Progress] = []  # of the displays that are open, the innermost last
 
 
 def doing(activity: str, share: float | None = None) -> None:
     """Shows what is being done now ("": nothing any more) in the innermost open display, if there is one."""
-    if _displays:
-        _displays[-1](activity, share)
-
-
-@contextmanager
-def shown_by(progress: Progress) -> Iterator[None]:
-    """Makes `progress` show what is passed to `doing` in the block."""
-    _displays.append(progress)
-    try:
-        yield
-    finally:
-        _displays.remove(progress)
+    if displays:
+        displays[-1](activity, share)
 
 
 def quiet(line: str) -> None:

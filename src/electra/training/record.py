@@ -142,7 +142,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     if all(name in ("training.budget", "training.steps") for name, _, _ in changed):
         fix = (
             "Use the same number of steps or budget, or continue from this run's networks in another"
-            " `out`, with `init_discriminator` and `init_generator`"
+            " `out`, with `init`"
         )
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]

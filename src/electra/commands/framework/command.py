@@ -12,34 +12,15 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert, field_texts
-from electra.foundation.options import (
-    Names,
-    OnCommandLine,
-    RepeatedNames,
-    RepeatedSources,
-    Source,
-    Sources,
-)
+from electra.foundation.options import OnCommandLine
 from electra.foundation.threads import applied
-
-__all__ = [
-    "Command",
-    "Names",
-    "OnCommandLine",
-    "RepeatedNames",
-    "RepeatedSources",
-    "Sections",
-    "Source",
-    "Sources",
-    "function",
-]
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
@@ -68,7 +49,6 @@ class Sections(NamedTuple):
 class Command(Generic[R_co]):
     """The base of all commands. R_co is what the Python function returns."""
 
-    GROUP: ClassVar[Literal["Train", "Use", "Measure", "Share"]]
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
     """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
@@ -77,8 +57,8 @@ class Command(Generic[R_co]):
     is called with (line, share).
     """
 
-    def __init_subclass__(cls, *, group: Any, examples: tuple[str, ...]) -> None:
-        cls.GROUP, cls.EXAMPLES = group, examples
+    def __init_subclass__(cls, *, examples: tuple[str, ...] = ()) -> None:
+        cls.EXAMPLES = examples
 
     def __post_init__(self) -> None:
         for name, hint in hints_of(typing.cast(Any, type(self))).items():
@@ -230,10 +210,10 @@ def negative(flag: str) -> str:
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Returns every option of a command. `words` is the command line, which may determine some sections."""
     options = list[Option]()
-    for option in _declared(command):
-        annotations = getattr(hints_of(typing.cast(Any, command))[option.name], "__metadata__", ())
-        if sections := [each for each in annotations if isinstance(each, Sections)]:
-            options += section_options(option.name, sections[0], words)
+    for option in declared(command):
+        marks = getattr(hints_of(typing.cast(Any, command))[option.name], "__metadata__", ())
+        if sections := [mark for mark in marks if isinstance(mark, Sections)]:
+            options += _section_options(option.name, sections[0], words)
         elif option.name != "progress":
             of_recipe = [name for name, kind in command.SECTIONS.items() if option.name in hints_of(kind)]
             dotted = [f"--{name}.{option.flag.removeprefix('--')}" for name in of_recipe]
@@ -241,19 +221,23 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
     return options
 
 
-def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterator[Option]:
-    """Yields the options of a field that is annotated with Sections."""
-    short_flags = {name: (f"--{each}",) for each, name in sections.short.items()}
+def _section_options(field_name: str, sections: Sections, words: Sequence[str]) -> list[Option]:
+    found, short_flags = [], {name: (f"--{each}",) for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
-        for option in _declared(holder if isinstance(holder, type) else type(holder)):
-            if option.name not in sections.omit:
-                name = f"{section}.{option.name}"
-                default = option.default if isinstance(holder, type) else getattr(holder, option.name)
-                more = {"default": default, "positional": False, "aliases": short_flags.get(name, ())}
-                yield replace(option, name=name, field=field_name, **more)
+        kind, values = (holder, {}) if isinstance(holder, type) else (type(holder), vars(holder))
+        for each in declared(kind):
+            if each.name not in sections.omit:
+                name, default = f"{section}.{each.name}", values.get(each.name, each.default)
+                changes: dict[str, Any] = {
+                    "field": field_name,
+                    "positional": False,
+                    "aliases": short_flags.get(name, ()),
+                }
+                found.append(replace(each, name=name, default=default, **changes))
+    return found
 
 
-def _declared(kind: type) -> list[Option]:
+def declared(kind: type) -> list[Option]:
     """Returns an option for each field of a dataclass, those that a base with a HEADING declares last."""
     options, headings = [], dict[str, str]()
     for base in kind.__mro__:

@@ -15,13 +15,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Progress, no_progress, shown_by
+from electra.foundation.progress import Progress, displays, no_progress
 from electra.foundation.terminal_text import make_visible
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Display:
     """Passes everything on to a function, by default to none. A context manager around the work."""
 
     def __init__(self, report: Progress = no_progress) -> None:
-        self.report, self._open = report, list[AbstractContextManager[None]]()
+        self.report = report
 
     def say(self, line: str) -> None:
         """Shows a line that stays."""
@@ -48,13 +47,12 @@ class Display:
             self.report(what, share)
 
     def __enter__(self) -> Display:
-        self._open.append(shown_by(self.progress))
-        self._open[-1].__enter__()
+        displays.append(self.progress)
         return self
 
     def __exit__(self, *error: object) -> None:
         """Ends the display, whether or not the work succeeded."""
-        self._open.pop().__exit__(None, None, None)
+        displays.pop()
 
 
 ProgressOption = Display | Progress | Literal["quiet"] | None
@@ -120,7 +118,7 @@ class Terminal(Display):
 
     @override
     def __enter__(self) -> Display:
-        if not self._open:
+        if self.progress not in displays:
             self._ended.clear()
             threading.Thread(target=self._watch, daemon=True).start()
         return super().__enter__()
@@ -129,7 +127,7 @@ class Terminal(Display):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self.progress("")
-        if not self._open:
+        if self.progress not in displays:
             self._ended.set()
 
     def _watch(self) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +22,19 @@ from electra.foundation.terminal_text import one_line
 if TYPE_CHECKING:
     from electra.commands.framework.command import Command
 
-ORDER = """
-prepare pretrain distil extend finetune predict detect embed show evaluate analyze ablate report export serve
-verify
-"""
 GROUPS = {
-    "Train": "make a model from your own text",
-    "Use": "apply a trained model",
-    "Measure": "find out how good it is, and why",
-    "Share": "exchange models with other programs and people",
+    "Train": ("make a model from your own text", ("prepare", "pretrain", "distil", "extend", "finetune")),
+    "Use": ("apply a trained model", ("predict", "detect", "embed", "show")),
+    "Measure": ("find out how good it is, and why", ("evaluate", "analyze", "ablate", "report")),
+    "Share": ("exchange models with other programs and people", ("export", "serve", "verify")),
 }
-FOLDER = Path(__file__).parents[1]
+COMMANDS = tuple(name for _, names in GROUPS.values() for name in names)
 
 
-def commands() -> dict[str, Path]:
-    """Returns each command's file in `electra/commands/`, in the help's order."""
-    return {name: FOLDER / f"{name}.py" for name in ORDER.split()}
-
-
-def class_of(file: Path) -> type[Command[Any]]:
-    """Returns the command that a file declares."""
-    module = importlib.import_module(f"electra.commands.{file.stem}")
-    command: type[Command[Any]] = getattr(module, file.stem).command
+def class_of(name: str) -> type[Command[Any]]:
+    """Returns the command of that name, which its file declares."""
+    module = importlib.import_module(f"electra.commands.{name}")
+    command: type[Command[Any]] = getattr(module, name).command
     return command
 
 
@@ -121,17 +111,16 @@ def as_flag(setting: str) -> str:
 
 def run_command(name: str, words: list[str]) -> int:
     """Runs the command `name`, --help or --version; returns its exit code. Raises what the command raises."""
-    command_files = commands()
     if name == "--version":
         from electra.foundation.machine import versions
 
         return _print(f"electra {versions('electra')['electra']}")
     if name in ("-h", "--help"):
-        return _print(overview(command_files))
-    if name not in command_files:
-        raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(command_files)))
+        return _print(overview())
+    if name not in COMMANDS:
+        raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(COMMANDS)))
     with display.Terminal() as terminal:
-        return _run(class_of(command_files[name]), words, terminal)
+        return _run(class_of(name), words, terminal)
 
 
 def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
@@ -159,18 +148,14 @@ def _run(command: type[Command[Any]], words: list[str], terminal: display.Displa
         return parsed.main()
 
 
-def overview(commands: Mapping[str, Path]) -> str:
+def overview() -> str:
     """Returns the text of `electra --help`. The files of the commands are read, not imported."""
-    summaries = {name: summary(file) for name, file in commands.items()}
     lines = [
         "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
         "\nusage: electra COMMAND [options]",
     ]
-    for group, meaning in GROUPS.items():
-        lines.append(f"\n{group}: {meaning}")
-        lines += [
-            f"  {name:<10}{line}" for name, (its_group, line) in summaries.items() if its_group == group
-        ]
+    for group, (meaning, names) in GROUPS.items():
+        lines += [f"\n{group}: {meaning}", *(f"  {name:<10}{summary(name)}" for name in names)]
     lines += [
         "\nelectra COMMAND --help shows examples and options; electra --version prints the version.",
         "--debug, with any command, shows tracebacks. To use code of your own, pass --objective.name FILE,",
@@ -179,11 +164,10 @@ def overview(commands: Mapping[str, Path]) -> str:
     return "\n".join(lines)
 
 
-def summary(file: Path) -> tuple[str, str]:
-    """Returns the group of the command in a file, and the first line of its docstring."""
-    found = re.search(r'\bgroup="(\w+)".*?"""([^\n"]*)', file.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None, f"{file} declares no command"
-    return found[1], found[2]
+def summary(name: str) -> str:
+    """Returns the first line of a command's docstring, read from its file."""
+    text = (Path(__file__).parents[1] / f"{name}.py").read_text(encoding="utf-8")
+    return text.partition("\nclass ")[2].split('"""')[1].partition("\n")[0]
 
 
 def _print(text: str) -> int:

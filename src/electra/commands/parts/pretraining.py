@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import override
 
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from electra.training.recipe import Recipe
 
 
+class Plan(NamedTuple):
+    """What a command that pre-trains was asked to do."""
+
+    source: Source  # the name or the file of the recipe
+    recipe: Recipe  # with all changes applied
+    models: tuple[str | None, str | None]  # that the main network and the generator start from
+    store: str | None = None  # to train on, if it was passed separately from DATA
+
+
 @dataclass(frozen=True, kw_only=True)
-class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", examples=()):
+class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
     """A command that trains with a recipe (changed by `overrides`) on text or on a store (`data`)."""
 
     out: Source
@@ -36,22 +45,8 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", e
     track: TrackerName | None = None
     """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
 
-    @property
-    def recipe_source(self) -> Source:
-        """The name or the file of the recipe."""
-        raise NotImplementedError
-
-    @property
-    def store_name(self) -> str | None:
-        """The store to train on, if it was passed separately from DATA."""
-        return None
-
-    def recipe_to_train(self) -> Recipe:
-        """Returns the recipe with all changes applied. Raises ConfigError for an invalid setting."""
-        raise NotImplementedError
-
-    def initial_models(self, recipe: Recipe) -> tuple[str | None, str | None]:
-        """Returns the models that the main network and the generator start from (None: random weights)."""
+    def plan(self) -> Plan:
+        """Returns what is trained. Raises ConfigError for an invalid setting."""
         raise NotImplementedError
 
     @override
@@ -61,8 +56,8 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", e
         began = time.monotonic()
         with display_for(self.progress) as display:
             recipe, text, origin = self._prepared(display)
-            origin = replace(origin, began=began)
-            return train_run(recipe, text, checked_path(self.out, "out"), origin, display)
+            out = checked_path(self.out, "out")
+            return train_run(recipe, text, out, replace(origin, began=began), display)
 
     @override
     def preview(self) -> None:
@@ -90,23 +85,14 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", e
 
     def _prepared(self, display: Display) -> tuple[Recipe, Text, Origin]:
         """Returns the complete recipe, what to train on, and where the run comes from."""
-        from electra.commands.parts.train import Origin
+        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
+        from electra.commands.parts.train import Origin, Text
         from electra.commands.parts.warm_start import settle
 
-        recipe, source = self.recipe_to_train(), as_name(self.recipe_source, "recipe")
+        source, recipe, models, store = self.plan()
         out, given = checked_path(self.out, "out"), names_of(vars(self)["overrides"])
-        text, models = self._text(recipe, given, display), self.initial_models(recipe)
-        prepared = text.store is not None
-        recipe = settle(recipe, models, out, display, source=source, given=given, prepared=prepared)
-        return recipe, text, Origin(*models, recipe=source, command=self.invocation, track=self.track)
-
-    def _text(self, recipe: Recipe, given: tuple[str, ...], display: Display) -> Text:
-        """Returns what to train on."""
-        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-        from electra.commands.parts.train import Text
-
-        data, store = recipe.data, self.store_name
-        sources = sources_of(vars(self)["data"], "data", data.text_field, data.format, display.say)
+        field, form = recipe.data.text_field, recipe.data.format
+        sources = sources_of(vars(self)["data"], "data", field, form, display.say)
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
@@ -115,4 +101,7 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"], group="Train", e
                 store, sources = name, []
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
-        return Text(tuple(sources), store, self.workers, given, self.allow_unknown)
+        prepared, name = store is not None, as_name(source, "recipe")
+        recipe = settle(recipe, models, out, display, source=name, given=given, prepared=prepared)
+        text = Text(tuple(sources), store, self.workers, given, self.allow_unknown)
+        return recipe, text, Origin(*models, recipe=name, command=self.invocation, track=self.track)

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from electra.commands.framework.command import Sections, Source
+from electra.commands.framework.command import Sections
 from electra.foundation.config import build, convert, find_recipe, flatten, merge, read_toml
-from electra.foundation.errors import ConfigError, unknown_choice
-from electra.foundation.options import as_name, checked_path
+from electra.foundation.errors import ConfigError
+from electra.foundation.options import Source, as_name, checked_path
 from electra.training.recipe import DEFAULT_OBJECTIVE, Recipe, make_recipe, read_recipe
 
 PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of width 128: docs/which-recipe.md
@@ -111,10 +111,7 @@ def recipe_for(
     if recipe is not None:
         problem = "both `recipe` and `purpose` were passed"
         raise ConfigError(problem, key="purpose", fix="Pass only one of them")
-    if purpose not in PURPOSES:
-        problem, fix = unknown_choice(purpose, list(PURPOSES))
-        raise ConfigError(problem, key="purpose", fix=fix)
-    return PURPOSES[purpose]
+    return PURPOSES[convert(Purpose, purpose, "purpose")]
 
 
 def names_of(overrides: Mapping[str, Any] | None) -> tuple[str, ...]:

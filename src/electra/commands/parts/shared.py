@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, Literal
 
-from electra.commands.framework.command import OnCommandLine, Source
 from electra.data.settings import AllowUnknown
 from electra.foundation.machine import OnDevice
+from electra.foundation.options import OnCommandLine, Source
 
 Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]

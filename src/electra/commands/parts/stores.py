@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
-from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError, StoreError
+from electra.foundation.options import Source
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
@@ -109,12 +108,6 @@ def corpus_size(
 
 def _character_progress(display: Display) -> StageProgress:
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
-
-
-def holds_weights(name: str | None) -> bool:
-    """Whether the source of a tokenizer is a model that can be trained further."""
-    path = None if name is None else included_model(name) or Path(name).expanduser()
-    return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 
 def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:

@@ -16,9 +16,9 @@ from itertools import islice
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any
 
-from electra.commands.framework.command import OnCommandLine, Source, TypedNames
+from electra.commands.framework.command import TypedNames
 from electra.foundation.errors import ConfigError, CorpusError
-from electra.foundation.options import as_name
+from electra.foundation.options import OnCommandLine, Source, as_name
 from electra.foundation.terminal_text import plural
 
 if TYPE_CHECKING:

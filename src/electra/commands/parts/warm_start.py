@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from electra.artifacts.networks import EXPORTED
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.commands.parts.stores import existing_tokenizer
 from electra.data.settings import TokenizerConfig
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import launch_variable
-from electra.foundation.options import optional_name
+from electra.foundation.options import Source, optional_name
 from electra.training.recipe import Recipe, read_recipe
 
 if TYPE_CHECKING:
@@ -31,31 +29,28 @@ SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
 
 
 def initial_models(
-    recipe: Recipe, init: Source | None, discriminator: Source | None, generator: Source | None
+    recipe: Recipe, init: Source | None, discriminator: Source | None
 ) -> tuple[str | None, str | None]:
     """Returns the models that the discriminator and the generator start from (None: random weights).
 
-    `init` names both. Raises ConfigError if it is combined with a model for one of them or the recipe trains
-    no discriminator, and ModelError if there is no such model.
+    `init` names both. Raises ConfigError if both are passed or the recipe trains no discriminator, and
+    ModelError if there is no such model.
     """
-    main, auxiliary = optional_name(discriminator), optional_name(generator)
-    has_discriminator = _main_network(recipe) == EXPORTED[0]
-    if main is not None and not has_discriminator:
+    trains_discriminator = _main_network(recipe) == EXPORTED[0]
+    if discriminator is not None and init is not None:
+        raise ConfigError("both it and `init_discriminator` were passed", key="init", fix="Pass one of them")
+    if discriminator is not None and not trains_discriminator:
         problem = f"the objective {recipe.objective.get('name')} trains no discriminator"
-        raise ConfigError(problem, key="init_discriminator", fix="Use `init_generator`")
-    if init is not None:
-        if main is not None or auxiliary is not None:
-            fix = "Pass only `init`, or `init_discriminator` and `init_generator`"
-            raise ConfigError("cannot be combined with a model for each network", key="init", fix=fix)
-        from electra.exchange.run_folder import holds_networks, network_kinds
-        from electra.exchange.source import locate
+        raise ConfigError(problem, key="init_discriminator", fix="Use `init`")
+    name = optional_name(init)
+    if name is None or not trains_discriminator:
+        return optional_name(discriminator), name
+    from electra.exchange.run_folder import holds_networks, network_kinds
+    from electra.exchange.source import locate
 
-        if not has_discriminator:
-            return None, optional_name(init)
-        main, path = optional_name(init), locate(os.fspath(init))
-        if holds_networks(path) and set(network_kinds(path)) >= set(EXPORTED):
-            auxiliary = main
-    return main, auxiliary
+    path = locate(name)
+    has_both = holds_networks(path) and set(network_kinds(path)) >= set(EXPORTED)
+    return name, name if has_both else None
 
 
 def name_with_layers(model: str, layers: Sequence[int]) -> str:
