@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,21 +18,12 @@ LIMITS = {key: (minimum, float("inf")) for key, minimum in MINIMUM.items()} | {"
 
 
 def module_of(name: str) -> Any:
-    """Returns the module of a probe, by its name or the path of its file.
-
-    Raises:
-        ConfigError: There is no such probe, its file is not trusted or cannot be imported, or its `Probe` is
-            not a subclass of `contract.Probe`.
-    """
+    """Returns the module of a probe, by its name or the path of its file; ConfigError if there is none."""
     return PROBES.load_as(name, "Probe", Probe, fix=f"Subclass {__name__}.contract.Probe")
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
-    """Returns a probe with these options, by name; the others have their defaults.
-
-    Raises:
-        ConfigError: The probe cannot be loaded, or an option is unknown, of the wrong type or out of range.
-    """
+    """Returns a probe with these options, by name; ConfigError for a wrong name, option or value."""
     module, where = module_of(name), f"{OPTION} {name}"
     config = build(module.Config, options or {}, where=where)
     for key, (minimum, maximum) in LIMITS.items():
@@ -47,18 +37,15 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
 def describe_options(name: str) -> list[tuple[str, Any, str]]:
     """Returns (option, default, description) for each field of a probe's `Config`."""
     config = module_of(name).Config
-    texts, defaults = field_texts(config), config()
-    fields = [field.name for field in dataclasses.fields(config)]
-    return [(field, getattr(defaults, field), texts.get(field, "")) for field in fields]
+    texts = field_texts(config)
+    return [(name, value, texts.get(name, "")) for name, value in vars(config()).items()]
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Returns the options of each probe in `chosen`, by name.
 
-    A text is `key=value`, for all of them that have the option, or `probe.key=value`.
-
-    Raises:
-        ConfigError: A text is malformed, its probe is not chosen, or its option or value is invalid.
+    A text is `key=value`, for all of them that have the option, or `probe.key=value`. Raises ConfigError if a
+    text is malformed, its probe is not chosen, or its option or value is invalid.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
     passed_as = {PROBES.canonical_name(name): name for name in chosen}

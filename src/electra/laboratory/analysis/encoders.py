@@ -26,27 +26,22 @@ MIN_WORDS = 8  # for the measures of representations to be defined
 def encoders_of(models: Sequence[Model], untrained: bool) -> dict[str, Loaded]:
     """Returns the models' encoders by name; if `untrained`, also one like the first but with random weights.
 
-    The untrained encoder shows what the architecture and the tokenizer provide without training.
-
-    Raises:
-        ModelError: A model cannot be loaded, or has the untrained encoder's name.
+    The untrained encoder shows what the architecture and the tokenizer provide without training. Raises
+    ModelError if a model cannot be loaded, or has the untrained encoder's name.
     """
-    encoders = {model.name: model.network("encoder") for model in models}
-    if untrained and UNTRAINED in encoders:
-        problem = (
-            f"a model cannot be named {UNTRAINED!r}: that is the name of the encoder with random weights"
-        )
-        raise ModelError(problem, fix="Pass a link with another name")
-    return {**encoders, UNTRAINED: _untrained_like(encoders[models[0].name])} if untrained else encoders
-
-
-def _untrained_like(loaded: Loaded) -> Loaded:
     from electra.model.pair import build_encoder, initialise
 
-    encoder = build_encoder(loaded.config).eval()
+    encoders = {model.name: model.network("encoder") for model in models}
+    if not untrained:
+        return encoders
+    if UNTRAINED in encoders:
+        problem = f"{UNTRAINED!r} is the name of the encoder with random weights, so no model's"
+        raise ModelError(problem, fix="Pass a link with another name")
+    first = next(iter(encoders.values()))
+    encoder = build_encoder(first.config).eval()
     initialise(encoder, 0, "fan_in")
-    device = next(loaded.encoder.parameters()).device
-    return replace(loaded, encoder=encoder.to(device), head=None, kind="encoder", head_weights={}, notes=())
+    changed = replace(first, encoder=encoder.to(first.device), head=None, kind="encoder", notes=())
+    return {**encoders, UNTRAINED: replace(changed, head_weights={})}
 
 
 def rows_of_words(
@@ -71,11 +66,8 @@ def common_words(
 ) -> tuple[list[Vectors], Ints]:
     """Returns vectors of the words that every encoder has a token for, so that vocabularies may differ.
 
-    Returns:
-        The vectors of each encoder [depths, words, D], and the index [words] of each word's sentence.
-
-    Raises:
-        ProbeDataError: There are fewer than `MIN_WORDS`.
+    They are [depths, words, D] for each encoder; the second value is the index [words] of each word's
+    sentence. Raises ProbeDataError if there are fewer than `MIN_WORDS`.
     """
     counts = [len(sentence) for sentence in sentences]
     vectors, present = [], np.ones(sum(counts), bool)

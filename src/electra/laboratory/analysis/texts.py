@@ -52,8 +52,7 @@ def text_input(required: bool = True) -> Input:
 def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
     """Returns at most `count` rows of up to `length` ids, a few from each held-out document or text.
 
-    Raises:
-        ProbeDataError: No text is long enough, or the token store has a different tokenizer.
+    Raises ProbeDataError if no text is long enough, or the token store has a different tokenizer.
     """
     rows: list[Ints] = []
     for ids in _documents(tokenizer, paths):
@@ -87,18 +86,15 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
     corpus = {"en": "fce", "de": "falko"}[language]
     dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
     test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
-    description = "learners' sentences with a label for each word"
-    return Input("learners", f"{description} (dev)", dev, required), Input(
-        "learners_test", f"{description} (test)", test, required=False
-    )
+    what = "learners' sentences with a label for each word"
+    optional = Input("learners_test", f"{what} (test)", test, required=False)
+    return Input("learners", f"{what} (dev)", dev, required), optional
 
 
 def read_learners(path: Path) -> list[Sentence]:
     """Reads sentences with one column of labels, and removes backslashes before quotation marks.
 
-    Raises:
-        ProbeDataError: No word is labelled as correct.
-        DataError: The file has too few columns or no sentences.
+    Raises ProbeDataError if no word is labelled as correct, DataError if there are no columns or sentences.
     """
     sentences = [
         Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)

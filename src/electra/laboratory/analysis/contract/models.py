@@ -36,12 +36,9 @@ class Model:
     _absent: set[str] = field(default_factory=set, repr=False)
 
     def network(self, kind: Network) -> Loaded:
-        """Returns the network of this kind.
+        """Returns the network of this kind; ModelError if the source has none, or is no model.
 
         An "encoder" is the discriminator's, or the masked language model's if there is no discriminator.
-
-        Raises:
-            ModelError: The source is not a model or has no such network; the message says what it is instead.
         """
         if kind not in self._loaded:
             from electra.exchange.load import load
@@ -116,11 +113,7 @@ class Model:
 
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
-    """Returns models with distinct names: the folder's name, with parts of its path if needed.
-
-    Raises:
-        ModelError: A model was passed twice.
-    """
+    """Returns models named by their folders, with parts of the path if needed; ModelError for one twice."""
     paths = [Path(os.path.abspath(s) if Path(s).name in ("", "..") else s) for s in sources]
     names = distinct_names([path.parts or (s,) for path, s in zip(paths, sources, strict=True)])
     if len(set(names)) < len(names):

@@ -125,11 +125,7 @@ class Probe(ABC):
         """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """Returns the files of each input that has any, by the input's key.
-
-        Raises:
-            ProbeDataError: A required input has none.
-        """
+        """Returns the files of each input that has any, by key; ProbeDataError if a required one has none."""
         files = {item.key: item.find(roots) for item in self.inputs()}
         for item in self.inputs():
             if item.required and not files[item.key]:

@@ -43,19 +43,9 @@ def run_probe(
 ) -> ProbeOutcome:
     """Runs a probe and writes OUT/NAME.probe.json, unless that file already answers the same request.
 
-    Args:
-        name: The probe's name, or the path of its file, whose stem becomes the name.
-        probe: The probe with its options.
-        models: The model under study, then those it is compared with.
-        data: The files of each input.
-        out: The folder of the analysis.
-        progress: Receives the current activity and the fraction done.
-        allow_unknown: Whether any share of unknown tokens is accepted.
-
-    Raises:
-        TokenizerError: Too many tokens of the data are unknown to a model's tokenizer.
-        ModelError: The first model lacks a network that the probe needs, or a source is not a model.
-        DataError: The data cannot be used.
+    `name` is the probe's name or its file; `models` begin with the one under study; `data` has the files of
+    each input. Raises TokenizerError for too many unknown tokens, unless `allow_unknown`; ModelError
+    if the first model lacks a network or a source is not a model; DataError for data that cannot be used.
     """
     path = AnalysisFolder(out).probe(PROBES.canonical_name(name))
     models, notes = usable_models(probe, models)
@@ -64,7 +54,10 @@ def run_probe(
         **PROBES.identity(name),
         "version": probe.version,
         "options": as_json(vars(probe.config)),
-        "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
+        "data": {
+            key: [{"file": p.name, "folder": p.parent.name, "sha256": durable.sha256(p)} for p in paths]
+            for key, paths in data.items()
+        },
     }
     previous = _previous_record(path)
     changed = [key for key, *_ in differences({key: previous.get(key) for key in request}, as_json(request))]
@@ -77,10 +70,10 @@ def run_probe(
     findings = probe.run(models, data, progress)
     notes += [note for model in models if (note := model.unknown_note(allow_unknown))]
     for key, paths in data.items():
-        folders = sorted({path.parent.name for path in paths})
-        if len(folders) > 1:  # which may be unintended
-            several = f"{key}: files of several folders are read together ({', '.join(folders)})."
-            findings.notes.append(several)
+        if len(folders := sorted({path.parent.name for path in paths})) > 1:  # which may be unintended
+            findings.notes.append(
+                f"{key}: files of several folders are read together ({', '.join(folders)})."
+            )
     findings.notes += notes
     record = {
         "format": FORMAT,
@@ -99,8 +92,7 @@ def run_probe(
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
     """Returns the models with the networks that the probe needs, and a line on each other model.
 
-    Raises:
-        ModelError: The first model cannot take part, or a source is not a model.
+    Raises ModelError if the first model cannot take part, or a source is not a model.
     """
     usable, left_out = [], []
     for model in models:
@@ -124,7 +116,3 @@ def _previous_record(path: Path) -> dict[str, Any]:
     except ConfigError:
         return {}
     return record if isinstance(record, dict) else {}
-
-
-def _describe(path: Path) -> dict[str, Any]:
-    return {"file": path.name, "folder": path.parent.name, "sha256": durable.sha256(path)}

@@ -48,12 +48,8 @@ def estimates(
 ) -> dict[Key, Estimate]:
     """Returns the numbers of a measure with intervals, by key. Undefined numbers (NaN) become None.
 
-    Args:
-        measure: Takes weights [N] and returns numbers by key.
-        groups: The index of each item's sentence, [N], from 0.
-        resamples: How many times the sentences are drawn. With fewer than two, or with fewer than two
-            sentences, there are no intervals.
-        seed: Seed of the draws.
+    `measure` takes weights [N]; `groups` [N] are the indices of the items' sentences, from 0, drawn
+    `resamples` times. There are no intervals with fewer than two sentences or resamples.
     """
     groups = np.asarray(groups, np.int64)
     values = measure(np.ones(len(groups)))
@@ -68,10 +64,9 @@ def estimates(
 
 
 def interval(value: float, resampled: Floats) -> Estimate:
-    """Returns `value` with the percentile interval of the resampled values.
+    """Returns `value` (None if not finite) with the percentile interval of the resampled values.
 
-    There is no interval if `value` is undefined, or if fewer than two, or fewer than half, of the resampled
-    values are defined. An undefined (not finite) `value` becomes None.
+    There is none if fewer than two, or fewer than half, of the resampled values are defined.
     """
     defined_values = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(defined_values) < max(2, 0.5 * len(resampled)):
@@ -85,14 +80,9 @@ def half_samples(
 ) -> list[Estimate]:
     """Returns the values of a statistic with 95 % intervals from random halves of the groups.
 
-    Args:
-        statistic: Takes the indices of items and returns one number or several.
-        groups: The group of each item [N], such as its sentence; at least one item.
-        resamples: How many halves to draw.
-
-    Returns:
-        One estimate for each number; without intervals if there are fewer than `MIN_GROUPS` groups or fewer
-        than two resamples.
+    `statistic` takes the indices of items and returns one number or several; `groups` [N] are the groups of
+    the items (at least one), of which half are drawn `resamples` times. There are no intervals with fewer
+    than `MIN_GROUPS` groups or two resamples.
     """
     group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
     num_groups = int(group_index.max()) + 1

@@ -133,10 +133,7 @@ class Probe(contract.Probe):
 def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[Ints], list[Ints]]:
     """Returns the sentences of two or more tokens that fit the model, their token ids and their words.
 
-    A token's word is its index among the words of all returned sentences.
-
-    Raises:
-        ProbeDataError: There are no such sentences.
+    A token's word is its index among the words of all returned sentences. ProbeDataError if there are none.
     """
     tokenizer, num_words = model.discriminator.tokenizer, 0
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
@@ -181,12 +178,9 @@ def bin_of(value: int, starts: Sequence[int]) -> str:
 def add_rates(
     findings: Findings, model: str, scored: ScoredTokens, by_word: Mapping[str, list[str]], config: Config
 ) -> tuple[dict[str, list[str]], float]:
-    """Adds a model's rates of false alarms and misses, overall and by factor.
+    """Adds a model's rates of false alarms and misses, overall and by factor (`by_word`: each word's group).
 
-    `by_word` maps each factor to the group of each word.
-
-    Returns:
-        Each factor's groups in order, and the log-odds from which on a token is called replaced.
+    Returns each factor's groups in order, and the log-odds from which on a token is called replaced.
     """
     threshold = Ranking(scored.log_odds, scored.replaced).matched_threshold()
     called = scored.log_odds >= threshold

@@ -124,11 +124,7 @@ class Probe(contract.Probe):
         return findings
 
     def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
-        """Returns the discriminator's log-odds by kind of error (`GENERATOR`, `HUMAN`), where there are data.
-
-        Raises:
-            ModelError: The discriminator's outputs are energies, not log-odds.
-        """
+        """Returns the discriminator's log-odds by kind of error, where there are data."""
         config, scored = self.config, dict[str, ScoredItems]()
         require_log_odds(model.discriminator)
         generator = model.optional("generator")
@@ -155,11 +151,7 @@ def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
 
 
 def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **at: str) -> None:
-    """Adds all measures at the places `at`, from the half of the sentences that no map was fitted on.
-
-    Raises:
-        ProbeDataError: There are fewer than two sentences.
-    """
+    """Adds all measures at the places `at`, from the half of the sentences that no map was fitted on."""
     fitting = bootstrap.halves(scored.sentence, config.seed)
     if not fitting.any() or fitting.all():
         raise ProbeDataError("fewer than two sentences", where="calibration", fix="Use more data")
@@ -200,10 +192,7 @@ def chance_error(p: Floats, config: Config) -> float:
 
 
 def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]], first: str) -> None:
-    """Adds tables and reliability diagrams.
-
-    `scored` lists each model with each kind of error; `first` is the first model.
-    """
+    """Adds tables and reliability diagrams; `scored` lists each model with each kind of error."""
     note = (
         "Fitted on one half of the sentences, tested on the other. By chance: the ECE of a calibrated model"
         " with the same probabilities and number of words. An ECE is biased upwards, more so in resamples:"

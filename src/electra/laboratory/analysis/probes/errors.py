@@ -133,10 +133,7 @@ class Probe(contract.Probe):
     def scores(
         self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
     ) -> dict[str, Floats]:
-        """Returns, for each scorer, the suspicion [N] of each word: higher is more suspicious.
-
-        The first model's discriminator is the first scorer.
-        """
+        """Returns the suspicion [N] of each word by scorer, the first model's discriminator first."""
         texts, steps = [sentence.words for sentence in sentences], 2 * len(models) + 1
         by_scorer: dict[str, Sequence[Floats]] = {}
         for i, model in enumerate(models):

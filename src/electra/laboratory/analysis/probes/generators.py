@@ -110,11 +110,7 @@ class Probe(contract.Probe):
         return findings
 
     def corrupt(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, Corrupted]:
-        """Returns, by title, the rows in which anything is wrong, the same for every discriminator.
-
-        Raises:
-            ModelError: The models' vocabularies differ.
-        """
+        """Returns, by title, the rows in which anything is wrong, the same for every discriminator."""
         config, tokenizer, made = self.config, models[0].tokenizer, dict[str, Corrupted]()
         for other in models[1:]:
             if other.tokenizer.digest != tokenizer.digest:

@@ -144,12 +144,7 @@ def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
 def columns_of(
     models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
-    """Returns a column for each scorer of each model; each model's last is its length baseline.
-
-    Raises:
-        ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
-        ModelError: A model has neither a discriminator nor a generator.
-    """
+    """Returns a column for each scorer of each model; each model's last is its length baseline."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)

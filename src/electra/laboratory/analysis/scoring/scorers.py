@@ -21,8 +21,7 @@ in electra.inference.detection. The score of a text does not depend on the other
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,14 +35,12 @@ from electra.laboratory.analysis.scoring.token_rows import in_parts
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from electra.data.tokenizer_folder import Specials
     from electra.exchange.load import Loaded
     from electra.laboratory.analysis.contract import Model
     from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "unmasked"]
-Reduction = Literal["sum", "mean", "min"]
 
 NETWORK_KINDS: tuple[Network, ...] = ("discriminator", "generator")
 NETWORKS: dict[Reading, Network] = {
@@ -54,13 +51,12 @@ NETWORKS: dict[Reading, Network] = {
 }
 
 
-@dataclass(frozen=True)
-class Scorer:
+class Scorer(NamedTuple):
     """A way to reduce a sentence to one number; higher means more acceptable."""
 
     name: str
     reading: Reading
-    reduction: Reduction
+    reduction: Literal["sum", "mean", "min"]
     title: str
 
     @property
@@ -92,20 +88,11 @@ def scorers_for(loaded: Loaded) -> list[str]:
 
 def _obstacle(loaded: Loaded, reading: Reading) -> str:
     """Returns why a network cannot give a reading; empty if it can."""
-    if loaded.kind != NETWORKS[reading]:
-        article = {"discriminator": "a discriminator", "generator": "a generator (a masked language model)"}
-        needed = article[NETWORKS[reading]]
-        return f"this network is of kind {loaded.kind}, but the reading {reading!r} needs {needed}"
+    if loaded.kind != (needed := NETWORKS[reading]):
+        return f"this network is of kind {loaded.kind}, but the reading {reading!r} needs a {needed}"
     if reading == "original" and loaded.output != LOG_ODDS:
         return f"the outputs of this model ({loaded.output}) are not log-odds, so it has no P(original)"
     return ""
-
-
-def require_reading(loaded: Loaded, reading: Reading) -> None:
-    """Raises ModelError if the network cannot give a reading."""
-    if obstacle := _obstacle(loaded, reading):
-        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
-        raise ModelError(obstacle, where=loaded.folder, fix=fix)
 
 
 def find_scorer(name: str) -> Scorer:
@@ -118,29 +105,34 @@ def find_scorer(name: str) -> Scorer:
 def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]) -> dict[str, Floats]:
     """Returns, by scorer, a score for each text (0 for a text without tokens).
 
-    Scorers with the same reading share its passes.
-
-    Raises:
-        ConfigError: A scorer is unknown.
-        ModelError: The network cannot give a scorer's reading.
+    Scorers with the same reading share its passes. Raises ConfigError if a scorer is unknown, and ModelError
+    if the network cannot give a scorer's reading.
     """
     chosen = [find_scorer(name) for name in scorers]
-    readings: dict[Reading, list[Floats]] = {}
-    for reading in sorted({scorer.reading for scorer in chosen}):
-        if reading == "original" and "odds" in readings:  # which is sorted before it: the same pass
-            require_reading(loaded, reading)
-            readings[reading] = [_log_sigmoid(odds) for odds in readings["odds"]]
-        else:
-            readings[reading] = token_scores(loaded, texts, reading)
+    values: dict[Reading, list[Floats]] = {}
+    for reading in sorted({each.reading for each in chosen}):
+        is_same_pass = reading == "original" and "odds" in values and not _obstacle(loaded, reading)
+        values[reading] = (
+            _log_sigmoid(values["odds"]) if is_same_pass else token_scores(loaded, texts, reading)
+        )
+
+    def reduce(tokens: Floats, reduction: str) -> float:
+        return float(getattr(tokens, reduction)()) if len(tokens) else 0.0
+
     return {
-        scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
-        for scorer in chosen
+        each.name: np.array([reduce(tokens, each.reduction) for tokens in values[each.reading]])
+        for each in chosen
     }
 
 
-def reduce(values: Floats, reduction: Reduction) -> float:
-    """Reduces the values of a sentence's tokens to one number; 0 without tokens."""
-    return float(getattr(values, reduction)()) if len(values) else 0.0
+class _Row(NamedTuple):
+    """A row of a batch, and the tokens to score in it."""
+
+    text: int  # index of the text
+    tokens: slice  # the tokens, in the text
+    places: Ints  # and in the row
+    ids: Ints  # as the network reads the row, with [CLS] and [SEP]
+    targets: Ints  # the ids of the tokens
 
 
 def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading) -> list[Floats]:
@@ -148,103 +140,61 @@ def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading) -> list
 
     Raises ModelError if the network cannot give this reading.
     """
-    require_reading(loaded, reading)
+    if obstacle := _obstacle(loaded, reading):
+        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
+        raise ModelError(obstacle, where=loaded.folder, fix=fix)
     from electra.model.passes import map_rows
 
     tokens = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
-    values, specials = [np.zeros(len(ids)) for ids in tokens], loaded.tokenizer.specials
-    windows = list(_windows(tokens, loaded.config.max_positions - 2, specials))
-    items = [item for window in windows for item in window.items(reading == "masked")]
+    rows = [row for text, ids in enumerate(tokens) for row in _rows(loaded, text, ids, reading == "masked")]
 
     def network(padded: PaddedBatch) -> list[Floats]:
-        batch = [items[i] for i in padded.index]
-        return (_masked_values if reading == "masked" else _unmasked_values)(loaded, padded, batch, reading)
+        batch = [rows[i] for i in padded.index]
+        lengths, places = [len(row.places) for row in batch], np.concatenate([row.places for row in batch])
+        at = np.repeat(np.arange(len(batch)), lengths), places
+        if NETWORKS[reading] == "discriminator":
+            values = -loaded.logits(padded.input_ids, padded.document_ids).cpu().double().numpy()[at]
+        else:  # the head, the costliest part, runs only on the tokens to score
+            states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids)[at]
+            values = _log_probabilities(loaded, states, np.concatenate([row.targets for row in batch]))
+        return np.split(values, np.cumsum(lengths)[:-1])
 
-    rows = (
-        window.masked(span, specials.mask) if reading == "masked" else window.ids for window, span in items
-    )
-    scored = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for (window, span), value in zip(items, scored, strict=True):
-        values[window.text][span] = value
-    return values
-
-
-@dataclass(frozen=True)
-class Window:
-    """A part of a text as a network reads it."""
-
-    text: int  # index of the text
-    start: int  # index in the text of the window's first token
-    ids: Ints  # with [CLS] and [SEP]
-    keep: range  # the text's tokens that are scored in this window
-
-    def items(self, masking: bool) -> list[Item]:
-        """Returns the window's rows: itself, or one for each token to mask."""
-        if masking:
-            return [(self, slice(token, token + 1)) for token in self.keep]
-        return [(self, slice(self.keep.start, self.keep.stop))]
-
-    def places(self, span: slice) -> slice:
-        """Returns where in `ids` a span of the text's tokens is."""
-        return slice(span.start - self.start + 1, span.stop - self.start + 1)
-
-    def masked(self, span: slice, mask: int) -> Ints:
-        """Returns the ids with those of the span masked."""
-        ids = self.ids.copy()
-        ids[self.places(span)] = mask
-        return ids
+    values = [np.zeros(len(ids)) for ids in tokens]
+    scored = map_rows((row.ids for row in rows), network, loaded.device, pad=loaded.tokenizer.specials.pad)
+    for row, value in zip(rows, scored, strict=True):
+        values[row.text][row.tokens] = value
+    return _log_sigmoid(values) if reading == "original" else values
 
 
-Item = tuple[Window, slice]
-"""A row of a batch: a window, and which of the text's tokens to score in it."""
+def _log_sigmoid(odds: Sequence[Floats]) -> list[Floats]:
+    return [np.asarray(-np.logaddexp(0.0, -each)) for each in odds]
 
 
-def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
-    for text, ids in enumerate(tokens):
-        for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size):
-            row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
-            yield Window(text, start, row, range(keep_from, keep_to))
+def _rows(loaded: Loaded, text: int, ids: Ints, masking: bool) -> Iterator[_Row]:
+    """Yields a row for each window of a text, or, if `masking`, for each token, which it masks."""
+    specials = loaded.tokenizer.specials
+    for start, stop, keep_from, keep_to in overlapping_windows(len(ids), loaded.config.max_positions - 2):
+        window = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
+        parts = (
+            [range(i, i + 1) for i in range(keep_from, keep_to)] if masking else [range(keep_from, keep_to)]
+        )
+        for part in parts:
+            row, places = window.copy(), np.array(part, np.int64) - start + 1
+            if masking:
+                row[places] = specials.mask
+            yield _Row(text, slice(part.start, part.stop), places, row, window[places])
 
 
-def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item], _: Reading) -> list[Floats]:
-    """Returns log p of the masked token in each row. The head, the costliest part, runs only on these."""
-    import torch
-
-    positions = np.array([window.places(span).start for window, span in batch])
-    targets = np.array([window.ids[position] for (window, _), position in zip(batch, positions, strict=True)])
-    states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids)
-    chosen = states[np.arange(len(batch)), positions]
-    return np.split(_log_probabilities(loaded, chosen, torch.from_numpy(targets)), len(batch))
-
-
-def _unmasked_values(
-    loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item], reading: Reading
-) -> list[Floats]:
-    """Returns the values of each row's scored tokens from one pass over the unchanged rows."""
-    if reading == "unmasked":
-        states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids).flatten(0, 1)
-        flat = _log_probabilities(loaded, states, padded.input_ids.flatten())
-        values = flat.reshape(padded.input_ids.shape)
-    else:
-        odds = -loaded.logits(padded.input_ids, padded.document_ids).cpu().double().numpy()
-        values = _log_sigmoid(odds) if reading == "original" else odds
-    return [row[window.places(span)] for row, (window, span) in zip(values, batch, strict=True)]
-
-
-def _log_sigmoid(odds: Floats) -> Floats:
-    return np.asarray(-np.logaddexp(0.0, -odds))
-
-
-def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
+def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Ints) -> Floats:
     """Returns log p [N] of each target by the generator's head, computed in parts to limit memory."""
     import torch
 
-    parts = []
+    parts = [torch.zeros(0)]
     for part in in_parts(len(targets_N), loaded.config.vocab_size):
-        states, targets = hidden_ND[part], targets_N[part].to(hidden_ND.device)
-        logits = loaded.token_logits(states).float()
-        parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
-    log_p: Floats = torch.cat(parts).cpu().double().numpy()
+        logits = loaded.token_logits(hidden_ND[part]).float()
+        targets = torch.from_numpy(targets_N[part]).to(logits.device)
+        parts.append((logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)).cpu())
+    log_p: Floats = torch.cat(parts).double().numpy()
     return log_p
 
 
@@ -276,19 +226,14 @@ def scores_of(
 
 def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Returns the scorers to use with each network of the model, at least one in total."""
-    usable = {
-        network: scorers_for(loaded)
-        for network in NETWORK_KINDS
-        if (loaded := model.optional(network)) is not None
-    }
-    if not usable:
+    networks = {kind: network for kind in NETWORK_KINDS if (network := model.optional(kind)) is not None}
+    if not networks:
         model.network("discriminator")  # raises, saying what the model is instead
+    usable = {kind: scorers_for(network) for kind, network in networks.items()}
     requested = [find_scorer(name).name for name in scorers]
-    chosen = {
-        network: [name for name in requested or names if name in names] for network, names in usable.items()
-    }
+    chosen = {kind: [name for name in requested or names if name in names] for kind, names in usable.items()}
     if not any(chosen.values()):
         problem = f"{model.name} has only {' and '.join(usable)}, which none of these scorers uses"
         fix = f"Choose among {', '.join(name for names in usable.values() for name in names)}"
         raise ConfigError(problem, where="scorers", fix=fix)
-    return {network: names for network, names in chosen.items() if names}
+    return {kind: names for kind, names in chosen.items() if names}

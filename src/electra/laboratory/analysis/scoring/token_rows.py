@@ -56,24 +56,15 @@ class Predictions(NamedTuple):
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
-    """Returns, for each row, the log-odds [tokens] that each token was replaced.
-
-    Raises:
-        ModelError: The discriminator's outputs are energies, not log-odds.
-    """
+    """Returns, for each row, the log-odds [tokens] that each token was replaced; ModelError for energies."""
     require_log_odds(discriminator)
     from electra.model.passes import map_rows
 
     def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
         return batch.unpadded(to_float64(discriminator.logits(batch.input_ids, batch.document_ids)))
 
-    pad = discriminator.tokenizer.specials.pad
-    return [
-        values[1:-1]
-        for values in map_rows(
-            with_special_tokens(discriminator, rows), log_odds_of_batch, discriminator.device, pad=pad
-        )
-    ]
+    framed, pad = with_special_tokens(discriminator, rows), discriminator.tokenizer.specials.pad
+    return [values[1:-1] for values in map_rows(framed, log_odds_of_batch, discriminator.device, pad=pad)]
 
 
 def predict(
@@ -84,14 +75,9 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """Predicts and samples tokens at the `chosen` positions of rows that the generator reads as `shown`.
+    """Predicts and samples the tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
 
-    Args:
-        generator: The generator or masked language model.
-        rows: The original rows.
-        shown: The rows as the generator reads them.
-        chosen: For each row, a mask [tokens] of the positions to predict.
-        seed: Seed of the samples; every row has its own key.
+    The generator reads the rows as `shown`. Every row has a key of its own, made from `seed`.
     """
     from electra.model.passes import map_rows
 
@@ -144,10 +130,7 @@ def by_generator(
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Returns the rows with a random share of their tokens replaced by draws from the vocabulary.
-
-    A token is drawn in proportion to its `frequency` [V].
-    """
+    """Returns the rows with a share of their tokens replaced by draws in proportion to `frequency` [V]."""
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
     new_rows = []
@@ -191,11 +174,7 @@ def _predict(
         p = log_p.exp()
         drawn_ids = sample(p, torch.from_numpy(uniforms[part]).to(p.device))
         target_ids = torch.from_numpy(targets[part]).to(p.device)
-        columns = (
-            log_p.gather(1, drawn_ids[:, None])[:, 0],
-            log_p.gather(1, target_ids[:, None])[:, 0],
-        )
         samples.append(drawn_ids.cpu().numpy())
-        numbers.append(torch.stack(columns, 1).cpu().double().numpy())
+        numbers.append(log_p.gather(1, torch.stack([drawn_ids, target_ids], 1)).cpu().double().numpy())
     log_drawn, log_truth = np.concatenate(numbers).T
     return np.concatenate(samples), log_drawn, log_truth
