@@ -33,7 +33,7 @@ from electra.foundation.options import (
 from electra.foundation.progress import duration, quiet
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.threads import available
-from electra.foundation.work import run_pieces
+from electra.foundation.work import Piece, run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -106,16 +106,6 @@ class Ablate(
     jobs: int = 1
     """Runs to train at the same time. They share the threads, unless --threads sets how many each takes."""
 
-    @property
-    def folder(self) -> Path:
-        """The study's folder."""
-        return checked_path(self.out, "out")
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """The arms to train now; empty for all."""
-        return as_strings(self.only, "only")
-
     @cached_property
     def threads_each(self) -> int:
         """CPU threads of each run."""
@@ -125,7 +115,7 @@ class Ablate(
     def run(self) -> Study:
         with display_for(self.progress) as display:
             _run_study(self, display)
-        return Study(self.folder)
+        return Study(self.out)
 
     @override
     def preview(self) -> None:
@@ -151,46 +141,49 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     corpus, store_name = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
     if store_name is not None and corpus:
         raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
-    study, out = read_study(find_study(request.study)), request.folder
-    for name in request.arms:
+    study, arms = read_study(find_study(request.study)), as_strings(request.only, "only")
+    for name in arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
-    folder = StudyFolder(out)
+    folder, threads = StudyFolder(checked_path(request.out, "out")), request.threads_each
     if folder.exists():
-        read_plan(out)  # rejects a folder that is not a study's before anything is written there
-    recipe, threads = optional_name(request.recipe, "recipe") or study.recipe, request.threads_each
+        read_plan(folder.path)  # rejects a folder that is not a study's before anything is written there
+    recipe = optional_name(request.recipe, "recipe") or study.recipe
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        text = Text(corpus, store_name, request.workers)
-        store = open_store(text, baseline, Path(out), display)
+        store = open_store(Text(corpus, store_name, request.workers), baseline, folder.path, display)
         with StopRequest() as session.stopping:
-            options = {"recipe": recipe, "budget_text": request.budget, "threads": threads}
-            plan = make_plan(study, store, out, **options, panel=_panel(request))  # type: ignore[arg-type]
-            seeds = range(request.seed, request.seed + request.seeds)
-            jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(out, plan)}))
-            runs, arms = (
-                runs_of(out, plan, jobs, threads, fixed=request.threads is not None),
-                request.arms or study.arms,
+            plan = make_plan(
+                study,
+                store,
+                folder.path,
+                recipe=recipe,
+                budget_text=request.budget,
+                threads=threads,
+                panel=_panel(request, folder),
             )
-            chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in arms]
+            seeds = range(request.seed, request.seed + request.seeds)
+            jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(folder.path, plan)}))
+            runs = runs_of(folder.path, plan, jobs, threads, fixed=request.threads is not None)
+            chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in (arms or study.arms)]
+            lines = _opening(plan, chosen, request)
             if dry_run:
-                for line in [*_opening(plan, chosen, request), *_hours(plan, chosen, store, request)]:
+                for line in [*lines, *_hours(plan, chosen, store, request)]:
                     display.say(line)
                 return
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
             session.begin(plan, differences=(), rewrite=True)
-            for line in _opening(plan, chosen, request):
+            for line in lines:
                 session.say(line)
             session.share()
-            _train(request, plan, runs, chosen, session=session, display=display)
+            _train(request, plan, runs, chosen, session, display)
 
 
-def _train(
+def _train(  # noqa: PLR0917
     request: Ablate,
     plan: Mapping[str, Any],
     runs: Sequence[StudyRun],
     chosen: Sequence[StudyRun],
-    *,
     session: Session,
     display: Display,
 ) -> None:
@@ -198,77 +191,77 @@ def _train(
     from electra.laboratory.ablation.results import study_results, summary_lines
     from electra.pages.study import write_page
 
-    folder, failures, looked = StudyFolder(request.folder), dict[str, ElectraError](), [time.monotonic()]
-    num_ended, total = [sum(run.is_finished() for run in chosen)], max(1, sum(run.steps for run in chosen))
+    failures, looked = dict[str, ElectraError](), time.monotonic()
+    num_ended, total = sum(run.is_finished() for run in chosen), max(1, sum(run.steps for run in chosen))
 
     def record() -> dict[str, Any]:
         with session.exclusive():
             contents = study_results(plan, runs, failures)
-            durable.commit_json(folder.results, contents)
+            durable.commit_json(session.folder.results, contents)
         return contents
 
-    def ended(run: Any, error: ElectraError | None) -> None:
-        num_ended[0] += 1
+    def ended(run: Piece, error: ElectraError | None) -> None:
+        nonlocal num_ended
+        num_ended += 1
         failures.update({run.name: error} if error else {})
         how = f"failed: {error}" if error else "done"
-        session.say(f"{run.name} {how}  ({num_ended[0]} of {len(chosen)} runs)")
+        session.say(f"{run.name} {how}  ({num_ended} of {len(chosen)} runs)")
         record()
 
     def refresh() -> None:
-        if time.monotonic() - looked[0] > PROGRESS_SECONDS:
-            looked[0] = time.monotonic()
-            share = sum(run.step for run in chosen) / total
-            display.progress(f"{num_ended[0]} of {len(chosen)} runs", share)
+        nonlocal looked
+        if time.monotonic() - looked > PROGRESS_SECONDS:
+            looked = time.monotonic()
+            display.progress(f"{num_ended} of {len(chosen)} runs", sum(run.step for run in chosen) / total)
 
     is_here = request.jobs == 1 and request.engine == "local"  # otherwise lines come when a run has ended
-    how: dict[str, Any] = {"workers": request.jobs, "engine": request.engine, "threads": request.threads_each}
-    how |= {"say": display.progress if is_here else quiet, "stop": session.stopping}
-    how |= {"ended": ended, "refresh": refresh}
     stopped = False
     try:
         with stops_after("this update; each run saves a checkpoint"):
-            run_pieces(chosen, **how)
+            run_pieces(
+                chosen,
+                workers=request.jobs,
+                engine=request.engine,
+                threads=request.threads_each,
+                say=display.progress if is_here else quiet,
+                stop=session.stopping,
+                ended=ended,
+                refresh=refresh,
+            )
     except Interrupted:
         stopped = True
     results = record()
     for line in summary_lines(results):
         session.say(line)
     with session.exclusive():
-        session.say(f"page: {write_page(request.folder)}")
+        session.say(f"page: {write_page(session.folder.path)}")
     if stopped:
         session.interrupt()
     for failure in results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
-def _panel(request: Ablate) -> dict[str, Any]:
+def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:
     """Returns the requested suite of tasks, or the one that the study has used so far."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.runs import panel_record
 
-    recorded = read_plan(request.folder)["panel"] if StudyFolder(request.folder).exists() else {"tasks": {}}
-    requested = optional_name(request.eval_suite, "eval_suite")
+    recorded = read_plan(folder.path)["panel"] if folder.exists() else {"tasks": {}}
     data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
-    if data is None and requested:
+    if data is None and request.eval_suite:
         raise ConfigError("needs `eval_data`", key="eval_suite", fix="Pass the folder with the tasks' data")
-    return panel_record(data, requested or recorded.get("suite") or "transfer")
+    return panel_record(data, request.eval_suite or recorded.get("suite") or "transfer")
 
 
 def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate) -> list[str]:
     """Returns lines on the size of the study and of each arm."""
-    from electra.training.budget import parse as parse_budget
-
     arms, num_done = plan["fixed"]["arms"], sum(run.is_finished() for run in runs)
     lines = [
         f"{len(arms)} arms of {plan['fixed']['flops']:.3g} FLOPs; {len(runs)} runs, {num_done} already done;"
         f" {request.jobs} at a time, threads each: {request.threads_each}"
     ]
-    if parse_budget(plan["budget"])[1] == "seconds":
-        lines.append(
-            f"  {plan['budget']} became FLOPs once, at the best speed measured; all arms get the same"
-        )
     for name, arm in arms.items():
         steps = arm["steps"][-1]
         tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
@@ -285,13 +278,12 @@ def _hours(
     from electra.training.estimate import measure
     from electra.training.run import build_run
 
-    total_seconds, lines = 0.0, ["time at the speed measured now:"]
+    total, lines = 0.0, ["time at the speed measured now:"]
     for arm, job in {run.job.arm: run.job for run in runs}.items():
-        recipe = job_recipe(plan, job, request.threads_each)
-        seconds = measure(build_run(recipe, Path("."), store, World()))
+        seconds = measure(build_run(job_recipe(plan, job, request.threads_each), Path("."), store, World()))
         steps = sum(run.steps - run.step for run in runs if run.job.arm == arm)
-        total_seconds += seconds * steps
+        total += seconds * steps
         speed = f"{1000 * seconds:.0f} ms per update, {steps:,} updates left"
         lines.append(f"  {arm}: {speed}, {duration(seconds * steps)}")
     at_once = f"with {request.jobs} at a time, plus evaluations; nothing was trained"
-    return [*lines, f"  {duration(total_seconds / request.jobs)} {at_once}"]
+    return [*lines, f"  {duration(total / request.jobs)} {at_once}"]

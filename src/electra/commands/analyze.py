@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from typing_extensions import override
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import Display, display_for
+from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Analysis
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted
@@ -29,6 +28,7 @@ from electra.foundation.options import (
     as_strings,
     checked_path,
 )
+from electra.foundation.progress import doing
 from electra.foundation.signals import stops_after
 
 if TYPE_CHECKING:
@@ -71,47 +71,68 @@ class Analyze(
     the chosen probes and exit.
     """
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the chosen probes."""
+        return PROBES.names() if self.is_all else list(dict.fromkeys(as_strings(self.probe, "probe")))
+
+    @property
+    def is_all(self) -> bool:
+        """Whether to run all probes; those that cannot run are left out."""
+        return not self.probe or "all" in as_strings(self.probe, "probe")
+
     @override
     def run(self) -> Analysis:
         from electra.exchange.source import locate
         from electra.laboratory import analysis
         from electra.laboratory.analysis.contract import named_models
+        from electra.laboratory.analysis.contract.record import usable_models
         from electra.model.precision import pick_device
+        from electra.pages.probes import write_page
 
-        sources, probes = as_names(self.models, "models"), as_strings(self.probe, "probe")
+        sources = as_names(self.models, "models")
         if not sources or self.out is None:
             problem = f"no {'`out`' if sources else 'model'} was passed"
             raise ConfigError(problem, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
-        trust(*probes)
-        all_probes = not probes or "all" in probes
-        options = analysis.options_for(_names(probes), as_strings(self.probe_option, "probe_option"))
-        configured = {name: analysis.create(name, values) for name, values in options.items()}
-        missing_root = next((root for root in roots if not root.exists()), None)
-        if missing_root is not None:
-            raise ConfigError("no such file or folder", where=missing_root, fix="Check `data`")
+        trust(*as_strings(self.probe, "probe"))
+        options = analysis.options_for(self.names, as_strings(self.probe_option, "probe_option"))
+        probes = {name: analysis.create(name, values) for name, values in options.items()}
+        for root in roots:
+            if not root.exists():
+                raise ConfigError("no such file or folder", where=root, fix="Check `data`")
         folders = [locate(source) for source in sources]  # a wrong name is one error, not one for each probe
         if not roots and len(folders) == 1 and RunFolder(folders[0]).store.exists():
             roots = [RunFolder(folders[0]).store.path]
         models = named_models(sources, pick_device(self.device))
-        ready, left_out = _runnable(configured, models, roots, all_probes)
+        ready, left_out = dict[str, Any](), list[str]()
+        for name, probe in probes.items():
+            try:
+                data = probe.find(roots)
+                usable_models(probe, models)
+                ready[name] = probe, data
+            except ElectraError as problem:
+                if not self.is_all:
+                    raise
+                left_out.append(f"{name}: left out, {problem}")
+        fix = "Pass one as `probe` to see what it needs"
+        none_ran = ConfigError("no probe could run", where=folder, fix=fix)
         with display_for(self.progress) as display:
             if not ready:
                 for line in left_out:
                     display.say(line)
-                raise _no_probe(folder)
+                raise none_ran
             safe_point = stops_after("these texts; finished probes are kept")
             with AnalysisFolder(folder).session(say=display.say) as session, safe_point:
                 for line in left_out:
                     session.say(line)
-                _run(
-                    ready,
-                    models,
-                    session,
-                    display,
-                    allow_unknown=self.allow_unknown,
-                    skip_failures=all_probes,
-                )
+                completed = _run(ready, models, session, self)
+                page = write_page(folder) if session.folder.exists() else None  # also if it was stopped
+                if session.stopping():
+                    session.interrupt()
+                if not completed:
+                    raise none_ran
+                session.say(f"page: {page}")
         return Analysis(folder)
 
     @override
@@ -120,7 +141,7 @@ class Analyze(
             self.run()
             return 0
         with display_for(self.progress) as display:
-            for line in _options(as_strings(self.probe, "probe")):
+            for line in _options(self.names):
                 display.say(line)
         return 0
 
@@ -128,54 +149,42 @@ class Analyze(
 analyze = function(Analyze)
 
 
-def _names(probes: Sequence[str]) -> list[str]:
-    """Returns the names of the chosen probes: all, if none is named."""
-    return PROBES.names() if not probes or "all" in probes else list(dict.fromkeys(probes))
-
-
 def _run(
-    ready: Mapping[str, tuple[Probe, Data]],
-    models: Sequence[Model],
-    session: Session,
-    display: Display,
-    *,
-    allow_unknown: bool,
-    skip_failures: bool,
-) -> None:
-    """Runs the probes one after the other, then writes the page: with what is done so far, if stopped."""
+    ready: Mapping[str, tuple[Probe, Data]], models: Sequence[Model], session: Session, asked: Analyze
+) -> int:
+    """Runs the probes one after the other until it is stopped. Returns how many have a result."""
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.model.passes import before_each_batch
-    from electra.pages.probes import headline, read_record, write_page
-
-    folder, completed = session.folder.path, 0
+    from electra.pages.probes import headline, read_record
 
     def stop_here() -> None:
         if session.stopping():
-            raise Interrupted(folder)
+            raise Interrupted(session.folder.path)
 
-    def report(name: str, stage: str, share: float | None) -> None:
-        stop_here()
-        display.progress(f"{name}: {stage}", share)
-
+    completed = 0
     for name, (probe, data) in ready.items():
-        if session.stopping():
-            break
+
+        def progress(stage: str, share: float | None, name: str = name) -> None:
+            stop_here()
+            doing(f"{name}: {stage}", share)
+
         began = time.monotonic()
         try:
+            stop_here()
             with before_each_batch(stop_here):
                 result = run_probe(
                     name,
                     probe,
                     models,
                     data,
-                    folder,
-                    progress=partial(report, name),
-                    allow_unknown=allow_unknown,
+                    session.folder.path,
+                    progress=progress,
+                    allow_unknown=asked.allow_unknown,
                 )
         except Interrupted:
             break
         except ElectraError as problem:
-            if not skip_failures:
+            if not asked.is_all:
                 raise
             session.say(f"{name}: left out, {problem}")
             continue
@@ -189,43 +198,14 @@ def _run(
         session.say(f"{name}: {result.path} ({took})")
         if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")
-    if session.stopping():
-        if session.folder.exists():
-            write_page(folder)
-        session.interrupt()
-    if not completed:
-        raise _no_probe(folder)
-    session.say(f"page: {write_page(folder)}")
-
-
-def _no_probe(out: Path) -> ConfigError:
-    return ConfigError("no probe could run", where=out, fix="Pass one as `probe` to see what it needs")
-
-
-def _runnable(
-    probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], all_probes: bool
-) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
-    """Returns the probes that have the data and networks they need, and a line on each that is left out."""
-    from electra.laboratory.analysis.contract.record import usable_models
-
-    ready, left_out = dict[str, tuple[Any, Any]](), []
-    for name, probe in probes.items():
-        try:
-            data = probe.find(roots)
-            usable_models(probe, models)
-            ready[name] = probe, data
-        except ElectraError as problem:
-            if not all_probes:
-                raise
-            left_out.append(f"{name}: left out, {problem}")
-    return ready, left_out
+    return completed
 
 
 def _options(probes: Sequence[str]) -> Iterator[str]:
     """Yields, for each probe, a line with the question that it answers, then a line for each option."""
     from electra.laboratory import analysis
 
-    for name in _names(probes):
+    for name in probes:
         yield f"{name}: {analysis.module_of(name).Probe.question}"
         for option, value, text in analysis.describe_options(name):
             typed = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
