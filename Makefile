@@ -76,9 +76,13 @@ test-slow: setup
 test-reliability: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m reliability --timeout 3600
 
-# The numerical tests under every instruction set and number of threads of this machine.
+# The numerical tests under instruction sets that torch can be held to, and with several threads.
+NUMERICAL = tests/model tests/objectives tests/golden tests/training/test_optimizer.py tests/training/test_reduction.py \
+	tests/analysis/scoring tests/analysis/representations tests/interop/test_huggingface.py
 test-portable: setup
-	$(BIN)/python tests/portable.py
+	for setting in "default 1" "avx2 1" "avx512 1" "avx512 2" "avx512 4"; do set -- $$setting; \
+		ATEN_CPU_CAPABILITY=$$1 OMP_NUM_THREADS=$$2 $(BIN)/pytest -m "not reliability and not cuda" $(NUMERICAL) || exit 1; \
+	done
 
 # Plants faults one at a time and runs the tests that must notice; half an hour.
 test-mutations: setup

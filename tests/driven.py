@@ -73,13 +73,7 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(store: Path, out: Path, **changes: str) -> list[str]:
-    """Returns the words of a `pretrain` command with the small settings.
-
-    Args:
-        store: The token store.
-        out: The run folder.
-        changes: Options to change, without the leading dashes.
-    """
+    """The words of a `pretrain` command with the small settings; `changes` are options without dashes."""
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
     return ["pretrain", "--store", str(store), "--out", str(out), *flags]
@@ -167,14 +161,7 @@ def complete(words: list[str]) -> str:
 
 
 def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[Forked]:
-    """Starts the processes that a launcher would start.
-
-    Args:
-        words: The command.
-        size: Number of processes.
-        folder: Where they meet.
-        variables: Further environment variables.
-    """
+    """Starts the processes that a launcher would start."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -193,14 +180,7 @@ def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[F
 
 
 def run_processes(words: list[str], size: int, folder: Path, until: int | None = None) -> None:
-    """Runs a command in one or more processes to the end, or until they are killed after an update.
-
-    Args:
-        words: The command; its fifth word is the run folder.
-        size: Number of processes.
-        folder: Where they meet.
-        until: The update after which they are killed (default: never).
-    """
+    """Runs a command, whose fifth word is the run folder, in processes that are killed after `until`."""
     processes = ranks(words, size, folder) if size > 1 else [Forked(words)]
     while until is not None and steps_done(Path(words[4])) < until:
         assert all(process.poll() is None for process in processes)
@@ -213,16 +193,9 @@ def run_processes(words: list[str], size: int, folder: Path, until: int | None =
 
 def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
     """Starts a command as a user does, or as `python LAUNCHER...` does."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-    }
-    arguments = [sys.executable, *launcher, "-m", "electra", *words]
     return subprocess.Popen(
-        arguments,
-        env=environment,
+        [sys.executable, *launcher, "-m", "electra", *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -17,6 +17,7 @@ import transformers
 from driven import toy_store  # noqa: F401
 from test_snippets import FENCE, ROOT
 
+import electra
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.testing import toy_task
@@ -158,6 +159,27 @@ def test_from_a_published_encoder(
     assert "TF-IDF" in said[0] and "kept" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
+
+
+SMALLER = {  # what python.md says, and what is run
+    "vocab_size=8192": "vocab_size=70, heldout=0.2",
+    'budget="30m"': 'budget="4steps", overrides={"training.batch_size": 4, "training.threads": 1}',
+    "seeds=2": "seeds=2, epochs=1, max_length=16",
+}
+
+
+def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    rows = [f"{'good' if i % 2 else 'bad'} film number {i},{'yes' if i % 2 else 'no'}" for i in range(ROWS)]
+    Path("reviews.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    code = "\n".join(blocks("python.md"))
+    for said, run in SMALLER.items():
+        assert said in code
+        code = code.replace(said, run)
+    exec(compile(code, "python.md", "exec"), {"__name__": "page"})
+    assert "nowhere" in capsys.readouterr().out
+    assert [name for name in electra.__all__ if f"`{name}" not in text_of("python.md")] == []
 
 
 STUTTER = "\n".join(block for block in blocks("write-an-objective.md") if "electra.testing" not in block)

@@ -10,11 +10,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
 from electra.commands.framework.main import main
 from electra.commands.parts.recipes import PURPOSES, compose, recipe_for
-from electra.commands.parts.warm_start import (
-    SHARE_OF_RATE,
-    settle,
-    with_shape,
-)
+from electra.commands.parts.warm_start import SHARE_OF_RATE, settle, with_shape
 from electra.commands.prepare import prepare
 from electra.commands.pretrain import pretrain
 from electra.foundation.errors import ConfigError
@@ -90,7 +86,7 @@ def test_the_shape_of_the_model_may_be_repeated() -> None:
     assert with_shape(compose("tiny", {"model.layers": 1}, "5steps"), warm, []).model.layers is None
 
 
-def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path) -> None:
+def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path, no_figures: None) -> None:
     texts = [f"text {number} of several words" for number in range(60)]
     store = tmp_path / "store"
     prepare(texts, out=store, vocab_size=60)
@@ -99,14 +95,14 @@ def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path
             pretrain(store, out=tmp_path / "run", overrides={name: value, "training.steps": 1})
     assert not (tmp_path / "run").exists()
     same = {"tokenizer.vocab_size": 60, "tokenizer.kind": "wordpiece", "training.steps": 1}
-    pretrain(store, out=tmp_path / "run", overrides=same)
+    pretrain(store, out=tmp_path / "run", recipe="tiny", overrides=same)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Text to plan with; nothing is timed for long."""
     monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
-    lines = [f"the chef cooked meal number {line % 97} of {line} for the guests" for line in range(2400)]
+    lines = [f"the chef cooked meal number {line % 97} of {line} for the guests" for line in range(600)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     return tmp_path / "text.txt"
 
