@@ -10,7 +10,7 @@ from toy_study import STUDY
 
 from electra.foundation.config import toml_names
 from electra.foundation.errors import ConfigError
-from electra.laboratory.ablation.study import STUDIES, Study, arm_recipe, find_study, read_study
+from electra.laboratory.ablation.study import STUDIES, arm_recipe, find_study, read_study
 
 
 @pytest.mark.parametrize("name", toml_names(STUDIES))
@@ -78,20 +78,3 @@ def test_an_invalid_study_names_its_file_and_key(
     with pytest.raises(ConfigError) as caught:
         read_study(study_file(STUDY + text[1:] if text.startswith("+") else text))
     assert all(fact in str(caught.value) for fact in [*facts, "toml"])
-
-
-@pytest.mark.parametrize(
-    ("line", "facts"),
-    [
-        ("objective.name = 'rdt'", ("'rdt'", "'rtd'")),
-        ("training.learning_rat = 1.0", ("training.learning_rat", "'learning_rate'")),
-        ("model.sharing = 'some'", ("model.sharing", "'some'")),
-    ],
-)
-def test_an_invalid_recipe_of_an_arm_names_its_key(
-    line: str, facts: tuple[str, ...], study_file: Callable[[str], Path]
-) -> None:
-    study: Study = read_study(study_file("baseline = 'a'\n[arms.a]\n" + line))
-    with pytest.raises(ConfigError) as caught:
-        arm_recipe(study, study.arms["a"], "budget-tiny")
-    assert all(fact in str(caught.value) for fact in facts)

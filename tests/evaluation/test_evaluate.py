@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.commands.evaluate import Evaluate
 from electra.commands.framework.main import main
-from electra.commands.framework.parser import parse
 from electra.finetuning.runner import baselines
 from electra.foundation.errors import ConfigError, RunFailed, RunFolderError
 from electra.laboratory.evaluation.tasks import model_entries
@@ -54,7 +52,7 @@ name = "mnli"
 title = "all of them"
 tasks = ["sst2", "rte", "mnli"]
 """
-OPTIONS = ("epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
+OPTIONS = ("epochs=1", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
 QUICK = ("--device", "cpu", *(f"--finetune.{option}" for option in OPTIONS))
 TWO_SEEDS = ("--seeds", "2")
 slow = pytest.mark.slow
@@ -308,11 +306,3 @@ def test_invalid_input_is_one_line_and_nothing_is_written(  # noqa: PLR0917
     assert main(words) == 2
     error = capsys.readouterr().err
     assert fact in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
-
-
-def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
-    def models(*words: str) -> tuple[str, ...]:
-        return parse(Evaluate, [*words, "--out", "o"])[0].models
-
-    assert models("--data", "d", "A") == models("--finetune.epochs", "1", "A", "--data", "d") == ("A",)
-    assert models("A", "B", "--data", "d") == models("--data", "d", "A", "B") == ("A", "B")

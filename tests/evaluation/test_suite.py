@@ -41,9 +41,8 @@ def test_the_papers_average_leaves_wnli_out() -> None:
     assert sorted(average.tasks) == ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb"]
     for column in published():  # the numbers as printed agree with the averages as printed
         if column.title in ("small-OWT, reproduced", "BERT-Base"):
-            assert sum(column.scores[task] for task in average.tasks) / 8 == pytest.approx(
-                column.scores["average"], abs=0.03
-            )
+            mean = sum(column.scores[task] for task in average.tasks) / 8
+            assert mean == pytest.approx(column.scores["average"], abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +77,12 @@ def touch(*paths: Path) -> None:
 def test_folders_are_found_by_name_in_any_layout(tmp_path: Path) -> None:
     task = load_task("sst2")
     assert find_data(entry(), task, [tmp_path]) is None
-    touch(
-        tmp_path / "a" / "glue" / "SST-2" / "train.tsv", tmp_path / "a" / "glue" / "SST-2" / "dev-872.tsv.gz"
-    )
+    folder = tmp_path / "a" / "glue" / "SST-2"
+    touch(folder / "train.tsv", folder / "dev-872.tsv.gz")
     files = find_data(entry(), task, [tmp_path / "empty", tmp_path])
-    assert (
-        files
-        and files.train.name == "train.tsv"
-        and files.dev
-        and files.dev.name == "dev-872.tsv.gz"
-        and not files.notes
-    )
-    assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == files  # the folder itself
+    assert files and files.dev and not files.notes
+    assert (files.train.name, files.dev.name) == ("train.tsv", "dev-872.tsv.gz")
+    assert find_data(entry(), task, [folder]) == files  # the folder itself
     assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == files
     assert find_data(entry(folders=("other/sst2",)), task, [tmp_path]) is None
     (tmp_path / "linked").mkdir()
@@ -139,7 +132,5 @@ def test_published_columns_name_known_tasks_and_their_sources() -> None:
         assert all(0 < points < 100 for points in column.scores.values())
     small = next(column for column in published() if column.title == "ELECTRA-Small++")
     assert small.score("squad", "exact_match", True) == 0.758 and small.score("squad", "f1", False) is None
-    assert [column.title for column in columns_for(["ged"])] == [
-        "ELECTRA-large",
-        "BERT-base, error detection",
-    ]
+    titles = [column.title for column in columns_for(["ged"])]
+    assert titles == ["ELECTRA-large", "BERT-base, error detection"]

@@ -71,11 +71,8 @@ def test_labels_confusions_calibration_and_errors() -> None:
     assert shown[0] == ["a", 7, 2, 1, 1.0, 0.5, 2 / 3]
     assert shown[2] == ["c", 0, 1, 0, None, 0.0, 0.0], "trained on none, never predicted"
     [matrix], [calibration] = labels.figures, errors.figures
-    assert matrix is not None and [series.y for series in matrix.series] == [
-        [0.5, 0.5, 0],
-        [0, 1, 0],
-        [0, 1, 0],
-    ]
+    assert matrix is not None
+    assert [series.y for series in matrix.series] == [[0.5, 0.5, 0], [0, 1, 0], [0, 1, 0]]
     assert calibration is not None and f"{(0.45 + 0.65 + abs(0.93 - 0.5) * 2) / 4:.3f}" in calibration.note
     assert errors.lead.startswith("2 of 4 ")
     assert not [*dev_sections([{"text": "no gold"}, {"text": "a number", "gold": 1.0}], {})]
@@ -99,20 +96,11 @@ def test_an_evaluation_marks_the_best_of_a_row(no_figures: None) -> None:
     assert '61.0</data><span class="soft"> \u00b1 2.0</span>' in html
 
 
+FLAT = [["a", "one", 1], ["b", "two", 0.5, 0.25, None], ["b", "one", "s"]]
+DEEP = [[2, "a", "two", 0.75], [0, "a", "one", 0.5, 0.25, 1.0], [1, "a", "one", 0.25], [9, "b", "one", 0]]
 NUMBERS = [
-    {
-        "axes": ["measure", "model"],
-        "rows": [["a", "one", 1], ["b", "two", 0.5, 0.25, None], ["b", "one", "s"]],
-    },
-    {
-        "axes": ["depth", "measure", "model"],
-        "rows": [
-            [2, "a", "two", 0.75],
-            [0, "a", "one", 0.5, 0.25, 1.0],
-            [1, "a", "one", 0.25],
-            [9, "b", "one", 0],
-        ],
-    },
+    {"axes": ["measure", "model"], "rows": FLAT},
+    {"axes": ["depth", "measure", "model"], "rows": DEEP},
 ]
 
 
@@ -167,12 +155,8 @@ def test_numbers_are_short_and_kept_whole() -> None:
 def test_tables_align_numbers_and_escape_text() -> None:
     table = Table(("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three")
     html = render(Page("Ablation", "One.", [Section("Results", "<i>", ["<u>"], tables=[table, None]), None]))
-    assert (
-        html.count('<th class="n">') == 1
-        and "&lt;b&gt;" in html
-        and "&lt;i&gt;" in html
-        and "&lt;u&gt;" in html
-    )
+    assert html.count('<th class="n">') == 1
+    assert all(f"&lt;{tag}&gt;" in html for tag in "biu")
     pairs = Table.pairs("All", {"a": {"b": [1, True]}, "c": [{"d": 1}, {"d": 2}], "e": None, "f": []})
     assert pairs.rows == [("a.b", "1, true"), ("c 1.d", "1"), ("c 2.d", "2")]
 

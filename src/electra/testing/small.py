@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -49,12 +49,12 @@ def network(
     seed: int = 1,
     layers: int = 2,
     extra: str = "",
+    more_rows: int = 0,
 ) -> Loaded:
-    """Returns a small network with random weights, as if loaded from `folder`."""
+    """Returns a network with random weights; its table has `more_rows` than its vocabulary has tokens."""
     toy_tokenizer = tokenizer(folder, *([extra] if extra else []))
-    config = toy.config(
-        architecture, vocab_size=toy_tokenizer.vocab_size, max_positions=24, num_layers=layers
-    )
+    rows = toy_tokenizer.vocab_size + more_rows
+    config = toy.config(architecture, vocab_size=rows, max_positions=24, num_layers=layers)
     random_network = build_pair(config, main_kind=kind, seed=seed).main
     rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -102,22 +102,17 @@ def render(findings: Findings) -> RenderedFindings:
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
-    as_json = findings.to_json()
-    page = probes.arrange(as_json)
-    tables = [
-        SimpleNamespace(
-            title=table["title"],
-            note=table["note"],
-            columns=tuple(table["columns"]),
-            rows=[
-                tuple(Estimate(**cell) if isinstance(cell, dict) else cell for cell in row)
-                for row in table["rows"]
-            ],
-        )
-        for table in page["tables"]
-    ]
-    shown = {"tables": tables, "figures": page["figures"], "json": as_json}
-    return RenderedFindings(headline=findings.headline, notes=findings.notes, **shown)
+    json = findings.to_json()
+    page = probes.arrange(json)
+
+    def shown(cell: Any) -> Any:
+        return Estimate(**cell) if isinstance(cell, dict) else cell
+
+    for table in page["tables"]:
+        table |= {"columns": tuple(table["columns"]), "rows": [[*map(shown, row)] for row in table["rows"]]}
+    tables = [SimpleNamespace(**table) for table in page["tables"]]
+    made = {"tables": tables, "figures": page["figures"], "json": json}
+    return RenderedFindings(headline=findings.headline, notes=findings.notes, **made)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:

@@ -12,13 +12,7 @@ import pytest
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import PROBES
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import (
-    Estimate,
-    Findings,
-    Input,
-    as_json,
-    named_models,
-)
+from electra.laboratory.analysis.contract import Estimate, Findings, Input, as_json, named_models
 from electra.laboratory.analysis.encoders import encoders_of
 from electra.testing import ProbeContract, small
 from electra.testing.probes import Oracle, run_probe, scorer, write_data
@@ -91,13 +85,10 @@ def test_data_are_found_by_the_first_pattern_that_matches(tmp_path: Path) -> Non
     (tmp_path / "linked" / "data").symlink_to(tmp_path / "a")
     assert item.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
     for name in ("up", "again"):
-        (tmp_path / "a" / name).symlink_to(
-            tmp_path
-        )  # links back up end, and a file is read once, however many links lead to it
-    assert (
-        item.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
-        and len(item.find([tmp_path])) == 1
-    )
+        # links back up end, and a file is read once, however many links lead to it
+        (tmp_path / "a" / name).symlink_to(tmp_path)
+    assert item.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
+    assert len(item.find([tmp_path])) == 1
     assert item.find([tmp_path, tmp_path / "a"]) == item.find(
         [tmp_path]
     )  # a file is read once, whatever folders lead to it
@@ -106,13 +97,10 @@ def test_data_are_found_by_the_first_pattern_that_matches(tmp_path: Path) -> Non
     ]  # and one that is named comes first
     for name in ("dev.tsv", "dev.tsv~", "dev.tsv.gz.part"):
         (tmp_path / "a/ged/fce-x" / name).touch()
-    assert item.find([tmp_path / "a"]) == [
-        tmp_path / "a/ged/fce-x/dev.tsv"
-    ]  # not its compressed copy too, nor an editor's
-    direct = Input("learners", "sentences", ("./dev.tsv*",))
-    assert direct.find([tmp_path]) == [] and direct.find([tmp_path / "a"]) == [
-        tmp_path / "a/dev.tsv"
-    ]  # not just any dev.tsv below
+    # not its compressed copy too, nor an editor's
+    assert item.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv"]
+    direct = Input("learners", "sentences", ("./dev.tsv*",))  # not just any dev.tsv below
+    assert direct.find([tmp_path]) == [] and direct.find([tmp_path / "a"]) == [tmp_path / "a/dev.tsv"]
 
 
 def test_findings_become_plain_json() -> None:
@@ -124,11 +112,8 @@ def test_findings_become_plain_json() -> None:
     assert encoded["numbers"] == [
         {"axes": ["measure", "of"], "rows": [["n", "y", 3], ["m", "y", 1.0, 0.5, None]]}
     ]
-    assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {
-        "x": [1.0, None],
-        "p": "a/b",
-        "t": True,
-    }
+    plain = {"x": [1.0, None], "p": "a/b", "t": True}
+    assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == plain
 
 
 @pytest.mark.parametrize(
@@ -159,11 +144,8 @@ def test_models_get_distinct_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert [model.name for model in named_models([".", ".."])] == ["here", tmp_path.name]
-    assert [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])] == [
-        "runs/a",
-        "other/a",
-        "b",
-    ]
+    names = [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])]
+    assert names == ["runs/a", "other/a", "b"]
     with pytest.raises(ModelError) as caught:
         named_models(["runs/a", "runs/a"])
     assert caught.value.where == "runs/a"

@@ -56,11 +56,8 @@ def test_undefined_measures_are_nan() -> None:
     assert np.isnan(Ranking([0.1, 0.2], [False, False]).average_precision(np.ones(2)))
     assert np.isnan(f_score(0, 0, 0, 0.5)) and f_score(1, 0, 0, 0.5) == 1 and f_score(0, 3, 1, 0.5) == 0
     empty = Ranking([], [])
-    assert (
-        np.isnan(empty.auc(np.ones(0)))
-        and empty.best_threshold() == np.inf
-        and empty.matched_threshold() == np.inf
-    )
+    assert np.isnan(empty.auc(np.ones(0)))
+    assert empty.best_threshold() == np.inf == empty.matched_threshold()
 
 
 def test_calibration_error_by_hand() -> None:
@@ -86,9 +83,8 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     weights = draw.integers(0, 3, 500).astype(float)
     parts = brier(p, y, weights, bins)
     assert parts["Brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
-    assert parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts[
-        "within bins"
-    ] == pytest.approx(parts["Brier"])
+    total = parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts["within bins"]
+    assert total == pytest.approx(parts["Brier"])
     assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
 
 
@@ -112,19 +108,17 @@ def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
     draw = np.random.default_rng(3)
     values = np.repeat(draw.normal(size=400), 3)  # three equal words a sentence: the sentences count
     groups = np.repeat(np.arange(400), 3)
-    estimate = bootstrap.estimates(
-        lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
-    )["mean"]
+
+    def mean() -> bootstrap.Estimate:
+        measure = lambda w: {"mean": bootstrap.share(w, values)}  # noqa: E731
+        return bootstrap.estimates(measure, groups, resamples=600)["mean"]
+
+    estimate = mean()
     width = 2 * 1.96 * values.std() / np.sqrt(400)
     assert estimate.value == pytest.approx(values.mean())
     assert estimate.high is not None and estimate.low is not None
     assert estimate.high - estimate.low == pytest.approx(width, rel=0.12)
-    assert (
-        estimate
-        == bootstrap.estimates(
-            lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
-        )["mean"]
-    )
+    assert estimate == mean()
 
 
 def test_draws_and_halves() -> None:

@@ -108,9 +108,8 @@ def test_constant_perfect_and_opposite_scorers(data: Path, ask: Ask) -> None:
     sums = ("original", "odds", "pll", "unmasked")
     assert names == {(folder, name) for folder in ("blimp", "babylm-supplement") for name in sums}
     assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
-    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(
-        SCORERS, 1.0
-    )
+    values = {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"}
+    assert values == dict.fromkeys(SCORERS, 1.0)
     assert {each.value for each in ask(data, lambda text: -knows(text)).headline.values()} == {0.0}
 
 
@@ -134,12 +133,8 @@ def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, ask: Ask) -
         ("blimp", "b", {"linguistics_term": "y"}, "saw"),
         ("supplement", "c", {}, "ran"),
     ):
-        write(
-            tmp_path / folder,
-            name,
-            [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)],
-            **term,
-        )
+        pairs = [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)]
+        write(tmp_path / folder, name, pairs, **term)
     report = ask(tmp_path, lambda text: float(text.startswith("the") and "saw" not in text))
     values = {name: each.value for name, each in report.headline.items() if "original" in name}
     assert values == {"blimp: original": 0.75, "supplement: original": 1.0}

@@ -5,58 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.foundation.errors import ConfigError, ModelError
 from electra.inference.detection import overlapping_windows
 from electra.laboratory.analysis.scoring import scorers, token_rows
 from electra.laboratory.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.model import passes
-from electra.model.pair import build_pair
-from electra.model.sizes import EncoderConfig
-from electra.testing import toy
+from electra.testing import small
 
-_PIECES = "the a chef cook ##ed ##s un ##believ ##ably meal cat ate . , ? old new"
-PIECES = _PIECES.split()
 TEXTS = (
     "the chef cooked the meal.",
-    "unbelievably, the cat ate the chefs",
-    "a cat",
+    "unhappy, the cat ate the chefs",
     "",
-    "unbelievably unbelievably cooked meals?",
+    "unhappy unhappy cooked meals?",
     "cat",
     "the old cat ate a new meal, the new cat ate the old chef.",
 )
-LONG = "the chef cooked a meal, unbelievably. " * 6  # longer than the toy's positions
-
-
-def network(
-    folder: Path, kind: str, architecture: str = "electra", positions: int = 24, more_rows: int = 0
-) -> Loaded:
-    """A network with random weights everywhere, ready for use; its table may have more rows than there are
-    tokens.
-    """
-    (folder / "vocab.txt").write_text(
-        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]) + "\n"
-    )
-    tokenizer = Tokenizer.load(folder / "vocab.txt")
-    config: EncoderConfig = toy.config(
-        architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions
-    )
-    made = build_pair(config, main_kind=kind, seed=3).main  # type: ignore[arg-type]
-    assert made is not None
-    draw = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.3)
-    made.eval()
-    return Loaded(made.encoder, made.head, config, tokenizer, kind, (), folder)  # type: ignore[arg-type]
+LONG = "the chef cooked a meal, unhappy. " * 6  # longer than the toy's positions
 
 
 def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
@@ -88,7 +60,7 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
 def test_each_reading_equals_a_naive_loop_over_single_rows(
     reading: scorers.Reading, architecture: str, tmp_path: Path
 ) -> None:
-    loaded = network(tmp_path, scorers.NETWORKS[reading], architecture)
+    loaded = small.network(tmp_path, scorers.NETWORKS[reading], architecture)
     texts = [*TEXTS, LONG]
     together = token_scores(loaded, texts, reading)
     for text, values in zip(texts, together, strict=True):
@@ -100,7 +72,7 @@ def test_each_reading_equals_a_naive_loop_over_single_rows(
     "reading", [name for name, network in scorers.NETWORKS.items() if network == "generator"]
 )
 def test_padding_rows_of_the_vocabulary_have_no_probability(reading: scorers.Reading, tmp_path: Path) -> None:
-    loaded = network(tmp_path, "generator", more_rows=7)
+    loaded = small.network(tmp_path, "generator", more_rows=7)
     assert loaded.head is not None
     scores = []
     for bias in (-1000.0, 1000.0):
@@ -114,7 +86,7 @@ def test_padding_rows_of_the_vocabulary_have_no_probability(reading: scorers.Rea
 def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = network(tmp_path, "generator")
+    loaded = small.network(tmp_path, "generator")
     texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
     monkeypatch.setattr(passes, "positions_per_batch", lambda device: 30)
@@ -126,13 +98,9 @@ def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
 
 
 def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path) -> None:
-    reductions: dict[str, Callable[[list[float]], float]] = {
-        "sum": sum,
-        "mean": lambda v: sum(v) / len(v),
-        "min": min,
-    }
+    reductions: dict[str, Callable[[list[float]], float]] = {"sum": sum, "mean": fmean, "min": min}
     for kind in ("discriminator", "generator"):
-        loaded = network(tmp_path, kind)
+        loaded = small.network(tmp_path, kind)  # type: ignore[arg-type]
         by_scorer = sentence_scores(loaded, TEXTS, scorers_for(loaded))
         assert list(by_scorer) == [name for name, scorer in SCORERS.items() if scorer.network == kind]
         for name, scores in by_scorer.items():
@@ -144,14 +112,14 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
 
 def test_a_wrong_network_and_an_unknown_scorer_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError):
-        token_scores(network(tmp_path, "discriminator"), ["a cat"], "masked")
+        token_scores(small.network(tmp_path, "discriminator"), ["a cat"], "masked")
     with pytest.raises(ConfigError) as caught:
-        sentence_scores(network(tmp_path, "generator"), ["a cat"], ["pl"])
+        sentence_scores(small.network(tmp_path, "generator"), ["a cat"], ["pl"])
     assert "'pll'" in caught.value.fix
 
 
 def test_an_electric_networks_energies_have_odds_but_no_probability(tmp_path: Path) -> None:
-    electric = replace(network(tmp_path, "discriminator"), output="energy")
+    electric = replace(small.network(tmp_path, "discriminator"), output="energy")
     assert scorers_for(electric) == ["odds", "odds-mean", "margin"]
     row = torch.tensor([electric.tokenizer.encode("a cat ate .").ids])
     energies = electric.logits(row)[0, 1:-1].detach().double().sum()

@@ -41,62 +41,16 @@ def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> Non
     assert any((np.isnan(a) != np.isnan(b)).any() for a, b in pairs)
 
 
-def test_the_advantage_belongs_to_replacements(tmp_path: Path) -> None:
-    generator = small.network(tmp_path, "generator")
-    assert generator.head is not None
-    with torch.no_grad():
-        generator.head.get_parameter("bias")[7] = (
-            40.0  # always puts 7, far likelier to it than what stood there
-        )
-    made = token_rows.by_generator(generator, [np.array([9, 9, 11, 12, 13, 9, 8])] * 5)
-    assert all(
-        (new[replaced] == 7).all() and (advantage[replaced] > 20).all()
-        for new, replaced, advantage in zip(made.rows, made.replaced, made.advantage, strict=True)
-    )
-
-
 def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     row = np.array([7, 9, 11, 8])
     shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
     predictions = token_rows.predict(generator, [row], [shown], [chosen])[0]
     specials = generator.tokenizer.specials
-    logits = (
-        generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
-        .detach()
-        .log_softmax(-1)
-    )
-    for place, position in enumerate([1, 3]):
-        assert predictions.log_truth[place] == pytest.approx(float(logits[position, row[position]]), abs=1e-5)
-        assert predictions.log_sampled[place] == pytest.approx(
-            float(logits[position, predictions.sampled[place]]), abs=1e-5
-        )
-
-
-def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
-    generator = small.network(tmp_path, "generator")
-    rows = [np.array([7, 9, 11])] * 3000
-    shown, chosen = [np.array([7, 4, 11])] * 3000, [np.array([False, True, False])] * 3000
-    drawn = np.array(
-        [predictions.sampled[0] for predictions in token_rows.predict(generator, rows, shown, chosen, seed=1)]
-    )
-    specials = generator.tokenizer.specials
-    p = (
-        generator.logits(torch.tensor([[specials.cls, 7, 4, 11, specials.sep]]))[0, 2]
-        .detach()
-        .softmax(-1)
-        .numpy()
-    )
-    shares = np.bincount(drawn, minlength=len(p)) / 3000
-    assert np.abs(shares - p).max() < 4 * np.sqrt(0.25 / 3000)
-
-
-def test_log_odds_do_not_depend_on_the_batch(tmp_path: Path) -> None:
-    discriminator, rows = small.network(tmp_path), [*rows_of(), np.zeros(0, np.int64)]
-    together = token_rows.log_odds(discriminator, rows)
-    assert [len(values) for values in together] == [len(row) for row in rows]
-    for row, values in zip(rows, together, strict=True):
-        assert values == pytest.approx(token_rows.log_odds(discriminator, [row])[0], abs=1e-5)
+    logits = generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
+    log_p = logits.detach().log_softmax(-1).numpy()[[1, 3]]
+    assert predictions.log_truth == pytest.approx(log_p[[0, 1], row[[1, 3]]], abs=1e-5)
+    assert predictions.log_sampled == pytest.approx(log_p[[0, 1], predictions.sampled], abs=1e-5)
 
 
 def test_draws_by_frequency() -> None:
@@ -120,19 +74,10 @@ def test_a_words_suspicion_is_that_of_its_most_suspicious_token(tmp_path: Path) 
 
 def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text(
-        "\n".join(
-            f"the old cat {number} ate that new meal and the chefs like it . it is good now ."
-            for number in range(60)
-        )
-    )
-    build_store(
-        [str(corpus)],
-        TokenizerConfig(vocab_size=80),
-        tmp_path / "store",
-        config=CorpusConfig(unit="line", heldout=0.5),
-        workers=1,
-    )
+    line = "the old cat {} ate that new meal and the chefs like it . it is good now ."
+    corpus.write_text("\n".join(map(line.format, range(60))))
+    made = TokenizerConfig(vocab_size=80), tmp_path / "store"
+    build_store([str(corpus)], *made, config=CorpusConfig(unit="line", heldout=0.5), workers=1)
     tokenizer = small.tokenizer(tmp_path)
     rows = texts.held_out_rows(tokenizer, [corpus], length=10, count=7)
     assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
@@ -152,11 +97,8 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
 def test_learner_files_escape_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
     sentences = texts.read_learners(tmp_path / "dev.tsv")
-    assert (
-        sentences[0].words == ("He", "say", '"')
-        and sentences[0].columns[0] == ("c", "i", "c")
-        and len(sentences) == 2
-    )
+    assert len(sentences) == 2
+    assert (sentences[0].words, sentences[0].columns[0]) == (("He", "say", '"'), ("c", "i", "c"))
     (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
     with pytest.raises(ProbeDataError):
         texts.read_learners(tmp_path / "dev.tsv")
