@@ -27,6 +27,8 @@ ROWS = [
 RECORD = """
 [model]
 size = "tiny"
+[data]
+corpus = "/home/ada/texts.txt"
 [identity]
 initial_discriminator = "google/electra-small-discriminator"
 [environment]
@@ -58,7 +60,11 @@ def test_card_of_a_run(tmp_path: Path) -> None:
     assert {"# law-discriminator", 'size = "tiny"', *numbers, *audit} <= set(text.splitlines())
     assert "from transformers import AutoTokenizer, ElectraForPreTraining" in text and "files" not in text
     assert "PATH" not in text and 'name = "law-discriminator"' in text
-    assert "secret" not in text and data["base_model"] == "google/electra-small-discriminator"
+    assert (
+        "/home/ada" not in text
+        and 'corpus = "texts.txt"' in text
+        and data["base_model"] == "google/electra-small-discriminator"
+    )
 
 
 def test_card_of_a_checkpoint_tells_its_own_numbers(tmp_path: Path) -> None:

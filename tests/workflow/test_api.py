@@ -246,7 +246,7 @@ def test_a_path_of_the_wrong_type_is_one_line(given: Any, tiny: electra.Model) -
         lambda path: list(electra.verify(path)),
         tiny.export,
         lambda path: electra.extend(path, budget="1h"),
-        lambda path: electra.export(path, push="me/mine"),
+        lambda path: electra.export(path, out="x"),
     ):
         with pytest.raises(electra.ElectraError) as caught:
             use(given)

@@ -24,14 +24,14 @@ from electra.foundation.errors import ElectraError
 
 LOST_ROWS = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
-# subfolders of a repository that `electra export --push` fills
-PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)
+# beside the discriminator, in a repository with a whole pair
+SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)
 
 
 class PairFolder(Folder):
     """One or two model folders: discriminator/, generator/.
 
-    In a repository that `electra export --push` filled, the discriminator is at the top.
+    In a repository on the hub, the discriminator may be at the top, above generator/ and language_model/.
     """
 
     KIND = "pair of networks"
@@ -49,7 +49,7 @@ class PairFolder(Folder):
     def network(self, name: str) -> ModelFolder:
         """Returns the model folder of a network, whether or not it exists."""
         at_top = name == EXPORTED[0] and ModelFolder.is_at(self.path)
-        if at_top and any(ModelFolder.is_at(self.path / other) for other in PUSHED_SUBFOLDERS):
+        if at_top and any(ModelFolder.is_at(self.path / other) for other in SUBFOLDERS):
             return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 

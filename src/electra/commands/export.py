@@ -1,4 +1,4 @@
-"""The command `electra export`; folders and graphs are written, and published, by `electra.exchange`."""
+"""The command `electra export`; folders and graphs are written by `electra.exchange`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, checked_path
@@ -26,18 +25,18 @@ class Export(
     examples=(
         "electra export runs/mine --out exported",
         "electra export runs/reviews --format onnx --dtype int8 --out graph",
-        "electra export runs/mine --push me/my-encoder --private",
+        "electra export tiny-en --network generator --out generator",
     ),
 ):
-    """Export a network as a Hugging Face model folder, any model as an ONNX graph, or publish a model."""
+    """Export a network as a Hugging Face model folder, or any model as an ONNX graph."""
 
     model: Source
     """A run folder, a model folder or a hub name. Of a fine-tuning, it is the subfolder model/, except with
-    --format onnx or --push.
+    --format onnx.
     """
     _: KW_ONLY
-    out: Source | None = None
-    """The folder to write. It must be new, or contain only an exported model. Not needed with --push."""
+    out: Source
+    """The folder to write. It must be new, or contain only an exported model."""
     network: Literal["discriminator", "generator", "language_model"] | None = None
     """The network to export (default: the discriminator, or the only network). language_model: the full-size
     masked language model that electra detect prefers, if there is one, else the generator.
@@ -54,39 +53,17 @@ class Export(
     """
     step: int | None = None
     """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
-    push: str | None = None
-    """Publish on the Hugging Face Hub, as owner/name: what was written to --out, or, without --out, all
-    networks of MODEL (a run's generator in generator/, its milestones as branches step-N), with their cards.
-    Absolute paths are removed; run.toml is not sent.
-    """
-    private: bool = False
-    """If the repository of --push is new, make it private."""
-    revision: str = "main"
-    """The branch that --push writes to."""
 
     @override
     def run(self) -> Path:
         return self._export()[0]
 
     def _export(self) -> tuple[Path, str, Loaded | None]:
-        """Exports and publishes; returns the folder, a comparison, and the network whose notes are shown.
+        """Writes the folder; returns it, a comparison, and the network whose notes are shown.
 
         The comparison is that of an ONNX graph with the model, else "". A graph has no network.
         """
-        if self.out is None and self.push is None:
-            raise ConfigError("required", key="out")
-        written = checked_path(self.model, "model"), "", None
-        result = written if self.out is None else self._write(checked_path(self.out, "out"))
-        if self.push is not None:
-            from electra.exchange.hub import public_files, publish
-
-            files = public_files(result[0], self.push, self.revision)
-            with display_for(self.progress) as display:
-                display.say(publish(files, self.push, private=self.private))
-                display.say("note: add the licence and the language to the model card there")
-        return result
-
-    def _write(self, out: Path) -> tuple[Path, str, Loaded | None]:
+        out = checked_path(self.out, "out")
         model = load(self.model, step=self.step, device="cpu")
         if self.format == "onnx":
             if self.network in ("generator", "language_model") or self.dtype not in (None, "float32", "int8"):

@@ -15,7 +15,6 @@ convert       writes loaded models as folders
 layers        keeps some of a trained model's layers or vocabulary entries
 onnx_graph    exports a network as ONNX
 onnx_session  runs an ONNX export
-hub           publishes on the hub
 verify        checks a folder's files against their recorded digests
 trackers      sends measurements to experiment trackers
 """

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.private import without_paths
 from electra.artifacts.run import RunFolder
 from electra.data.hub_files import could_be_hub_name, split_revision
 from electra.exchange.configs import LOG_ODDS
@@ -102,7 +103,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
         training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=audit if isinstance(audit, dict) else {},
-        recipe=write_toml(record),
+        recipe=write_toml(without_paths(record)),
         # "runs/mine" could be a name on the hub, unless there is such a path
         base_model=split_revision(base)[0] if could_be_hub_name(base) and not Path(base).exists() else "",
         output=identity.get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,

@@ -20,7 +20,7 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
-from electra.artifacts.run import PUSHED_SUBFOLDERS
+from electra.artifacts.run import SUBFOLDERS
 from electra.data.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
@@ -28,11 +28,11 @@ from electra.foundation.errors import ModelError, Note
 from electra.foundation.options import expand_path
 
 _MODEL = (CONFIG, WEIGHTS, *INTEGER_WEIGHTS.values(), HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
-MODEL_FILES = (  # names or patterns, without the card and graphs
+_FILES = [  # names or patterns, without the card and graphs
     *(*_MODEL, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
-)
-_FILES = [*MODEL_FILES, *(f"{folder}/{name}" for folder in PUSHED_SUBFOLDERS for name in _MODEL)]
+    *(f"{folder}/{name}" for folder in SUBFOLDERS for name in _MODEL),
+]
 
 
 def locate(source: str | Path) -> Path:

@@ -11,7 +11,7 @@ from electra.artifacts.model import recorded_files
 from electra.data.store import TokenStore
 from electra.exchange.load import load_folder
 from electra.exchange.weights import recorded_digest
-from electra.foundation.errors import DamagedModel, ElectraError, ModelError
+from electra.foundation.errors import DamagedModel, ElectraError
 
 
 def verify(path: Path) -> Iterator[Finding]:
@@ -43,17 +43,6 @@ def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, subject, problem)
-
-
-def require_undamaged(folder: ModelFolder) -> None:
-    """Raises ModelError, or TokenizerError, if `verify` would find the model folder damaged."""
-    if folder.holds_graph:
-        problem = folder.damage_of_graph()
-    else:
-        _load_kind(folder)
-        problem = "; ".join(folder.changed_files().values())
-    if problem:
-        raise ModelError(problem, where=folder.path, fix="Download or export it again")
 
 
 def _load_kind(folder: ModelFolder) -> str:
