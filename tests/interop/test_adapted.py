@@ -168,7 +168,7 @@ def test_it_teaches_and_is_fine_tuned(name: str, folders: Any, store: Path, tmp_
     assert before[0].items() >= again.records()[0].items() - {("text", "the chef ate")}
     run = electra.distil(
         given, store, out=tmp_path / "student", budget="2steps", progress="quiet",
-        overrides=TINY | {"objective.relations_weight": 1.0, "model.layers": 1, "model.hidden_size": 32},
+        overrides=TINY | {"model.layers": 1, "model.hidden_size": 32},
     )  # fmt: skip
     assert run.status == "finished"
 

@@ -58,7 +58,7 @@ def test_the_papers_numbers(name: str) -> None:
     assert round(training.warmup * steps) == warmup
     assert (training.betas, training.epsilon, training.weight_decay) == ((0.9, 0.999), 1e-6, 0.01)
     assert (full.dropout, full.attention_dropout, full.architecture) == (0.1, 0.1, "electra")
-    assert recipe.tokenizer.vocab_size == 30522 and training.optimizer == "adamw"
+    assert recipe.tokenizer.vocab_size == 30522
     made = toy.objective(**recipe.objective)
     assert made.config.mask_fraction == masked and made.config.final_mask_fraction is None
     assert made.weights == {"mlm": 1.0, "rtd": 50.0}

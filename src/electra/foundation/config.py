@@ -35,6 +35,7 @@ _GONE: dict[str, Any] = {
     **{"near_duplicates": None, "mix_exponent": None, "mix_seed": 0},
     **{"focal_gamma": 0.0, "label_smoothing": 0.0, "sampling_dropout": True, "entropy_weight": 0.0},
     **{"mask_decoder": False, "clip_separately": False, "on_collapse": "warn", "on_spike": "warn"},
+    **{"optimizer": "adamw", "states_layers": "all", "teacher_reads": "same", "relations_weight": 0.0},
 }
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 

@@ -25,13 +25,6 @@ from electra.model.sizes import EncoderConfig
 # What transformers calls rates of dropout
 DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout", "resid_pdrop", "embd_pdrop")
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-QKV = (
-    ("query", "key", "value"),
-    ("query_proj", "key_proj", "value_proj"),
-    ("q_lin", "k_lin", "v_lin"),
-    ("q_proj", "k_proj", "v_proj"),
-    ("q", "k", "v"),
-)
 
 
 @contextmanager
@@ -170,18 +163,6 @@ class AdaptedEncoder(Encoder):
     def token_table(self) -> Tensor:
         table: Tensor = self.model.get_input_embeddings().weight
         return table
-
-    @override
-    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
-        found = []
-        for _, module in self.model.named_modules():
-            named = dict(module.named_children())
-            found += [[named[name] for name in names] for names in QKV if named.keys() >= {*names}]
-        if len(found) not in (1, self.config.num_layers):  # one: shared by all layers
-            problem = "its layers have no queries, keys and values that are known here"
-            raise ConfigError(problem, key="objective.relations_weight", fix="Set it to 0")
-        projections = found[min(index, len(found) - 1)]
-        return torch.cat([projection(states_BTD) for projection in projections], dim=-1)
 
     @override
     def depth_of(self, name: str) -> int:

@@ -110,11 +110,6 @@ class Encoder(nn.Module, ABC):
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         return attention_probabilities(q, k, mask_B1TT)
 
-    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
-        """Returns the queries, keys and values [B, T, 3 D] of a layer, from the states that enter it."""
-        qkv: Tensor = self.get_submodule(f"layers.{index}.qkv")(states_BTD)
-        return qkv
-
     def depth_of(self, name: str) -> int:
         """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm's is the last."""
         parts = name.split(".")

@@ -134,11 +134,6 @@ class ModernEncoder(Encoder):
         mask_B1TT, cos, sin = self.mask_and_rotations(self.is_local(index), mask_B1TT, T)
         return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
-    @override
-    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
-        norm = self.get_submodule(f"layers.{index}.attention_norm")
-        return super().queries_keys_values(index, norm(states_BTD))
-
     def is_local(self, index: int) -> bool:
         """Whether a layer attends to a window instead of all tokens."""
         return index % self.config.global_every > 0

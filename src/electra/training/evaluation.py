@@ -23,7 +23,6 @@ LOSSES = {
     "sampler": "sampler_loss",
     "states": "states_loss",
     "vectors": "vectors_loss",
-    "relations": "relations_loss",
 }
 MEANS = {
     "top1_correct": "generator_accuracy",

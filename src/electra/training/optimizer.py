@@ -1,10 +1,9 @@
-"""The optimizer of a run: its weights in groups, each updated by an algorithm that the recipe selects."""
+"""AdamW over named weights in groups, and the groups of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,9 +11,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.model.pair import Pair
-from electra.training.recipe import Algorithm, OptimizerSection
+from electra.training.recipe import OptimizerSection
 
-Groups = list[dict[str, Any]]  # each with its "params", "peak" rate and "weight_decay"
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # torch's names for the state of a weight
 
 
 def _undecorated(method: Any) -> Any:
@@ -22,10 +21,11 @@ def _undecorated(method: Any) -> Any:
     return getattr(method, "__wrapped__", method)
 
 
-class AdamW(torch.optim.AdamW):
+class GroupedOptimizer(torch.optim.AdamW):
     """torch's fused AdamW without its slow import, optionally without bias correction.
 
-    The caller sets each group's `lr` before each step.
+    Each group has its "params", its "peak" learning rate and its "weight_decay". The state is saved by the
+    weight's name, so a checkpoint does not depend on the order of groups.
     """
 
     add_param_group = _undecorated(torch.optim.Optimizer.add_param_group)
@@ -33,19 +33,24 @@ class AdamW(torch.optim.AdamW):
 
     def __init__(
         self,
-        groups: list[dict[str, Any]],
-        betas: tuple[float, float],
-        eps: float,
-        bias_correction: bool = True,
+        named: Mapping[str, nn.Parameter],
+        groups: Sequence[dict[str, Any]],
+        settings: OptimizerSection,
     ) -> None:
-        super().__init__(groups, lr=0.0, betas=betas, eps=eps, fused=True)
-        self.bias_correction, self.epsilon = bias_correction, eps
+        super().__init__(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
+        self.settings, self.named, self.parameters = settings, dict(named), list(named.values())
         self.decays = [group["weight_decay"] for group in self.param_groups]
 
+    def clip(self) -> Tensor:
+        """Scales the gradients down to the maximum norm. Returns the total norm before that."""
+        return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+
     @override
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        if not self.bias_correction:
-            for group, decay in zip(self.param_groups, self.decays, strict=True):
+    def step(self, multiplier: float) -> None:  # type: ignore[override]
+        """Updates the weights, with each group's peak learning rate times `multiplier`."""
+        for group, decay in zip(self.param_groups, self.decays, strict=True):
+            group["lr"] = group["peak"] * multiplier
+            if not self.settings.bias_correction:
                 self._cancel_bias_correction(group, decay)
         self._step()
 
@@ -55,75 +60,15 @@ class AdamW(torch.optim.AdamW):
         torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps) with c = 1 - beta^step.
         The published code: p -= rate * m / (sqrt(v) + epsilon).
         """
-        step = 1 + self._num_updates(group)
+        # stages of the training may skip a group's weights
+        step = 1 + next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)
         c1, c2 = (1 - beta**step for beta in group["betas"])
-        group["eps"] = self.epsilon / math.sqrt(c2)
+        group["eps"] = self.settings.epsilon / math.sqrt(c2)
         group["lr"] *= c1 / math.sqrt(c2)
         group["weight_decay"] = decay * math.sqrt(c2) / c1
 
-    def _num_updates(self, group: dict[str, Any]) -> int:
-        """Returns how often the group's weights were updated; stages of the training may skip them."""
-        return next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)
-
-
-@dataclass(frozen=True)
-class AlgorithmSpec:
-    """An optimizer that a recipe can select."""
-
-    build: Callable[[Groups, OptimizerSection], torch.optim.Optimizer]
-    moments: tuple[str, ...]
-    """Names, in checkpoints, of its state for each weight."""
-    accepts: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """Whether it updates a weight of this name; AdamW updates the others."""
-
-
-def _adamw(groups: Groups, settings: OptimizerSection) -> torch.optim.Optimizer:
-    return AdamW(groups, settings.betas, settings.epsilon, settings.bias_correction)
-
-
-def _muon(groups: Groups, settings: OptimizerSection) -> torch.optim.Optimizer:
-    return torch.optim.Muon(groups, lr=0.0, adjust_lr_fn="match_rms_adamw")
-
-
-ALGORITHMS: dict[Algorithm, AlgorithmSpec] = {
-    "adamw": AlgorithmSpec(_adamw, ("step", "exp_avg", "exp_avg_sq")),
-    "muon": AlgorithmSpec(
-        _muon, ("momentum_buffer",), lambda name, weight: weight.dim() >= 2 and ".layers." in name
-    ),
-}
-
-
-class GroupedOptimizer:
-    """Updates named weights in groups, with torch's fused kernels.
-
-    Optimizer state is saved by the weight's name, so a checkpoint does not depend on the order of groups.
-    """
-
-    def __init__(
-        self,
-        named: Mapping[str, nn.Parameter],
-        groups: Mapping[Algorithm, Groups],
-        settings: OptimizerSection,
-    ) -> None:
-        self.settings = settings
-        self.names: dict[Tensor, str] = {parameter: name for name, parameter in named.items()}
-        self.optimizers: dict[Algorithm, torch.optim.Optimizer] = {
-            name: row.build(groups[name], settings) for name, row in ALGORITHMS.items() if name in groups
-        }
-        self.parameters = list(named.values())
-
-    def clip(self) -> Tensor:
-        """Scales the gradients down to the maximum norm. Returns the total norm before that."""
-        return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
-
-    def step(self, multiplier: float) -> None:
-        """Updates the weights, with each group's peak learning rate times `multiplier`."""
-        for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * multiplier
-            optimizer.step()
-
-    def zero_grad(self) -> None:
+    @override
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Removes all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
@@ -131,22 +76,16 @@ class GroupedOptimizer:
     def tensors(self) -> dict[str, Tensor]:
         """Returns the optimizer state: a tensor for each `NAME:MOMENT`."""
         return {
-            f"{self.names[parameter]}:{moment}": value
-            for optimizer in self.optimizers.values()
-            for parameter, state in optimizer.state.items()
-            for moment, value in state.items()
-            if isinstance(value, Tensor)
+            f"{name}:{moment}": value
+            for name, parameter in self.named.items()
+            if parameter in self.state
+            for moment, value in self.state[parameter].items()
         }
 
     @property
     def bytes(self) -> int:
         """Size of the optimizer state in bytes, known before the first step."""
-        return sum(
-            len([moment for moment in ALGORITHMS[name].moments if moment != "step"]) * parameter.nbytes
-            for name, optimizer in self.optimizers.items()
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        )
+        return 2 * sum(parameter.nbytes for parameter in self.parameters)
 
     def load_tensors(self, tensors: dict[str, Tensor], num_steps: int) -> None:
         """Restores the optimizer state after `num_steps` updates.
@@ -157,22 +96,15 @@ class GroupedOptimizer:
         Raises:
             KeyError: with the name of a missing tensor.
         """
-        if num_steps == 0:
-            return
-        for name, optimizer in self.optimizers.items():
-            moments = ALGORITHMS[name].moments
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if not any(f"{self.names[parameter]}:{moment}" in tensors for moment in moments):
-                        continue
-                    optimizer.state[parameter] = {
-                        moment: tensors[f"{self.names[parameter]}:{moment}"].to(parameter.device)
-                        for moment in moments
-                    }
+        for name, parameter in self.named.items() if num_steps else ():
+            if any(f"{name}:{moment}" in tensors for moment in MOMENTS):
+                self.state[parameter] = {
+                    moment: tensors[f"{name}:{moment}"].to(parameter.device) for moment in MOMENTS
+                }
 
 
 class Optimizer(GroupedOptimizer):
-    """The optimizer of a run, with groups by network, weight decay and algorithm.
+    """The optimizer of a run, with groups by network and weight decay.
 
     `rates` are the peak learning rates, by network, of weights that only this network has; shared weights
     have the main network's.
@@ -184,16 +116,13 @@ class Optimizer(GroupedOptimizer):
         others = [(name, network) for name, network in pair.named.items() if network is not pair.main]
         owners = {p: name for name, network in reversed(others) for p in pair.own_parameters(network)}
         named = dict(pair.named_parameters())
-        groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
-        for name, parameter in named.items():
+        groups: dict[tuple[str, bool], dict[str, Any]] = {}
+        for parameter in named.values():
             network, decayed = owners.get(parameter, ""), parameter.dim() >= 2
             group = {
                 "params": [],
                 "peak": (rates or {}).get(network, settings.learning_rate),
                 "weight_decay": settings.weight_decay if decayed else 0.0,
             }
-            chosen = settings.optimizer
-            algorithm = chosen if ALGORITHMS[chosen].accepts(name, parameter) else "adamw"
-            by_key = groups.setdefault(algorithm, {})
-            by_key.setdefault((network, decayed), group)["params"].append(parameter)
-        super().__init__(named, {name: list(each.values()) for name, each in groups.items()}, settings)
+            groups.setdefault((network, decayed), group)["params"].append(parameter)
+        super().__init__(named, list(groups.values()), settings)

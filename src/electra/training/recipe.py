@@ -28,7 +28,6 @@ from electra.foundation.machine import MAX_THREADS, OnDevice
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
-Algorithm = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,6 @@ class OptimizerSection:
     """Peak learning rate."""
     generator_learning_rate: float | None = None
     """Peak learning rate of weights that only the generator has (default: `learning_rate`)."""
-    optimizer: Algorithm = "adamw"
-    """The optimizer. muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's decay rates of the two moments."""
     epsilon: float = 1e-6

@@ -19,7 +19,7 @@ from electra.foundation.progress import Progress, Say, no_progress, quiet, time_
 LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 SUMMARY = (  # metrics of the line about a held-out evaluation
     *("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss", "gain", "auc"),
-    *("average_precision", "base_rate", "recall", "states_loss", "vectors_loss", "relations_loss"),
+    *("average_precision", "base_rate", "recall", "states_loss", "vectors_loss"),
 )
 
 

@@ -34,10 +34,9 @@ from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import GroupedOptimizer
-from electra.training.recipe import Algorithm, OptimizerSection
+from electra.training.recipe import OptimizerSection
 from electra.training.schedule import multiplier
 
-ALGORITHM: Algorithm = "adamw"
 LOG_LINES = 20  # per seed
 Weights = dict[str, Tensor]
 
@@ -111,7 +110,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
     rates = settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
-    groups = {ALGORITHM: parameter_groups(model, *rates)}
+    groups = parameter_groups(model, *rates)
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
     load_head(settings.head).start(model.head, model.encoder, training_data(prepared))
     best_weights: Weights = {}
