@@ -33,6 +33,7 @@ from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFolderError, StoreError
+from electra.foundation.progress import shown_by
 
 CONFIG = CorpusConfig(heldout=0.05)
 
@@ -171,15 +172,15 @@ def test_the_smallest_hash_is_held_out_if_no_hash_is_below_the_limit(
 def test_a_killed_worker_is_a_one_line_error(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:
-    def kill_a_worker(stage: str, characters: int) -> None:
+    def kill_a_worker(activity: str, share: float | None) -> None:
         for path in Path("/proc/self/task").glob("*/children"):
             for child in path.read_text().split():
                 if b"popen_loky" in Path(f"/proc/{child}/cmdline").read_bytes():
                     os.kill(int(child), signal.SIGKILL)
 
     corpus, out = write(tmp_path, texts(3000)), tmp_path / "store"
-    with pytest.raises(RunFailed):
-        build_store([corpus], tokenizer, out, workers=2, progress=kill_a_worker)
+    with pytest.raises(RunFailed), shown_by(kill_a_worker):
+        build_store([corpus], tokenizer, out, workers=2)
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
@@ -323,12 +324,12 @@ def test_leftovers_of_an_interrupted_build_are_removed(tmp_path: Path, tokenizer
     (work / "copies" / "x").mkdir(parents=True)
     (work / "train.ds").write_bytes(b"half")
 
-    def interrupt(stage: str, characters: int) -> None:
+    def interrupt(activity: str, share: float | None) -> None:
         raise KeyboardInterrupt
 
     corpus = write(tmp_path, texts(30))
-    with pytest.raises(KeyboardInterrupt):
-        build_store([corpus], tokenizer, tmp_path / "store", progress=interrupt)
+    with pytest.raises(KeyboardInterrupt), shown_by(interrupt):
+        build_store([corpus], tokenizer, tmp_path / "store")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
     build_store([corpus], tokenizer, tmp_path / "store").verify()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "store"]

@@ -154,17 +154,6 @@ def test_fast_encoding_gives_the_ids_of_the_library(
         assert in_corpus(tokenizer, texts) == in_library(tokenizer, texts)
 
 
-def test_words_of_every_length_are_distinguished(cased: Tokenizer) -> None:
-    """Words that differ in one byte, at every place of keys of 8, 16 and more bytes, and that begin alike."""
-    words = ["meka" * 10]
-    for size in range(1, 40):
-        stem = ("kameLotri" * 5)[:size]
-        changed = [stem[:i] + other + stem[i + 1 :] for i in range(size) for other in ("n", "\u00fc")]
-        words += [stem, *changed]
-    for batch in (words, words[::-1], [" ".join(words)]):
-        assert in_corpus(cased, batch) == in_library(cased, batch)
-
-
 def test_fast_encoding_is_the_same_after_cache_eviction(
     uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -13,6 +13,7 @@ from electra.data.audit import Audit
 from electra.data.readers import Text
 from electra.data.settings import CorpusConfig
 from electra.data.sources import Argument, find_sources
+from electra.foundation.progress import doing
 
 _CHUNK = 1 << 20  # characters that are encoded at a time
 _CHUNK_DOCUMENTS = 1 << 12
@@ -59,13 +60,11 @@ class KeptDocument(NamedTuple):
     """Whether it belongs to the held-out text."""
 
 
-def keep_documents(
-    documents: Documents, audit: Audit, progress: Callable[[int], None]
-) -> Iterator[KeptDocument]:
+def keep_documents(documents: Documents, audit: Audit, stage: str) -> Iterator[KeptDocument]:
     """Yields the documents that are neither empty nor equal to an earlier one, and counts all in the audit.
 
-    Texts are equal if their forms NFC are. The digests of all documents stay in memory. `progress` receives
-    the number of characters read so far.
+    Texts are equal if their forms NFC are. The digests of all documents stay in memory. `stage` is
+    shown with the number of characters read so far.
     """
     seen: set[bytes] = set()
     threshold = int(documents.config.heldout * 2**64)
@@ -87,9 +86,14 @@ def keep_documents(
             seen.add(digest)
             yield KeptDocument(text, digest, int.from_bytes(digest[:8], "little") < threshold)
         if audit.documents_read % 256 == 0:
-            progress(characters)
+            show(stage, characters)
     audit.notes = documents.notes()
-    progress(characters)
+    show(stage, characters)
+
+
+def show(stage: str, characters: int) -> None:
+    """Shows how much text a stage of the work has processed so far."""
+    doing(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 
 def chunks(documents: Iterable[KeptDocument]) -> Iterator[list[KeptDocument]]:

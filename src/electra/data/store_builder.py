@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -24,7 +24,7 @@ from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store, unknown
 from electra.data.audit import Audit, Sample
 from electra.data.batches import Batches
-from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents
+from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
 from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
@@ -38,9 +38,6 @@ from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
 
-# Receives the stage and the number of characters processed so far; may raise to end the build.
-StageProgress = Callable[[str, int], None]
-
 
 def build_store(
     sources: Sequence[Argument],
@@ -50,7 +47,6 @@ def build_store(
     config: CorpusConfig | None = None,
     workers: int | None = None,
     allow_unknown: bool = False,
-    progress: StageProgress = lambda stage, characters: None,
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
@@ -61,7 +57,6 @@ def build_store(
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
         allow_unknown: whether to build a store with any share of unknown tokens.
-        progress: see `StageProgress`.
 
     Raises:
         CorpusError: text is missing or cannot be read.
@@ -87,7 +82,6 @@ def build_store(
                 work=work,
                 workers=workers or machine.cores(),
                 allow_unknown=allow_unknown,
-                progress=progress,
             )
     return existing or TokenStore.open(out)
 
@@ -101,23 +95,22 @@ def _build(
     work: Path,
     workers: int,
     allow_unknown: bool,
-    progress: StageProgress,
 ) -> None:
     """Builds the store in the folder `work`, and renames it to `out`."""
     sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):
         audit = Audit(sources=sources)
-        kept = keep_documents(documents, audit, partial(progress, "reading"))
+        kept = keep_documents(documents, audit, "reading")
         sample = sample_documents(kept, 1_000_000 * tokenizer.sample_mb)
         if not sample:
             raise no_text(audit)
         if isinstance(tokenizer, VocabularyCut):
-            progress("counting the vocabulary", sum(map(len, sample)))
+            show("counting the vocabulary", sum(map(len, sample)))
             original = tokenizer.tokenizer
             tokenizer = cut(original, counts_in(sample, original), tokenizer.size)
         else:
-            progress("training the vocabulary", sum(map(len, sample)))
+            show("training the vocabulary", sum(map(len, sample)))
             tokenizer, accents = choose_accents(sample, tokenizer)
             tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
         del sample
@@ -125,7 +118,7 @@ def _build(
     first = Sample()
 
     def kept_documents() -> Iterator[KeptDocument]:
-        for document in keep_documents(documents, audit, partial(progress, "encoding")):
+        for document in keep_documents(documents, audit, "encoding"):
             first.add(document.text)
             yield document
 

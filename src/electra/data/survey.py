@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from electra.data.audit import Audit
-from electra.data.corpus import Documents, KeptDocument, keep_documents
+from electra.data.corpus import Documents, KeptDocument, keep_documents, show
 from electra.data.holding_out import no_text
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument
-from electra.data.store_builder import StageProgress, sample_documents
+from electra.data.store_builder import sample_documents
 from electra.data.tokenizer import Count, Tokenizer
 from electra.data.wordpiece import choose_accents
 
@@ -33,10 +32,7 @@ class Survey(NamedTuple):
 
 
 def survey(
-    sources: Sequence[Argument],
-    tokenizer: Tokenizer | TokenizerConfig,
-    config: CorpusConfig,
-    progress: StageProgress = lambda stage, characters: None,
+    sources: Sequence[Argument], tokenizer: Tokenizer | TokenizerConfig, config: CorpusConfig
 ) -> Survey:
     """Reads a corpus and estimates its size; see `store_builder.build_store` for arguments and errors."""
     audit = Audit()
@@ -44,7 +40,7 @@ def survey(
 
     def counted(corpus: Documents) -> Iterator[KeptDocument]:
         nonlocal documents, characters
-        for document in keep_documents(corpus, audit, partial(progress, "reading")):
+        for document in keep_documents(corpus, audit, "reading"):
             documents, characters = documents + 1, characters + len(document.text)
             yield document
 
@@ -55,7 +51,7 @@ def survey(
             audit.sources = corpus.describe()
             raise no_text(audit)
     if isinstance(tokenizer, TokenizerConfig):
-        progress("training a vocabulary on a sample", sum(map(len, sample)))
+        show("training a vocabulary on a sample", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
     tokenizer.counted = Count()
     tokens = sum(map(len, tokenizer.encode_corpus(sample))) * characters / max(1, sum(map(len, sample)))

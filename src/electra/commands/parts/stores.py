@@ -21,7 +21,6 @@ from electra.training.recipe import Recipe, TokenizerSection
 if TYPE_CHECKING:
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
-    from electra.data.store_builder import StageProgress
     from electra.data.tokenizer import Tokenizer
 
 
@@ -52,11 +51,8 @@ def build(
             fix = "Set `tokenizer.source`, or `tokenizer.vocab_size` to train one"
             raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
         source = VocabularyCut(source, tokenizer.cut_to, tokenizer.sample_mb)
-    progress = _character_progress(display)
     with interrupt_on_signal(out):
-        build_store(
-            corpus, source, out, config=data, workers=workers, allow_unknown=allow_unknown, progress=progress
-        )
+        build_store(corpus, source, out, config=data, workers=workers, allow_unknown=allow_unknown)
     store = TokenStore.open(out)
     check_unknown(store, allow_unknown, display)
     for name, value in format_rows(store.audit):
@@ -95,7 +91,7 @@ def corpus_size(
     from electra.data import unknown
     from electra.data.survey import survey
 
-    found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data, _character_progress(display))
+    found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data)
     if note := unknown.note(found.tokenizer, allow_unknown):
         display.say(note)
     vocab_size = min(found.vocab_size, recipe.tokenizer.cut_to or found.vocab_size)
@@ -104,10 +100,6 @@ def corpus_size(
         f" a vocabulary of {vocab_size:,}"
     )
     return found.tokens, vocab_size
-
-
-def _character_progress(display: Display) -> StageProgress:
-    return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 
 def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:
