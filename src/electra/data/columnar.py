@@ -7,6 +7,7 @@ Class indices are replaced by the class names in the metadata of `datasets`, and
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -110,9 +111,11 @@ def _num_values(column: Any) -> int:
 
 
 def _refuse_bombs(metadata: Any, file_size: int, name: str) -> None:
+    counts: Counter[str] = Counter()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for chunk in map(group.column, range(metadata.num_columns)):
-            _refuse_values(chunk.num_values, file_size, chunk.path_in_schema, name)
+            counts[chunk.path_in_schema] += chunk.num_values
+            _refuse_values(counts[chunk.path_in_schema], file_size, chunk.path_in_schema, name)
             size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
             if size > EXPANDED_BYTES and size > EXPANDED_RATIO * max(1, packed):
                 part = f"column {chunk.path_in_schema!r}"

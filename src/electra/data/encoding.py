@@ -1,8 +1,8 @@
 """Encodes the text of a corpus many times faster than the `tokenizers` library, with identical ids.
 
 In BERT's pipeline (clean, normalise, split at white space and punctuation, WordPiece), no step looks across
-white space or an ASCII punctuation mark. So the ids of a text are the concatenated ids of its words. Words recur, so their ids are cached,
-and only new ones are encoded by the library.
+white space or an ASCII punctuation mark. So the ids of a text are the concatenated ids of its words. Words
+recur, so their ids are cached, and only new ones are encoded by the library.
 
 White space means the four characters (space, tab, line feed, carriage return) that the cleaner turns into
 spaces and never deletes; all other control characters are left to the library.
