@@ -271,7 +271,6 @@ INVALID = [
     ("--eval-data", "nowhere", "no such folder"),
     ("--eval-data", None, "--eval-data"),
     ("--only", "rdt", "'rtd'"),
-    ("--engine", "slurm", "slurm"),
 ]
 
 

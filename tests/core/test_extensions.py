@@ -1,11 +1,8 @@
-"""Objectives, tasks and probes are loaded from a file and from an installed package."""
+"""Objectives, tasks and probes are loaded from a file that is trusted."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,24 +21,6 @@ OURS = {
     "Config, Probe = module_of('calibration').Config, module_of('calibration').Probe\n",
 }
 KINDS = pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)
-
-
-def install(folder: Path, package: str, group: str, monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    """Writes a package as pip would install it, with its metadata on sys.path."""
-    metadata = folder / f"{package}-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
-    (metadata / "entry_points.txt").write_text(f"[{group}]\n{lines}")
-    monkeypatch.syspath_prepend(folder)
-    importlib.invalidate_caches()
-    extensions.installed.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    yield
-    extensions.installed.cache_clear()
 
 
 @KINDS
@@ -64,34 +43,12 @@ def test_a_trusted_file_is_loaded_and_identified(kind: extensions.Kind, tmp_path
 
 
 @KINDS
-def test_an_installed_package_is_loaded_by_entry_point(
-    kind: extensions.Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = f"theirs_{kind.name}"
-    (tmp_path / f"{module}.py").write_text(OURS[kind])
-    install(tmp_path, "theirs", kind.group, monkeypatch, **{"their-own": module, "broken": "not_there"})
-    assert "their-own" in kind.names() and kind.canonical_name("Their_Own") == "their-own"
-    assert kind.load("their_own") is sys.modules[module]
-    assert kind.identity("their-own")[f"{kind.name}_file"] == f"{module}.py"
-    with pytest.raises(ConfigError, match="not_there"):
-        kind.load("broken")
-
-
-@KINDS
-def test_an_ambiguous_name_is_refused_with_its_owners(
-    kind: extensions.Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = kind.names()[0]
-    for package in ("one", "other"):
-        install(tmp_path / package, package, kind.group, monkeypatch, theirs="json", **{ours: "json"})
-    with pytest.raises(ConfigError, match=r"'theirs': in"):
-        kind.load("theirs")
-    with pytest.raises(ConfigError, match="in electra and"):
-        kind.load(ours)
-    (tmp_path / "theirs.py").write_text(OURS[kind])
-    extensions.trust(tmp_path / "theirs.py")
-    with pytest.raises(ConfigError, match=r"and in .*theirs\.py"):
-        kind.load(str(tmp_path / "theirs.py"))
+def test_a_file_with_a_built_in_name_is_refused(kind: extensions.Kind, tmp_path: Path) -> None:
+    path = tmp_path / f"{kind.names()[0].upper()}.py"
+    path.write_text(OURS[kind])
+    extensions.trust(path)
+    with pytest.raises(ConfigError, match="electra"):
+        kind.load(str(path))
 
 
 WRONG = {

@@ -85,7 +85,7 @@ def test_a_stop_between_pieces_and_inside_one(tmp_path: Path) -> None:
 
 
 def test_what_another_process_does_is_waited_for(tmp_path: Path) -> None:
-    other = start(tmp_path, 1, "local", "p0=slow")
+    other = start(tmp_path, 1, "p0=slow")
     wait_for(lambda: "0" in numbers(tmp_path, "p0"))
     pieces = [piece(tmp_path, name) for name in ("p0", "p1", "p2", "p3")]
     assert unfinished(pieces) == ["p0 (in progress)", "p1", "p2", "p3"]
@@ -100,13 +100,13 @@ def test_what_another_process_does_is_waited_for(tmp_path: Path) -> None:
 
 def test_workers_of_a_script_without_a_main_guard_and_on_stdin(tmp_path: Path) -> None:
     words = ("a=refused", "b=killed", "c=bug")
-    output, errors = start(tmp_path, 2, "local", *words).communicate()
+    output, errors = start(tmp_path, 2, *words).communicate()
     failures = ast.literal_eval(output.partition("failures:")[2].strip())
     assert failures == {"a": "ConfigError", "b": "RunFailed", "c": "RunFailed"}
     # p0 may end with a record while its neighbour is killed, and its lines be lost
     assert (tmp_path / "p0" / "record").exists() and "ZeroDivisionError" in errors
     script = SCRIPT.read_text(encoding="utf-8")
-    command = [sys.executable, "-", str(tmp_path / "stdin"), "2", "local"]
+    command = [sys.executable, "-", str(tmp_path / "stdin"), "2"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
     assert "p0: well, with" in done.stdout and "failures: {}" in done.stdout and not done.stderr
 
@@ -118,7 +118,7 @@ def test_workers_of_a_script_without_a_main_guard_and_on_stdin(tmp_path: Path) -
 def test_signals_stop_all_workers_and_the_rerun_resumes(
     tmp_path: Path, number: signal.Signals, to_group: bool
 ) -> None:
-    words = (tmp_path, 2, "local", "a=slow", "b=slow")
+    words = (tmp_path, 2, "a=slow", "b=slow")
     process = start(*words)
     wait_for(lambda: {"0"} <= numbers(tmp_path, "a") & numbers(tmp_path, "b"))
     (os.killpg if to_group else os.kill)(process.pid, number)
@@ -129,30 +129,8 @@ def test_signals_stop_all_workers_and_the_rerun_resumes(
 
 
 def test_workers_of_a_killed_process_end(tmp_path: Path) -> None:
-    process = start(tmp_path, 2, "local", "a=slow", "b=slow")
+    process = start(tmp_path, 2, "a=slow", "b=slow")
     wait_for(lambda: {"0"} <= numbers(tmp_path, "a") & numbers(tmp_path, "b"))
     process.kill()
     process.communicate(timeout=60)  # until its pipes are closed, which the workers hold open too
     assert len(numbers(tmp_path, "a")) < 10
-
-
-@pytest.mark.slow
-def test_a_node_of_a_ray_cluster_is_killed(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        second = cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
-        words = (tmp_path, 2, "ray", "a=slow", "b=slow", "c=slow", "d=slow")
-        process = start(*words, env={**os.environ, "RAY_ADDRESS": cluster.address})
-        wait_for(lambda: {"0"} <= numbers(tmp_path, "a") & numbers(tmp_path, "b"))
-        cluster.remove_node(second, allow_graceful=False)
-        output, errors = process.communicate(timeout=240)
-        assert "failures: {}" in output, errors
-        processes = [{(tmp_path / name / str(i)).read_text() for i in range(10)} for name in "abcd"]
-        assert sorted(map(len, processes)) == [1, 1, 1, 2]  # one was continued on the other node
-    finally:
-        cluster.shutdown()

@@ -1,4 +1,4 @@
-"""A script without a main guard that does four pieces: FOLDER WORKERS ENGINE [NAME=HOW ...]."""
+"""A script without a main guard that does four pieces: FOLDER WORKERS [NAME=HOW ...]."""
 
 import os
 import signal
@@ -28,11 +28,11 @@ def count(folder, how, *, say, stop):
     (folder / "record").touch()
 
 
-root, hows = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[4:])
+root, hows = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[3:])
 names = [*hows, *(f"p{i}" for i in range(4 - len(hows)))]
 pieces = [Piece(name, root / name, "record", count, (root / name, hows.get(name, ""))) for name in names]
 try:
-    failures = run_pieces(pieces, workers=int(sys.argv[2]), engine=sys.argv[3], say=print)
+    failures = run_pieces(pieces, workers=int(sys.argv[2]), say=print)
     print("failures:", {name: f"{type(error).__name__}" for name, error in failures.items()})
 except Interrupted as interrupted:
     print("interrupted")

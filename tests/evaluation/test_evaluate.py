@@ -282,7 +282,6 @@ def test_a_failed_task_is_reported_and_the_others_run(  # noqa: PLR0917
     [
         ("--finetune.seed", "3", "--finetune.seed"),
         ("--seeds", "0", "--seeds"),
-        ("--engine", "slurm", "slurm"),
         ("--suite", "gleu", "'glue'"),
         ("--data", "nowhere", "nowhere"),
         ("--data", "", "sst2, again, rte, mnli"),

@@ -14,7 +14,7 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
-from electra.commands.parts.shared import OnEngine, Workers
+from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Text, open_store
 from electra.commands.results.folders import Study
 from electra.foundation import durable
@@ -45,7 +45,6 @@ PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes a
 
 @dataclass(frozen=True)
 class Ablate(
-    OnEngine,
     Workers,
     OnThreads,
     Command[Study],
@@ -214,16 +213,14 @@ def _train(  # noqa: PLR0917
             looked = time.monotonic()
             display.progress(f"{num_ended} of {len(chosen)} runs", sum(run.step for run in chosen) / total)
 
-    is_here = request.jobs == 1 and request.engine == "local"  # otherwise lines come when a run has ended
     stopped = False
     try:
         with stops_after("this update; each run saves a checkpoint"):
             run_pieces(
                 chosen,
                 workers=request.jobs,
-                engine=request.engine,
                 threads=request.threads_each,
-                say=display.progress if is_here else quiet,
+                say=display.progress if request.jobs == 1 else quiet,  # else they come when a run has ended
                 stop=session.stopping,
                 ended=ended,
                 refresh=refresh,

@@ -12,7 +12,6 @@ from typing_extensions import override
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.command import Command, Sections, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts.shared import OnEngine
 from electra.commands.results.folders import Evaluation
 from electra.commands.results.rows import Rows
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
@@ -31,7 +30,6 @@ def _sections(words: Sequence[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Evaluate(
-    OnEngine,
     OnDevice,
     Command[Evaluation],
     examples=(
@@ -83,7 +81,7 @@ class Evaluate(
             raise ConfigError("no data were passed", key="data", fix=fix)
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        options = Options(self.seeds, self.device, self.jobs, self.engine, settings)
+        options = Options(self.seeds, self.device, self.jobs, settings)
         check_at_least(options, {"seeds": 1, "jobs": 1})
         entries = model_entries(models, self.baselines)
         with display_for(self.progress) as display, StopRequest() as stop:

@@ -1,9 +1,6 @@
 """Finds objectives, tasks, heads and probes by name.
 
     rtd                 a module of the built-in package
-    span_rtd            the entry point `span_rtd` of an installed package; its value is a module:
-                            [project.entry-points."electra.objectives"]
-                            span_rtd = "package.module"
     path/to/mine.py     a file, with the name `mine`
 
 Names ignore case, hyphens and underscores. A file runs only if the user named it: on the command line, in a
@@ -27,13 +24,10 @@ from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest
 from electra.foundation.terminal_text import with_article
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 PACKAGE = Path(__file__).parents[1]
 TRUSTED_VARIABLE = "ELECTRA_CODE"
@@ -45,7 +39,7 @@ class Kind:
     """A kind of extension, such as objectives.
 
     Attributes:
-        name: a singular noun, for messages, the entry-point group and the keys of records.
+        name: a singular noun, for messages and the keys of records.
         package: the package whose modules are the built-in extensions of this kind.
         defines: the names that a module must define.
         option: the option that selects an extension, the same in every command.
@@ -56,51 +50,40 @@ class Kind:
     defines: tuple[str, ...]
     option: str
 
-    @property
-    def group(self) -> str:
-        """The entry-point group for installed packages."""
-        return f"electra.{self.name}s"
-
     def names(self) -> list[str]:
-        """Returns the sorted names of all extensions of this kind, built in or from installed packages."""
-        return sorted({name for name, _ in self._registered()})
+        """Returns the sorted names of the built-in extensions of this kind."""
+        folder = PACKAGE.joinpath(*self.package.split(".")[1:])
+        modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        return sorted(modules | _presets(self.package))
 
     def canonical_name(self, name: str) -> str:
-        """Returns the stem of a path; otherwise the registered spelling (`two_stage`), if there is one."""
-        if is_path(name):
-            return Path(name).stem
-        return next((other for other, _ in self._registered() if fold_name(other) == fold_name(name)), name)
+        """Returns the stem of a path; otherwise the built-in spelling (`two_stage`), if there is one."""
+        return Path(name).stem if is_path(name) else self._built_in(name) or name
 
     def load(self, name: str) -> ModuleType:
         """Returns the module of a name or a path.
 
         Raises:
-            ConfigError: there is none, or more than one; the file is not trusted, cannot be imported, or
-                lacks what its kind must define.
+            ConfigError: there is none; the file is not trusted, has the name of a built-in extension, cannot
+                be imported, or lacks what its kind must define.
         """
         canonical, file = self.canonical_name(name), _trusted_file(name)
-        flag = f"--{self.option} FILE"
+        ours, flag = self._built_in(canonical), f"--{self.option} FILE"
         if is_path(name) and file is None:
             fix = f"If you trust the file, pass {flag} or, in Python, call electra.trust(FILE)"
             problem = f"code named by a folder or a TOML file is not run: {name}"
             raise ConfigError(problem, key=self.option, fix=fix)
-        found: list[EntryPoint | Path | str]
-        found = [origin for other, origin in self._registered() if fold_name(other) == fold_name(canonical)]
-        if file is not None and (is_path(name) or not found):
-            found.append(file)
-        if not found:
+        if is_path(name) and ours is not None:
+            problem = f"{self.name} {ours!r} of electra has the same name as {file}"
+            raise ConfigError(problem, key=self.option, fix="Rename the file")
+        if ours is not None:
+            is_preset = ours in _presets(self.package)
+            package = importlib.import_module(self.package if is_preset else f"{self.package}.{ours}")
+            return package.preset(ours) if is_preset else package
+        if file is None:
             fix = f"{nearest(canonical.lower(), self.names())} For your own, pass {flag}"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
-        if len(found) > 1:
-            problem = f"several {self.name}s are named {canonical!r}: {' and '.join(map(_owner, found))}"
-            raise ConfigError(problem, key=self.option, fix="Rename or uninstall one")
-        [origin] = found
-        if isinstance(origin, str):
-            preset = origin in _presets(self.package)
-            package = importlib.import_module(self.package) if preset else None
-            return package.preset(origin) if package else importlib.import_module(f"{self.package}.{origin}")
-        module = _module_of_file(origin, self.name) if isinstance(origin, Path) else _module_of_entry(origin)
-        return self._validated(module, origin if isinstance(origin, Path) else origin.value)
+        return self._validated(_module_of_file(file, self.name), file)
 
     def load_as(self, name: str, attribute: str, base: type, fix: str = "") -> ModuleType:
         """Returns the module of a name or a path, after a check of one of the names that it defines.
@@ -124,18 +107,12 @@ class Kind:
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}
-        path, loader = Path(str(module.__file__)), module.__spec__ and module.__spec__.loader
-        source = loader.source if isinstance(loader, _Loader) else path.read_bytes()
-        return {f"{self.name}_file": path.name, f"{self.name}_sha256": hashlib.sha256(source).hexdigest()}
+        loader: Any = module.__spec__ and module.__spec__.loader
+        digest = hashlib.sha256(loader.source).hexdigest()
+        return {f"{self.name}_file": Path(loader.path).name, f"{self.name}_sha256": digest}
 
-    def _registered(self) -> list[tuple[str, EntryPoint | str]]:
-        """Returns the names with their entry points; that of a built-in extension is its name."""
-        folder = PACKAGE.joinpath(*self.package.split(".")[1:])
-        modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        return [
-            *((name, name) for name in sorted(modules | _presets(self.package))),
-            *((point.name, point) for point in installed(self.group)),
-        ]
+    def _built_in(self, name: str) -> str | None:
+        return next((other for other in self.names() if fold_name(other) == fold_name(name)), None)
 
     def _validated(self, module: ModuleType, where: object) -> ModuleType:
         required = " and ".join(f"`{name}`" for name in self.defines)
@@ -156,15 +133,6 @@ TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
 FLAGS = {f"--{kind.option}" for kind in (OBJECTIVES, TASKS, HEADS, PROBES)}
-
-
-@cache
-def installed(group: str) -> tuple[EntryPoint, ...]:
-    """Returns the entry points of a group, as they were when this process first asked."""
-    from importlib.metadata import entry_points
-
-    points = entry_points(group=group)  # a package that is on sys.path twice is found twice
-    return tuple({(point.name, point.dist and point.dist.name): point for point in points}.values())
 
 
 def is_path(name: str) -> bool:
@@ -261,18 +229,7 @@ def _module_of_file(path: Path, kind: str) -> ModuleType:
     return sys.modules[name]
 
 
-def _module_of_entry(point: EntryPoint) -> ModuleType:
-    try:
-        module = point.load()
-    except BaseException as error:
-        raise _import_error(error, f"{point.value} (entry point {point.name!r})") from None
-    if not isinstance(module, ModuleType):
-        fix = "The entry point must name a module (package.module), not an object in it"
-        raise ConfigError("not a module", where=point.value, fix=fix)
-    return module
-
-
-def _import_error(error: BaseException, where: object) -> BaseException:
+def _import_error(error: BaseException, where: Path) -> BaseException:
     """Returns a ConfigError, with the line of the file; an ElectraError or KeyboardInterrupt as it is."""
     if isinstance(error, ElectraError | KeyboardInterrupt):
         return error
@@ -283,12 +240,6 @@ def _import_error(error: BaseException, where: object) -> BaseException:
     lines = [frame.lineno for frame in frames if frame.filename == str(where)]
     location = f"{where}:{lines[-1]}" if lines else where
     return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=location)
-
-
-def _owner(origin: EntryPoint | Path | str) -> str:
-    if isinstance(origin, Path | str):
-        return f"in {origin}" if isinstance(origin, Path) else "in electra"
-    return f"in {origin.dist.name if origin.dist else origin.value}"
 
 
 def fold_name(name: str) -> str:

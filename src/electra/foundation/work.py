@@ -11,38 +11,27 @@ share the folders, such as the tasks of an array job, and each process does what
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from electra.foundation import durable, machine
-from electra.foundation.errors import (
-    ConfigError,
-    ElectraError,
-    Interrupted,
-    RunFailed,
-    out_of_memory,
-    reason_of,
-)
+from electra.foundation import durable
+from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory, reason_of
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop, StopRequest, stops_after
 from electra.foundation.threads import VARIABLES, available
 
-Engine = Literal["local", "ray"]
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 1.0  # between two looks at pieces that other processes are doing
 IDLE_SECONDS = 60.0  # after which a worker ends, for one whose parent was killed
-RAY_RETRIES = 3  # of a piece whose node was lost
 
 
 @dataclass(frozen=True)
@@ -71,14 +60,10 @@ class _Outcome(NamedTuple):
     lines: Sequence[str] = ()
 
 
-_Submit = Callable[[Piece, Path], Future[_Outcome]]
-
-
 def run_pieces(
     pieces: Iterable[Piece],
     *,
     workers: int = 1,
-    engine: Engine = "local",
     threads: int | None = None,
     say: Say = quiet,
     stop: Stop | None = None,
@@ -88,10 +73,9 @@ def run_pieces(
     """Does the pieces that are not finished, and waits for those that other processes are doing.
 
     Args:
-        pieces: in the order in which to begin them. One local worker is this process; for others, `work` and
+        pieces: in the order in which to begin them. One worker is this process; for several, `work` and
             `arguments` must be picklable.
         workers: pieces at a time.
-        engine: "ray" for the cluster at RAY_ADDRESS, whose machines share the folders.
         threads: compute threads of each worker (None: the free cores divided by the workers).
         say: receives the lines of a piece: at once in this process, otherwise when it has ended.
         stop: returns whether to stop (None: SIGINT, SIGTERM and SIGUSR1 ask for that).
@@ -99,17 +83,13 @@ def run_pieces(
         refresh: called several times a second while workers run.
 
     Returns the errors of the pieces that failed, by name; a failure does not stop the others. Raises
-    Interrupted after a request to stop (the same call resumes), ConfigError if Ray is not installed or there
-    is no cluster, and DiskError if a lock cannot be written.
+    Interrupted after a request to stop (the same call resumes), and DiskError if a lock cannot be written.
     """
     waiting = [piece for piece in pieces if not piece.is_finished()]
     failures: dict[str, ElectraError] = {}
     with ExitStack() as stack:
         stop = stop or stack.enter_context(StopRequest())
-        start = partial(_local_workers, threads)
-        if waiting and engine == "ray":
-            start = partial(_ray_tasks, stack.enter_context(_ray_cluster()), threads)
-        others = _Workers(start, workers, say, stop, refresh) if workers > 1 or engine == "ray" else None
+        others = _Workers(workers, threads, say, stop, refresh) if workers > 1 else None
         while waiting:
             done_elsewhere = [(piece, _Outcome("finished")) for piece in waiting if piece.is_finished()]
             free = [piece for piece in waiting if not piece.is_finished() and not _is_held(piece)]
@@ -180,8 +160,8 @@ def _is_held(piece: Piece) -> bool:
 class _Workers:
     """Does pieces in other processes."""
 
-    start: Callable[[int], AbstractContextManager[_Submit]]
     workers: int
+    threads: int | None
     say: Say
     stop: Stop
     refresh: Callable[[], None]
@@ -202,16 +182,18 @@ class _Workers:
 
     def _round(self, pieces: Sequence[Piece], at_once: int) -> Iterator[tuple[Piece, _Outcome]]:
         queue, running = deque(pieces), dict[Future[_Outcome], Piece]()
-        # The workers go on while this file is there.
-        flag = queue[0].folder.with_name(f".running-{socket.gethostname()}-{os.getpid()}").absolute()
-        with self.start(at_once) as submit, ExitStack() as stack:
+        flag = queue[0].folder.with_name(f".running-{os.getpid()}").absolute()  # workers stop without it
+        threads = self.threads or max(1, available() // at_once)
+        pool = process_pool(at_once, threads, timeout=IDLE_SECONDS)
+        with ExitStack() as stack:
+            stack.callback(pool.shutdown, wait=True)
             flag.touch()
             stack.callback(flag.unlink, missing_ok=True)
             while queue or running:
                 while queue and len(running) < at_once:
                     piece = queue.popleft()
                     with suppress(BrokenExecutor):  # a process was killed a moment ago
-                        running[submit(piece, flag)] = piece
+                        running[pool.submit(_do_in_worker, piece, flag, Path.cwd(), os.getpid())] = piece
                 for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
                     piece, outcome = running.pop(future), _outcome(future)
                     for line in outcome.lines:
@@ -257,54 +239,9 @@ def process_pool(workers: int, threads: int, **options: Any) -> Any:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-@contextmanager
-def _local_workers(threads: int | None, workers: int) -> Iterator[_Submit]:
-    threads = threads or max(1, available() // workers)
-    pool = process_pool(workers, threads, timeout=IDLE_SECONDS)
-    try:
-        yield lambda piece, flag: pool.submit(_do_in_worker, piece, flag, Path.cwd(), {}, os.getpid())
-    finally:
-        pool.shutdown(wait=True)
-
-
-@contextmanager
-def _ray_cluster() -> Iterator[Any]:
-    """Connects to the cluster at RAY_ADDRESS (default: this machine's); yields the module `ray`."""
-    ray = machine.library("ray", "ray", key="engine")
-    address = os.environ.get("RAY_ADDRESS", "auto")
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if colon and port.isdecimal():  # Ray itself would take minutes to notice that nothing listens there
-            socket.create_connection((host.strip("[]"), int(port)), 10).close()
-        ray.init(address=address, logging_level="ERROR", log_to_driver=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        fix = "Start one (ray start --head), or set RAY_ADDRESS"
-        problem = f"no Ray cluster at {address} ({reason_of(error)})"
-        raise ConfigError(problem, key="engine", fix=fix) from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _ray_tasks(ray: Any, threads: int | None, workers: int) -> Iterator[_Submit]:
-    resources = ray.cluster_resources()
-    threads = threads or max(1, int(resources.get("CPU", 1)) // workers)
-    gpus = min(1.0, resources.get("GPU", 0) / workers)
-    task = ray.remote(max_retries=RAY_RETRIES, num_cpus=threads, num_gpus=gpus)(_do_in_worker)
-    variables = {name: value for name, value in os.environ.items() if name.startswith("ELECTRA_")}
-    yield lambda piece, flag: task.remote(piece, flag, Path.cwd(), variables).future()
-
-
-def _do_in_worker(
-    piece: Piece, flag: Path, folder: Path, variables: dict[str, str], parent: int | None = None
-) -> _Outcome:
-    with suppress(OSError):  # another machine may lack it
-        os.chdir(folder)
-    os.environ.update(variables)
+def _do_in_worker(piece: Piece, flag: Path, folder: Path, parent: int) -> _Outcome:
+    os.chdir(folder)
     lines: list[str] = []
-    parent = parent or os.getppid()
     with StopRequest() as signalled, stops_after(""):  # the process that began this one answers
 
         def stop() -> bool:

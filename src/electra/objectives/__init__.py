@@ -3,7 +3,7 @@
 Every module of this folder is an objective: it defines a frozen dataclass `Config` and a class `Objective`
 (see `parts/interface.py`). A new file here gets a name on the command line, a section in recipes, a row in
 the documentation and the contract tests; nothing is registered by hand. Objectives can also come from
-installed packages and from files elsewhere (`electra.foundation.extensions`).
+files elsewhere (`electra.foundation.extensions`).
 """
 
 from __future__ import annotations

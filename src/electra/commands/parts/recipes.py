@@ -27,9 +27,7 @@ class ObjectiveSection:
     """The section of an objective before it is chosen. With --objective.name, --help lists its options."""
 
     name: str = DEFAULT_OBJECTIVE
-    """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
-    a .py file.
-    """
+    """rtd, mlm, ... (a file in electra/objectives), or the path of a .py file."""
 
 
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:

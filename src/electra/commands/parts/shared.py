@@ -43,18 +43,6 @@ class OnTexts(AllowUnknown, OnBackend):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnEngine:
-    """The option that says which machines share the work."""
-
-    HEADING: ClassVar[str] = "Several machines"
-
-    engine: Literal["local", "ray"] = "local"
-    """Which machines do the work: local (this one), or ray (the cluster at RAY_ADDRESS, whose machines share
-    OUT). Without Ray, run the same command on each machine: each does what no other is doing.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
 class Workers:
     """The option that sets how many processes encode."""
 

@@ -1,8 +1,7 @@
 """Heads, one file each; a file in this folder is found without registration.
 
 A head file defines `HEAD` (the contract is in parts/contract.py). A file `mine.py` in this folder is
-available as `--head mine`. A file elsewhere, or a module of an installed package (entry point
-`electra.heads`), works too (foundation/extensions.py).
+available as `--head mine`. A file elsewhere works too (foundation/extensions.py).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from electra.foundation.extensions import HEADS
 
 
 def load_head(name: str) -> HeadFactory:
-    """Returns the head with this name, built in or from an installed package, or the head in a .py file.
+    """Returns the head with this name, or the head in a .py file.
 
     Args:
         name: the name of the head, or the path of the file; "auto" is `transformers`, unless and until the

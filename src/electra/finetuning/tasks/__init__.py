@@ -2,8 +2,7 @@
 
 A task file defines `TASK` (the contract is in parts/task.py). A file `mine.py` in this folder is available as
 `--task mine` (case, hyphens and underscores do not matter), is listed among the available tasks, and is
-tested by the contract tests. A file elsewhere or in an installed package works too
-(foundation/extensions.py).
+tested by the contract tests. A file elsewhere works too (foundation/extensions.py).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from electra.foundation.extensions import TASKS
 
 
 def load_task(name: str) -> Task:
-    """Returns the task with this name, built in or from an installed package, or the task in a .py file.
+    """Returns the task with this name, or the task in a .py file.
 
     Args:
         name: the name of the task, or the path of the file.

@@ -39,7 +39,7 @@ from electra.foundation.machine import Device
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
-from electra.foundation.work import Engine, Piece, run_pieces
+from electra.foundation.work import Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.evaluation.suite import Suite, TaskEntry, TaskFiles, find_data
 from electra.laboratory.evaluation.table import EvaluationState, ModelEntry, has_baseline, make_record
@@ -53,7 +53,6 @@ class Options:
     device: Device = "auto"
     jobs: int = 1
     """Tasks at the same time, each in its own process."""
-    engine: Engine = "local"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every fine-tuning; they override the suite's."""
 
@@ -141,7 +140,7 @@ def evaluate(
                 write(state)
 
         pieces = pieces_of(suite, models, tasks, folder, options)
-        how = {"workers": options.jobs, "engine": options.engine, "say": session.say, "stop": stop}
+        how = {"workers": options.jobs, "say": session.say, "stop": stop}
         run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
         with session.exclusive():
             record = write(state)
@@ -157,12 +156,11 @@ def pieces_of(
 ) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
-    is_here = options.jobs == 1 and options.engine == "local"
     for ready, model in product(tasks, models):
         name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
         if model.source or has_baseline(suite, name):
             tuned, seeds = folder.task(model.folder, name), options.seeds if model.source else 1
-            prefix = f"{title}: " if is_here else ""  # lines of other processes have it already
+            prefix = f"{title}: " if options.jobs == 1 else ""  # lines of other processes have it already
             arguments, record = (ready, model, tuned.path, options, prefix), tuned.results.name
             key = name, model.name
             pieces.append(Scoring(title, tuned.path, record, score_task, arguments, key=key, seeds=seeds))
