@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
-from electra.finetuning.heads.parts.layers import LinearClassifier, LinearReader, LinearTagger
+from electra.finetuning.heads.parts.layers import LinearReader, LinearTagger
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.model.sizes import Architecture
 
 CLASSES: dict[HeadKind, type[Head]] = {
-    "classifier": LinearClassifier,
+    "classifier": Head,
     "tagger": LinearTagger,
     "reader": LinearReader,
 }

@@ -49,7 +49,10 @@ class HeadModule(nn.Module):
 
 
 class Head(HeadModule):
-    """A head with dropout, pooling and a last layer `output` (exchange/weight_names.py maps its names)."""
+    """A head with pooling (unless `per_token`), `features`, dropout and a last layer `output`.
+
+    exchange/weight_names.py maps its names.
+    """
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__()
@@ -73,6 +76,15 @@ class Head(HeadModule):
         if batch.document_ids is None:
             return hidden_BTD.mean(1)
         return (hidden_BTD * real_BT1).sum(1) / real_BT1.sum(1)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Returns what dropout and the last layer are applied to [..., D], from states or pooled texts."""
+        return x
+
+    @override
+    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+        x = hidden_BTD if self.per_token else self.pool(hidden_BTD, batch)
+        return torch.as_tensor(self.output(self.drop(self.features(x))))
 
     @override
     def rescale(self, factor: float, offset: float) -> None:

@@ -31,9 +31,8 @@ class ElectraClassifier(Head):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
     @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        x_BD = self.drop(self.pool(hidden_BTD, batch))
-        return torch.as_tensor(self.output(self.drop(F.gelu(self.dense(x_BD)))))
+    def features(self, x: Tensor) -> Tensor:
+        return F.gelu(self.dense(self.drop(x)))
 
 
 class BertClassifier(Head):
@@ -44,8 +43,8 @@ class BertClassifier(Head):
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
 
     @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        return torch.as_tensor(self.output(self.drop(self.pooler(self.pool(hidden_BTD, batch)).tanh())))
+    def features(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.pooler(x))
 
 
 class PublishedTuned(HeadModule):
@@ -77,9 +76,8 @@ class ModernClassifier(Head):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False)
 
     @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        x = hidden_BTD if self.per_token else self.pool(hidden_BTD, batch)
-        return torch.as_tensor(self.output(self.drop(self.norm(F.gelu(self.dense(x))))))
+    def features(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.norm(F.gelu(self.dense(x))))
 
 
 class ModernTokens(ModernClassifier):
@@ -88,26 +86,15 @@ class ModernTokens(ModernClassifier):
     per_token = True
 
 
-class LinearClassifier(Head):
-    """The original code's classifier: dropout and output on the pooled text."""
-
-    @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        x = hidden_BTD if self.per_token else self.pool(hidden_BTD, batch)
-        return torch.as_tensor(self.output(self.drop(x)))
-
-
-class LinearTagger(LinearClassifier):
+class LinearTagger(Head):
     """ELECTRA's tagger: dropout and output on every token."""
 
     per_token = True
 
 
-class LinearReader(Head):
+class LinearReader(LinearTagger):
     """ELECTRA's reader: a linear layer on every token, for start and end, without dropout of its own."""
 
-    per_token = True
-
     @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        return torch.as_tensor(self.output(hidden_BTD))
+    def drop(self, x: Tensor) -> Tensor:
+        return x
