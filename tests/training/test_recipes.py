@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from electra.commands.framework.main import main
-from electra.finetuning.runner.train_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, merge, read_toml
 from electra.foundation.errors import ConfigError
 from electra.model.pair import build_pair
@@ -139,23 +138,6 @@ def test_glorot_uniform_in_two_layers_only() -> None:
         bound = (6 / sum(weight.shape)) ** 0.5
         assert weight.abs().max() <= bound and float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.15)
         assert paper[name].abs().max() <= 0.04 + 1e-6, "normal 0.02, cut at two deviations"
-
-
-def test_reference_decay_slows_every_layer_once_more() -> None:
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            pair = toy.pair_for(toy.objective("mlm"))
-            self.encoder, self.head = pair.main.encoder, torch.nn.Linear(2, 2)
-
-    def peaks(reference: bool) -> list[float]:
-        groups = parameter_groups(Model(), 1.0, 0.8, 0.0, reference)  # type: ignore[arg-type]
-        return sorted({group["peak"] for group in groups}, reverse=True)
-
-    assert peaks(False) == pytest.approx([1.0, 0.8, 0.8**2, 0.8**3]), "head, two layers, embeddings"
-    assert peaks(True) == pytest.approx([1.0, 0.8**2, 0.8**3, 0.8**4]), (
-        "n + 2 steps below the head, as published"
-    )
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,6 @@ class UpdateOptions:
     """Warm-up: fraction of the steps in which the learning rate rises."""
     clip: float = 1.0
     """Maximum global gradient norm."""
-    reference_decay: bool = False
-    """Apply the layer decay once more to every layer, as the published code does (a known off-by-one
-    error).
-    """
 
 
 @dataclass(frozen=True, kw_only=True)

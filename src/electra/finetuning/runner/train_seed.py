@@ -75,17 +75,13 @@ def training_data(prepared: Finetuning) -> TrainingData:
 
 
 def parameter_groups(
-    model: FinetunedModel,
-    learning_rate: float,
-    layer_decay: float,
-    weight_decay: float,
-    reference_decay: bool = False,
+    model: FinetunedModel, learning_rate: float, layer_decay: float, weight_decay: float
 ) -> list[dict[str, Any]]:
     """Returns the optimizer's groups: for each depth, one with and one without weight decay (vectors).
 
-    `learning_rate` is the head's peak; `reference_decay` decays once more below the head, as published.
+    `learning_rate` is the head's peak.
     """
-    head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
+    head_depth = model.encoder.config.num_layers + 1
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         module, _, encoder_name = name.partition(".")
@@ -109,7 +105,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     """
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
-    rates = settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
+    rates = settings.learning_rate, settings.layer_decay, settings.weight_decay
     groups = parameter_groups(model, *rates)
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
     load_head(settings.head).start(model.head, model.encoder, training_data(prepared))

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.data.delimited import format_tsv
 from electra.data.lines import Place
 from electra.data.table_files import Data
 from electra.data.tables import (
@@ -56,7 +55,6 @@ class TextTask(Task):
     separator: str = ""  # between the labels of a cell, as in the training file
     both_orders: bool = False  # whether to train on both (a, b) and (b, a)
     drop_malformed: bool = False  # whether to leave out (and report) rows with a wrong number of cells
-    submissions: tuple[tuple[str, str], ...] = ()  # (split, name of its file for GLUE's server)
 
     @override
     def with_options(self, options: TaskOptions) -> Self:
@@ -105,10 +103,6 @@ class TextTask(Task):
     @abstractmethod
     def answer(self, prediction: Prediction) -> str:
         """Returns the predicted answer as a string."""
-
-    def submitted_answer(self, prediction: Prediction) -> str:
-        """Returns the predicted answer in the format of GLUE's server."""
-        return self.answer(prediction)
 
     def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
         """Returns the cells, apart from None, that mean that there is no answer, and notes on others."""
@@ -256,14 +250,6 @@ class TextTask(Task):
         for example, prediction in zip(examples, predictions, strict=True):
             rows.append((example.id, self.answer(prediction), *map(float, prediction)))
         return rows
-
-    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Returns the predictions file and, if the split has one, the file for GLUE's server."""
-        files = super().files(split, predictions, examples)
-        if name := dict(self.submissions).get(split):
-            answers = [(e.id, self.submitted_answer(p)) for e, p in zip(examples, predictions, strict=True)]
-            files[f"{name}.tsv"] = format_tsv([("index", "prediction"), *answers])
-        return files
 
 
 def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:

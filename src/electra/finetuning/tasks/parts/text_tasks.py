@@ -68,7 +68,6 @@ class TextClassification(TextTask):
     outputs_are_logits: ClassVar[bool] = True
 
     accepts_indices: bool = True  # whether files may have class indices; False if `labels` come from the data
-    submit_numbers: bool = False  # whether GLUE's server expects class indices, not names
 
     @override
     def configured(self, options: TaskOptions) -> TextTask:
@@ -160,10 +159,6 @@ class TextClassification(TextTask):
     @override
     def answer(self, prediction: Prediction) -> str:
         return self.labels[int(prediction.argmax())]
-
-    @override
-    def submitted_answer(self, prediction: Prediction) -> str:
-        return str(int(prediction.argmax())) if self.submit_numbers else self.answer(prediction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -414,7 +409,3 @@ class TextRegression(TextTask):
     @override
     def answer(self, prediction: Prediction) -> str:
         return format_cell(float(prediction[0]))
-
-    @override
-    def submitted_answer(self, prediction: Prediction) -> str:
-        return format(float(np.clip(prediction[0], *self.bounds)), ".3f")
