@@ -146,20 +146,6 @@ def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path)
     assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
 
 
-def test_removed_accents_are_noted(tmp_path: Path) -> None:
-    """A published uncased vocabulary on text in another language, say."""
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"\u043c\u043e\u0438", "##\u043e", "##\u0438"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-    (tmp_path / "a.txt").write_text("\u043c\u043e\u0439 \u043c\u043e\u0438\n" * 50, encoding="utf-8")
-    for options, share in (({}, 1 / 8), ({"do_lower_case": False}, None)):
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-        out = tmp_path / str(share)
-        text, tokenizer = tmp_path / "a.txt", tmp_path / "vocab.txt"
-        store = prepare(text, out=out, tokenizer=tokenizer, workers=1, progress="quiet", allow_unknown=True)
-        expected = share and {"removed": True, "share": pytest.approx(share, rel=0.02)}
-        assert store.audit.get("accents") == expected
-
-
 def unmarked(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
 

@@ -99,8 +99,8 @@ READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
 }
 # file of a folder -> what reads the folder
 FOLDERS: dict[str, Callable[[Path], Any]] = {
-    "store/store.json": lambda path: TokenStore.open(path / "store").check().raise_if_damaged(),
-    "store/train.ds.index": lambda path: TokenStore.open(path / "store").check().raise_if_damaged(),
+    "store/store.json": lambda path: TokenStore.open(path / "store").check(),
+    "store/train.ds.index": lambda path: TokenStore.open(path / "store").check(),
     "store/manifest.json": lambda path: list(verify(path / "store")),
     "discriminator/config.json": lambda path: load_folder(path / "discriminator"),
     "discriminator/tokenizer_config.json": lambda path: load_folder(path / "discriminator"),

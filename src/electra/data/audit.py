@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from electra.data.wordpiece import Characters
-
 _LINE = 20  # characters of a line that counts as repeated
 _WORD, _TURKISH = re.compile(r"\w+"), re.compile("[\u0130\u0131]")
 
@@ -89,13 +87,13 @@ class Sample:
 
     def __init__(self) -> None:
         self.beginnings: list[str] = []
-        self.characters = Characters()
+        self._characters = 0
         self._lines: Counter[str] = Counter()  # line -> documents that have it
 
     def add(self, text: str) -> None:
         """Adds a document, unless there are enough."""
-        if self.characters.total < self.MAX_CHARACTERS:
-            self.characters.add(text)
+        if self._characters < self.MAX_CHARACTERS:
+            self._characters += len(text)
             self.beginnings.append(text[:1000])
             self._lines.update({line for line in map(str.strip, text.split("\n")) if len(line) >= _LINE})
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import threading
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
 from electra.data.cut_vocabulary import ids_in_original
@@ -42,9 +41,6 @@ from electra.foundation.errors import StoreError
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete the store and run electra prepare again"
 _BLOCK = 1 << 20  # ids per block when a whole file is read
-FOREGROUND_BYTES = 1 << 30  # stores up to this size are checked before training begins, in about a second
-
-
 RANDOM = "none"  # the tokenizer's digest in a store of random ids, which any tokenizer could have made
 
 
@@ -183,11 +179,8 @@ class TokenStore:
         audit: dict[str, Any] = durable.read_json(StoreFolder(self.path).audit, StoreError, fix=REBUILD)
         return audit
 
-    def check(self) -> ContentCheck:
-        """Checks the store before training.
-
-        A store of more than `FOREGROUND_BYTES` is read in the background; call `raise_if_damaged` of the
-        result from time to time.
+    def check(self) -> None:
+        """Reads the whole store before training, about a gigabyte in a second.
 
         Raises:
             StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
@@ -200,57 +193,27 @@ class TokenStore:
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
             if documents.out_of_order():
                 raise _damage("document ends are not in order", StoreFolder(self.path).index(split))
-        skipped, has_manifest = StoreFolder.split_files(), self.given_tokenizer is None
-        if has_manifest and (damage := durable.verify_directory(self.path, skip=skipped)):
-            raise _damage(damage, self.path)
-        check = ContentCheck(self, self.description.get("digest"))
-        if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= FOREGROUND_BYTES:
-            check.run()
-            check.raise_if_damaged()
-        else:
-            check.start()
-        return check
+            if (largest := largest_id(documents)) >= self.vocab_size:
+                problem = f"token id {largest} is outside the vocabulary of {self.vocab_size}"
+                raise _damage(problem, StoreFolder(self.path).documents(split))
+        self._compare(skip=StoreFolder.split_files())
 
     def verify(self) -> None:
         """Reads every file. Raises StoreError at the first that differs from its recorded hash.
 
         Does nothing for a bare pair of files, which has no hashes.
         """
+        self._compare()
+
+    def _compare(self, skip: Collection[str] = ()) -> None:
+        """Compares the files except those in `skip` with the manifest, and the content with store.json."""
         if self.given_tokenizer is None:
-            if damage := durable.verify_directory(self.path):
+            if damage := durable.verify_directory(self.path, skip=skip):
                 raise _damage(damage, self.path)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
-                raise _damage("the content does not match store.json", self.path)
-
-
-class ContentCheck(threading.Thread):
-    """A thread that compares a store's content with its recorded digest.
-
-    Attributes:
-        problem: the damage found so far; "" if none.
-    """
-
-    def __init__(self, store: TokenStore, expected: str | None) -> None:
-        super().__init__(name="store-check", daemon=True)
-        self.store, self.expected, self.problem = store, expected, ""
-
-    @override
-    def run(self) -> None:
-        store = self.store
-        for split, documents in zip(SPLITS, (store.train, store.heldout), strict=True):
-            if (largest := largest_id(documents)) >= store.vocab_size:
-                place, size = StoreFolder(store.path).documents(split).name, store.vocab_size
-                self.problem = f"{place}: token id {largest} is outside the vocabulary of {size}"
-                return
-        if self.expected is None:  # a bare pair of files records nothing to compare with
-            return
-        if content_digest(store.train, store.heldout, store.tokenizer_digest) != self.expected:
-            self.problem = "the content does not match store.json: files are damaged or were exchanged"
-
-    def raise_if_damaged(self) -> None:
-        """Raises StoreError if damage has been found so far."""
-        if self.problem:
-            raise _damage(self.problem, self.store.path)
+                raise _damage(
+                    "the content does not match store.json: files are damaged or exchanged", self.path
+                )
 
 
 def _damage(problem: str, where: Path) -> StoreError:

@@ -128,7 +128,6 @@ def _build(
     folder, complete, size = StoreFolder(work), work / "made", tokenizer.vocab_size
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
-    accents = accents or tokenizer.removed_accents(first.characters)
     audit.accents = None if accents is None else accents._asdict()
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens

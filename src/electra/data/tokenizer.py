@@ -23,7 +23,6 @@ from electra.data.encoding import CorpusEncoder
 from electra.data.hub_files import could_be_hub_name, download
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES, Specials
-from electra.data.wordpiece import Accents, Characters, loses_marks
 from electra.foundation import durable
 from electra.foundation.arrays import Bools
 from electra.foundation.errors import TokenizerError
@@ -112,11 +111,13 @@ class Tokenizer:
         if (plain := self.with_plain_roles()) != content:
             self._raw = tokenizer_folder.build(plain, origin)
         self._raw.encode_special_tokens = True
+        empty = self._raw.encode("", add_special_tokens=False)
         with tokenizer_limits.explain_panics(origin):
-            added = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
-        if added and max(added) >= self.vocab_size:
-            problem = f"its post-processor adds the id {max(added)}; the ids end at {self.vocab_size - 1}"
-            fix = "Correct the ids of post_processor in tokenizer.json"
+            added = self._raw.post_process(empty).ids + self._raw.post_process(empty, empty).ids
+        largest = max([self.vocab_size - 1, *added])
+        if largest >= min(self.vocab_size, 2 * tokenizer_limits.MAX_ENTRIES):
+            problem = f"its ids reach {largest}, beyond its vocabulary"
+            fix = "Correct the ids of its entries and post_processor in tokenizer.json"
             raise TokenizerError(problem, where=origin, fix=fix)
 
     def with_plain_roles(self) -> dict[str, Any]:
@@ -200,13 +201,6 @@ class Tokenizer:
         for text, ids in zip(texts, encoded, strict=True):
             self.counted.add(text, len(ids), int((ids == self.specials.unk).sum()))
         return encoded
-
-    def removed_accents(self, characters: Characters) -> Accents | None:
-        """Returns the fraction of characters that lose their accents in this tokenizer; None if none do."""
-        if self._raw.normalizer is None:
-            return None
-        share = characters.share(lambda letter: loses_marks(letter, self.normalised(letter)))
-        return Accents(removed=True, share=share) if share else None
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """Encodes a text or a pair with special tokens.

@@ -13,7 +13,7 @@ MAX_GROWTH = 1000  # characters into which a normalizer may turn one
 
 
 def check(definition: Mapping[str, Any], origin: object) -> None:
-    """Raises TokenizerError for a definition that is far too large, has invalid ids, or inflates texts."""
+    """Raises TokenizerError for a definition that is far too large, or inflates texts."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
     sizes = [(entries, MAX_ENTRIES, "vocabulary"), (added, MAX_ADDED, "list of added tokens")]
@@ -22,37 +22,9 @@ def check(definition: Mapping[str, Any], origin: object) -> None:
             raise TokenizerError(
                 f"its {name} has {len(collection):,} entries, over {maximum:,}", where=origin
             )
-    ids, special_ids = list(_ids(entries, added)), _special_ids(definition.get("post_processor"))
-    for id_ in (*ids, *special_ids):
-        if type(id_) is not int or not 0 <= id_ < 2 * MAX_ENTRIES:
-            raise TokenizerError(f"{id_!r} is not a token id", where=origin)
-    if special_ids and max(special_ids) > max(ids, default=-1):
-        problem = f"its post-processor adds token id {max(special_ids)}, which is outside its vocabulary"
-        raise TokenizerError(problem, where=origin)
     if _growth(definition.get("normalizer")) > MAX_GROWTH:
         problem = f"its normalizer turns one character into over {MAX_GROWTH:,}"
         raise TokenizerError(problem, where=origin, fix="Download it again from its source")
-
-
-def _ids(entries: Any, added: Any) -> Iterator[Any]:
-    """Yields the ids of a vocabulary (for a list, the positions) and of added tokens."""
-    if isinstance(entries, Mapping):
-        yield from entries.values()
-    elif isinstance(entries, list):
-        yield from range(len(entries))
-    yield from (token["id"] for token in added if isinstance(token, Mapping) and "id" in token)
-
-
-def _special_ids(processor: Any) -> list[Any]:
-    """Returns the ids that a post-processor adds: a template's tokens, or BERT's and RoBERTa's pair."""
-    if not isinstance(processor, Mapping):
-        return []
-    parts, tokens = processor.get("processors"), processor.get("special_tokens")
-    ids = [id_ for part in parts for id_ in _special_ids(part)] if isinstance(parts, list) else []
-    for token in tokens.values() if isinstance(tokens, Mapping) else ():
-        ids += token["ids"] if isinstance(token, Mapping) and isinstance(token.get("ids"), list) else []
-    pairs = (processor.get(name) for name in ("cls", "sep"))
-    return ids + [pair[1] for pair in pairs if isinstance(pair, list) and len(pair) == 2]
 
 
 def _growth(normalizer: Any) -> int:

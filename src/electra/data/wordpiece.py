@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,26 +52,6 @@ class Accents(NamedTuple):
     share: float  # fraction of characters that have accents
 
 
-class Characters:
-    """Counts of characters beyond ASCII, and the total number of characters."""
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.counts: Counter[str] = Counter()
-        self.total = 0
-        for text in texts:
-            self.add(text)
-
-    def add(self, text: str) -> None:
-        """Counts the characters of a text."""
-        self.total += len(text)
-        for run in _BEYOND_ASCII.findall(text):
-            self.counts.update(run)
-
-    def share(self, condition: Callable[[str], bool]) -> float:
-        """Returns the fraction of all characters that are beyond ASCII and satisfy a condition."""
-        return sum(count for letter, count in self.counts.items() if condition(letter)) / max(1, self.total)
-
-
 def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
@@ -85,21 +65,16 @@ def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[Token
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
     keep, strip = (normalizers.BertNormalizer(lowercase=False, strip_accents=on) for on in (False, True))
-    share = Characters(texts).share(lambda letter: keep.normalize_str(letter) != strip.normalize_str(letter))
+    letters: Counter[str] = Counter()  # beyond ASCII
+    total = 0
+    for text in texts:
+        total += len(text)
+        letters.update("".join(_BEYOND_ASCII.findall(text)))
+    marked = (n for each, n in letters.items() if keep.normalize_str(each) != strip.normalize_str(each))
+    share = sum(marked) / max(1, total)
     removed = config.strip_accents is True or share < _RARE_ACCENTS
     config = config if removed else replace(config, strip_accents=False)
     return config, Accents(removed, share) if share else None
-
-
-def loses_marks(letter: str, normalized: str) -> bool:
-    """Whether `letter` has accents and `normalized`, its form in a tokenizer, has none."""
-    return any(map(_is_mark, unicodedata.normalize("NFD", letter))) and not any(
-        map(_is_mark, unicodedata.normalize("NFD", normalized))
-    )
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character) == "Mn"
 
 
 def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False) -> tokenizers.Tokenizer:

@@ -99,7 +99,7 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
-    check = store.check()
+    store.check()
     world = join_world()
     started = start(
         recipe,
@@ -122,7 +122,6 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
         with stops_after("this update; a checkpoint is saved"):
             if not train_loop(training, stop):
                 raise Interrupted(out, stop.exit_code or 143)
-        check.raise_if_damaged()  # a large store is checked while the training runs
         if world.is_main:
             with stops_after("the models are saved"):
                 finish(training)
