@@ -125,8 +125,6 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert main(words) == 0 and "(reused" in capsys.readouterr().out
     own.write_text(own.read_text() + "\n")
     assert main(words) == 0 and "kept" not in capsys.readouterr().out
-    assert main(["analyze", "--probe", str(own), "--probe-option", "help"]) == 0
-    assert "fraction=0.1" in capsys.readouterr().out
 
 
 def test_the_overlap_head_learns_pairs_texts_and_numbers(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
-        ("--probe errors --out {out}/out", "model"),
+        ("--probe errors --out {out}/out", "MODELS"),
         ("pair --probe errors", "--out"),
         ("pair/generator --probe errors --out {out}/out", "generator"),
         ("pair/discriminator --probe bias --out {out}/out", "generator"),

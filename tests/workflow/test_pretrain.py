@@ -16,6 +16,7 @@ from electra.commands.pretrain import pretrain
 from electra.foundation.errors import ConfigError
 from electra.model.sizes import SIZES as SHAPES
 from electra.model.sizes import discriminator_config
+from electra.training import estimate
 from electra.training.networks import WarmStart
 
 
@@ -101,7 +102,7 @@ def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Text to plan with; nothing is timed for long."""
-    monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
+    monkeypatch.setattr(estimate.measure, "__defaults__", (0.01,))  # seconds
     lines = [f"the chef cooked meal number {line % 97} of {line} for the guests" for line in range(600)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     return tmp_path / "text.txt"

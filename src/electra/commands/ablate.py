@@ -30,14 +30,13 @@ from electra.foundation.options import (
     checked_path,
     optional_name,
 )
-from electra.foundation.progress import duration, quiet
+from electra.foundation.progress import quiet
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.threads import available
 from electra.foundation.work import Piece, run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
-    from electra.data.store import TokenStore
     from electra.laboratory.ablation.runs import StudyRun
 
 PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes are
@@ -118,7 +117,7 @@ class Ablate(
 
     @override
     def preview(self) -> None:
-        """Print what the study would cost, in FLOPs and in hours at the speed measured now."""
+        """Print what the study would cost: updates, tokens and FLOPs of each arm."""
         with display_for(self.progress) as display:
             _run_study(self, display, dry_run=True)
 
@@ -167,7 +166,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in (arms or study.arms)]
             lines = _opening(plan, chosen, request)
             if dry_run:
-                for line in [*lines, *_hours(plan, chosen, store, request)]:
+                for line in lines:
                     display.say(line)
                 return
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
@@ -264,23 +263,3 @@ def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate)
         tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
         lines.append(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
     return lines
-
-
-def _hours(
-    plan: Mapping[str, Any], runs: Sequence[StudyRun], store: TokenStore, request: Ablate
-) -> list[str]:
-    """Returns lines on the time left, estimated by training each arm for a few seconds."""
-    from electra.laboratory.ablation.plan import job_recipe
-    from electra.training.distributed import World
-    from electra.training.estimate import measure
-    from electra.training.run import build_run
-
-    total, lines = 0.0, ["time at the speed measured now:"]
-    for arm, job in {run.job.arm: run.job for run in runs}.items():
-        seconds = measure(build_run(job_recipe(plan, job, request.threads_each), Path("."), store, World()))
-        steps = sum(run.steps - run.step for run in runs if run.job.arm == arm)
-        total += seconds * steps
-        speed = f"{1000 * seconds:.0f} ms per update, {steps:,} updates left"
-        lines.append(f"  {arm}: {speed}, {duration(seconds * steps)}")
-    at_once = f"with {request.jobs} at a time, plus evaluations; nothing was trained"
-    return [*lines, f"  {duration(total / request.jobs)} {at_once}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ class Analyze(
     Command[Analysis],
     examples=(
         "electra analyze runs/mine runs/other --data DATA/ --out runs/analysis",
-        "electra analyze runs/mine --probe calibration --probe-option help",
+        "electra analyze runs/mine --probe calibration --probe-option resamples=200 --out runs/analysis",
     ),
 ):
     """Measure what a model has learned: run probes and show their results on one HTML page.
@@ -53,7 +53,7 @@ class Analyze(
     old one.
     """
 
-    models: Sources = ()
+    models: Sources
     """Run folders, model folders, names on the hub, or models that come with the package (tiny-en, small-en).
     The first is compared with the others.
     """
@@ -64,11 +64,11 @@ class Analyze(
     """A data file or folder, in which each probe looks for its files by name; may be repeated (default: the
     store of a single run).
     """
-    out: Source | None = None
+    out: Source
     """The folder for JSON files, figures and the page, which also shows earlier probes of this folder."""
     probe_option: RepeatedNames = ()
-    """Set an option of the probes: key=value or PROBE.key=value; may be repeated. help: list the options of
-    the chosen probes and exit.
+    """Set an option of the probes: key=value or PROBE.key=value; may be repeated. The error for an unknown
+    option lists those that there are.
     """
 
     @property
@@ -91,9 +91,8 @@ class Analyze(
         from electra.pages.probes import write_page
 
         sources = as_names(self.models, "models")
-        if not sources or self.out is None:
-            problem = f"no {'`out`' if sources else 'model'} was passed"
-            raise ConfigError(problem, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
+        if not sources:
+            raise ConfigError("no model was passed", key="models", fix=f"For example: {self.EXAMPLES[0]}")
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
         trust(*as_strings(self.probe, "probe"))
         options = analysis.options_for(self.names, as_strings(self.probe_option, "probe_option"))
@@ -134,16 +133,6 @@ class Analyze(
                     raise none_ran
                 session.say(f"page: {page}")
         return Analysis(folder)
-
-    @override
-    def main(self) -> int:
-        if "help" not in self.probe_option:
-            self.run()
-            return 0
-        with display_for(self.progress) as display:
-            for line in _options(self.names):
-                display.say(line)
-        return 0
 
 
 analyze = function(Analyze)
@@ -199,14 +188,3 @@ def _run(
         if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")
     return completed
-
-
-def _options(probes: Sequence[str]) -> Iterator[str]:
-    """Yields, for each probe, a line with the question that it answers, then a line for each option."""
-    from electra.laboratory import analysis
-
-    for name in probes:
-        yield f"{name}: {analysis.module_of(name).Probe.question}"
-        for option, value, text in analysis.describe_options(name):
-            typed = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            yield f"  {option}={typed.lower() if isinstance(value, bool) else typed}  {text}"

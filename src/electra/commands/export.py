@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from typing_extensions import override
 
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, function
+from electra.commands.framework.display import display_for
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, checked_path
-
-if TYPE_CHECKING:
-    from electra.exchange.load import Loaded
 
 
 @dataclass(frozen=True)
@@ -56,30 +54,22 @@ class Export(
 
     @override
     def run(self) -> Path:
-        return self._export()[0]
-
-    def _export(self) -> tuple[Path, str, Loaded | None]:
-        """Writes the folder; returns it, a comparison, and the network whose notes are shown.
-
-        The comparison is that of an ONNX graph with the model, else "". A graph has no network.
-        """
-        out = checked_path(self.out, "out")
-        model = load(self.model, step=self.step, device="cpu")
-        if self.format == "onnx":
+        out, model = checked_path(self.out, "out"), load(self.model, step=self.step, device="cpu")
+        with display_for(self.progress) as display:
+            if self.format == "huggingface":
+                model.export(out, network=self.network, dtype=self.dtype)
+                for note in model.chosen(self.network).notes:
+                    display.say(f"note: {note}")
+                return out
             if self.network in ("generator", "language_model") or self.dtype not in (None, "float32", "int8"):
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(problem, key="format")
-            comparison = str(model.export_onnx(out, int8=self.dtype == "int8"))
-            return out, comparison, None
-        model.export(out, network=self.network, dtype=self.dtype)
-        return out, "", model.chosen(self.network)
+            display.say(str(model.export_onnx(out, int8=self.dtype == "int8")))
+        return out
 
     @override
     def main(self) -> int:
-        out, comparison, network = self._export()
-        if network is not None:
-            sys.stderr.writelines(f"note: {note}\n" for note in network.notes)
-        sys.stdout.write(f"{comparison}\n{out}\n" if comparison else f"{out}\n")
+        sys.stdout.write(f"{self.run()}\n")
         return 0
 
 

@@ -41,32 +41,24 @@ class Text:
 
     corpus: tuple[Argument, ...] = ()
     store: str | None = None
-    workers: int | None = None
-    """Number of processes that encode text (None: all cores)."""
-    settings: tuple[str, ...] = ()
-    """Names of the settings that the user passed; those about text must be the store's."""
-    allow_unknown: bool = False
-    """Whether to train on text with any share of unknown tokens."""
+    workers: int | None = None  # processes that encode text (None: all cores)
+    settings: tuple[
+        str, ...
+    ] = ()  # names of those that the user passed; about text, they must be the store's
+    allow_unknown: bool = False  # whether to train on text with any share of unknown tokens
 
 
 @dataclass(frozen=True)
 class Origin:
     """Where a run comes from: what it starts with, and what its record says of that."""
 
-    discriminator: str | None = None
-    """The model that the main network starts from (None: random weights)."""
-    generator: str | None = None
-    """The model that the generator starts from (None: random weights)."""
-    recipe: str = ""
-    """The recipe's name."""
-    command: str = ""
-    """The command line or Python call."""
-    track: TrackerName | None = None
-    """The experiment tracker that gets the measurements."""
-    began: float | None = None
-    """When the command began, by the monotonic clock: a time budget counts from then on."""
-    extend: bool = False
-    """Whether the run that is there is trained to a larger budget."""
+    discriminator: str | None = None  # the model that the main network starts from (None: random weights)
+    generator: str | None = None  # the same of the generator
+    recipe: str = ""  # its name
+    command: str = ""  # the command line or Python call
+    track: TrackerName | None = None  # the experiment tracker that gets the measurements
+    began: float | None = None  # monotonic time of the command's start, from which a time budget counts
+    extend: bool = False  # whether the run that is there is trained to a larger budget
 
 
 def train_run(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> Run:
@@ -145,16 +137,8 @@ def open_store(text: Text, recipe: Recipe, out: Path, display: Display) -> Token
     if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
         fix = "Pass it as `store` to resume, or choose another `out`"
         raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
-    section, data = recipe.tokenizer, recipe.data
-    return build(
-        text.corpus,
-        run.store.path,
-        section,
-        data,
-        workers=text.workers,
-        allow_unknown=text.allow_unknown,
-        display=display,
-    )
+    how: dict[str, Any] = {"workers": text.workers, "allow_unknown": text.allow_unknown, "display": display}
+    return build(text.corpus, run.store.path, recipe.tokenizer, recipe.data, **how)
 
 
 def is_main() -> bool:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra.foundation.config import build, field_texts
+from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import PROBES
 from electra.laboratory.analysis.contract import Probe
@@ -32,13 +32,6 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
             raise ConfigError(problem, where=f"{where}.{key}")
     probe: Probe = module.Probe(config)
     return probe
-
-
-def describe_options(name: str) -> list[tuple[str, Any, str]]:
-    """Returns (option, default, description) for each field of a probe's `Config`."""
-    config = module_of(name).Config
-    texts = field_texts(config)
-    return [(name, value, texts.get(name, "")) for name, value in vars(config()).items()]
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
