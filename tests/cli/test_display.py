@@ -78,7 +78,7 @@ def test_a_terminal_shows_a_bar_below_what_stays(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TERM", "xterm")
     with open(side, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
-        watch(Terminal(terminal), seconds=0.15)
+        watch(Terminal(terminal), seconds=0.3)
         assert sys.stdout is terminal
         terminal.flush()
         shown = os.read(main_end, 1 << 20).decode()
