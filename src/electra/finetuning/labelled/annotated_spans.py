@@ -9,7 +9,7 @@ where they come along, else by where words begin and end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, product
 from typing import Any, NamedTuple
@@ -33,53 +33,41 @@ WIDTHS: dict[str, Callable[[str], int]] = {
     "bytes": lambda character: len(character.encode()),
 }
 CLEAR = 0.9  # the share of spans that an unusual convention must fit
-
-
 Convention = tuple[str, bool]  # what offsets count ("words" or of WIDTHS), and whether an end is included
 
 
 class Span(NamedTuple):
-    """A span as in the file."""
+    """A span as in the file, and what it is in."""
 
+    text: str
+    words: Spans  # the offsets of the words in the text
     start: int
     end: int
     kind: str
-    text: str | None
+    own_text: str | None
 
-
-@dataclass(frozen=True)
-class AnnotatedText:
-    """A text with spans."""
-
-    where: Place | str
-    text: str  # words without a text are joined by spaces
-    words: Spans  # the offsets of the words in the text
-    spans: tuple[Span, ...]
-    has_text: bool
-    num_others: int  # further annotations of the text, which are left out
-
-    def offsets(self, span: Span, convention: Convention) -> tuple[int, int] | None:
-        """Returns start and end in characters, without white space; None if the text has no such span."""
+    def place(self, convention: Convention) -> tuple[int, int] | None:
+        """Returns start and end in characters, without white space; None if this is not the span's text."""
         unit, is_included = convention
         starts, ends = _borders(self.text, self.words, unit)
-        start, end = starts.get(span.start, 0), ends.get(span.end + is_included, 0)
+        start, end = starts.get(self.start, len(self.text)), ends.get(self.end + is_included, 0)
         inner = self.text[start:end].strip()
-        if span.start not in starts or not inner or (is_included and self.text[end - 1].isspace()):
+        if not inner or (is_included and self.text[end - 1].isspace()):
             return None
+        # Uncased models give their words without capitals.
+        found, own = ("".join(text.casefold().split()) for text in (inner, self.own_text or inner))
         start = self.text.index(inner, start)
-        return start, start + len(inner)
+        return (start, start + len(inner)) if found == own else None
 
-    def fits(self, span: Span, convention: Convention) -> bool:
-        """Whether a span has its own text or, if it comes without one, consists of words."""
-        offsets = self.offsets(span, convention)
-        if offsets is None or span.text is None:
-            return offsets is not None and not any(self.cuts(*offsets))
-        found, own = ("".join(text.casefold().split()) for text in (self.text[slice(*offsets)], span.text))
-        return found == own  # uncased models give their words without capitals
+    def cuts(self, convention: Convention) -> tuple[bool, bool]:
+        """Whether it begins inside a word or nowhere, and whether it ends there."""
+        starts, ends = zip(*self.words, strict=True)
+        start, end = self.place(convention) or (-1, -1)
+        return start not in starts, end not in ends
 
-    def cuts(self, start: int, end: int) -> tuple[bool, bool]:
-        """Whether a span begins inside a word, and whether it ends inside one."""
-        return all(start != word[0] for word in self.words), all(end != word[1] for word in self.words)
+    def fits(self, convention: Convention) -> bool:
+        """Whether it has its own text or, if it comes without one, consists of words."""
+        return self.place(convention) is not None if self.own_text else not any(self.cuts(convention))
 
 
 @lru_cache(maxsize=1)
@@ -96,120 +84,125 @@ def holds_spans(cell: Any) -> bool:
     return any(isinstance(item, list | dict) for item in (cell if isinstance(cell, list) else [cell]))
 
 
-def _annotate(example: Example, text: str, cell: Any) -> AnnotatedText | None:
-    """Returns an example, with its text if it has one, with its spans; None if it was not annotated.
-
-    Of several annotations by Label Studio, the ground truth is read, or else the first.
-    """
-    num_others = 0
-    if isinstance(cell, list) and any(isinstance(item, dict) and "result" in item for item in cell):
-        valid = [item for item in cell if isinstance(item, dict) and not item.get("was_cancelled")]
-        first, *others = sorted(valid, key=lambda item: not item.get("ground_truth")) or [{}]
-        num_others, cell = len(others), first.get("result")
-        if isinstance(cell, list):  # which has relations and choices, too
-            results = [item for item in cell if isinstance(item, dict) and item.get("type") == "labels"]
-            cell = [result.get("value") for result in results]
-    if isinstance(cell, dict) and "start" in cell and all(isinstance(row, list) for row in cell.values()):
-        cell = [dict(zip(cell, row, strict=True)) for row in zip(*cell.values(), strict=False)]
-    if isinstance(cell, dict):
-        cell = next((cell[name] for name in SPAN_COLUMNS if isinstance(cell.get(name), list)), [cell])
-    if cell is None:
-        return None
-    offsets, words = example.spans, example.texts
-    if not text:
-        ends = [*accumulate(len(word) + 1 for word in words)]
-        offsets = tuple((end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True))
-    spans = tuple(_span(item, example.where) for item in (cell if isinstance(cell, list) else [cell]))
-    return AnnotatedText(example.where, text or " ".join(words), offsets, spans, bool(text), num_others)
+def _annotation(cell: Any) -> tuple[Any, int]:
+    """Returns the spans of Label Studio's ground truth or first annotation, and the number of others."""
+    if not isinstance(cell, list) or not any(isinstance(item, dict) and "result" in item for item in cell):
+        return cell, 0
+    valid = [item for item in cell if isinstance(item, dict) and not item.get("was_cancelled")]
+    first, *others = sorted(valid, key=lambda item: not item.get("ground_truth")) or [{}]
+    match first.get("result"):
+        case [*results]:  # among them relations and choices
+            labels = [each for each in results if isinstance(each, dict) and each.get("type") == "labels"]
+            return [each.get("value") for each in labels], len(others)
+        case result:
+            return result, len(others)
 
 
-def _span(item: Any, where: Place | str) -> Span:
-    parts: list[Any] = [None] * len(KEYS)
-    if isinstance(item, dict):
-        parts = [next((item[name] for name in names if name in item), None) for names in KEYS]
-    elif isinstance(item, list) and len(item) == len(KEYS) - 1:
-        parts = [*sorted(item, key=lambda part: isinstance(part, str)), None]
-    start, end, kind, text = parts
-    kind = kind[0] if isinstance(kind, list) and len(kind) == 1 else kind
-    if type(start) is not int or type(end) is not int or not isinstance(kind, str) or not kind.strip():
-        fix = 'Write [start, end, "TYPE"], or {"start": 0, "end": 3, "label": "TYPE"}'
-        raise DataError(f"expected a span with one start, end and type, not {item!r}", where=where, fix=fix)
-    return Span(start, end, kind.strip(), text if isinstance(text, str) else None)
+def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]:
+    match cell:
+        case {"start": [*_]}:
+            cell = [dict(zip(cell, row, strict=True)) for row in zip(*cell.values(), strict=False)]
+        case {}:
+            cell = next((cell[name] for name in SPAN_COLUMNS if isinstance(cell.get(name), list)), [cell])
+    spans = []
+    for item in cell if isinstance(cell, list) else [cell]:
+        match item:
+            case {}:
+                parts = [next((item[name] for name in names if name in item), None) for names in KEYS]
+            case [_, _, _]:
+                parts = [*sorted(item, key=lambda part: isinstance(part, str)), None]
+            case _:
+                parts = [None] * len(KEYS)
+        match parts:
+            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip():
+                own = own if isinstance(own, str) else None
+                spans.append(Span(text, words, start, end, kind.strip(), own))
+            case _:
+                problem = f"expected a span with one start, end and type, not {item!r}"
+                fix = 'Write [start, end, "TYPE"], or {"start": 0, "end": 3, "label": "TYPE"}'
+                raise DataError(problem, where=where, fix=fix)
+    return spans
 
 
 def with_tags_of_spans(
-    rows: Sequence[tuple[Example, str, Any]], is_included: bool
-) -> tuple[list[Example], list[str]]:
-    """Returns examples with BIO tags, and notes on how their spans were read.
+    rows: Sequence[tuple[Example, str, Any]], is_included: bool, notes: list[str]
+) -> list[Example]:
+    """Returns examples with BIO tags, and adds notes on how their spans were read.
 
     A span that cuts a word is read as the whole word; of spans that share a word, the longest is read.
 
     Args:
         rows: examples, each with its text ("" if it has words alone) and the cell with its spans.
         is_included: whether spans of words include their end if they do not show it.
+        notes: receives the notes.
 
     Raises:
         DataError: a span is none, lies outside its text or has another text, or most do not fit words.
     """
-    sentences = [_annotate(*row) for row in rows]
-    pairs = [(sentence, span) for sentence in sentences if sentence for span in sentence.spans]
-    unit, included = convention = _choose_convention(pairs, is_included)
-    total, examples, cuts, num_shared = plural(len(pairs), "span"), [], list[tuple[bool, bool]](), 0
-    for (example, _, _), sentence in zip(rows, sentences, strict=True):
-        if sentence is None:
-            examples.append(example)
-            continue
-        tags = ["O"] * len(example.texts)
-        placed = [(*_place(sentence, span, convention), span.kind) for span in sentence.spans]
-        for start, end, kind in sorted(placed, key=lambda place: place[0] - place[1]):
-            covered = [i for i, word in enumerate(sentence.words) if word[0] < end and word[1] > start]
+    examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[Span]](), 0
+    for index, (example, text, cell) in enumerate(rows):
+        spans, others = _annotation(cell)
+        num_others += others
+        words = example.spans
+        if not text:
+            ends = [*accumulate(len(word) + 1 for word in example.texts)]
+            words = tuple(
+                (end - 1 - len(word), end - 1) for word, end in zip(example.texts, ends, strict=True)
+            )
+        if spans is not None:
+            annotated[index] = _spans(spans, text or " ".join(example.texts), words, example.where)
+    everything = [span for spans in annotated.values() for span in spans]
+    unit, included = convention = _choose_convention(
+        everything, any(text for _, text, _ in rows), is_included
+    )
+    total, num_cut, num_inside, num_shared = plural(len(everything), "span"), 0, 0, 0
+    for index, spans in annotated.items():
+        tags = ["O"] * len(examples[index].texts)
+        placed = [(*_place(span, convention, examples[index].where), span) for span in spans]
+        for start, end, span in sorted(placed, key=lambda place: place[0] - place[1]):
+            covered = [i for i, word in enumerate(span.words) if word[0] < end and word[1] > start]
             if any(tags[i] != "O" for i in covered):
                 num_shared += 1
                 continue
-            cuts.append(sentence.cuts(start, end))
+            cuts = span.cuts(convention)
+            num_cut, num_inside = num_cut + any(cuts), num_inside + all(cuts)
             for i in covered:
-                tags[i] = f"{'B' if i == covered[0] else 'I'}-{kind}"
-        examples.append(replace(example, gold=tuple(tags)))
-    if 2 * sum(map(all, cuts)) > len(pairs):
+                tags[i] = f"{'B' if i == covered[0] else 'I'}-{span.kind}"
+        examples[index] = replace(examples[index], gold=tuple(tags))
+    if 2 * num_inside > len(everything):
         fix = "Count characters of this text, from 0, or name its column with --text-column"
-        problem = f"{sum(map(all, cuts)):,} of {total} neither begin nor end where a word does"
+        problem = f"{num_inside:,} of {total} neither begin nor end where a word does"
         raise DataError(problem, where=rows[0][0].where, fix=fix)
-    num_others = sum(sentence.num_others for sentence in sentences if sentence)
     counts = {
         "further annotations of the same texts left out": num_others,
         f"of {total} left out: a longer one has some of their words": num_shared,
-        f"of {total} begin or end inside a word: read as whole words": sum(map(any, cuts)),
+        f"of {total} begin or end inside a word: read as whole words": num_cut,
     }
     how = f"offsets count {unit}, the end {'included' if included else 'not included'}"
-    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    return examples, [f"{total} read as BIO tags; {how}", *notes]
+    notes.append(f"{total} read as BIO tags; {how}")
+    notes += [f"{count:,} {what}" for what, count in counts.items() if count]
+    return examples
 
 
-def _place(sentence: AnnotatedText, span: Span, convention: Convention) -> tuple[int, int]:
-    offsets = sentence.offsets(span, convention)
-    if offsets and (span.text is None or sentence.fits(span, convention)):
-        return offsets
-    found = repr(sentence.text[slice(*offsets)]) if offsets else "empty or outside the text"
-    own = "" if span.text is None else f"; its own text is {span.text!r}"
-    problem = f"the span {span.start}-{span.end} ({span.kind}) is {found}{own}"
-    raise DataError(problem, where=sentence.where, fix=f"Correct it (offsets count {convention[0]})")
+def _place(span: Span, convention: Convention, where: Place | str) -> tuple[int, int]:
+    if place := span.place(convention):
+        return place
+    own = "" if span.own_text is None else f", or its text is not {span.own_text!r}"
+    problem = f"the span {span.start}-{span.end} ({span.kind}) is empty or outside the text{own}"
+    raise DataError(problem, where=where, fix=f"Correct it (offsets count {convention[0]})")
 
 
-def _choose_convention(pairs: Sequence[tuple[AnnotatedText, Span]], is_included: bool) -> Convention:
-    has_text = any(sentence.has_text for sentence, _ in pairs)
-    is_included |= any(span.start == span.end for _, span in pairs)  # which would be empty else
-    usual = ("characters", False) if has_text else ("words", is_included)
-    units = (
-        ("characters", "words")
-        if all(sentence.text.isascii() for sentence, _ in pairs)
-        else (*WIDTHS, "words")
-    )
+def _choose_convention(spans: Sequence[Span], have_texts: bool, is_included: bool) -> Convention:
+    is_included |= any(span.start == span.end for span in spans)  # which would be empty else
+    usual = ("characters", False) if have_texts else ("words", is_included)
+    is_ascii = all(span.text.isascii() for span in spans)
+    units = ("characters", "words") if is_ascii else (*WIDTHS, "words")
     order = [usual, *product(units, (False, True))]
-    told = [(sentence, span) for sentence, span in pairs if span.text is not None]
-    counts = {name: sum(sentence.fits(span, name) for sentence, span in told or pairs) for name in order}
+    told = [span for span in spans if span.own_text is not None]
+    counts = {each: sum(span.fits(each) for span in told or spans) for each in order}
     best = max(order, key=counts.__getitem__)
     if told:
         return best
     # Where endings are part of words, spans often end before a word does.
-    limit = len(pairs) * (0.5 if has_text and best[0] not in ("UTF-16 units", "bytes") else 1)
-    return best if counts[best] >= CLEAR * len(pairs) and counts[usual] < limit else usual
+    limit = len(spans) * (0.5 if have_texts and best[0] not in ("UTF-16 units", "bytes") else 1)
+    return best if counts[best] >= CLEAR * len(spans) and counts[usual] < limit else usual

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table,
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
-from electra.finetuning.labelled.words import Spans, Splitting, are_words, is_unspaced, split_text
+from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.metrics.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
@@ -89,14 +89,8 @@ def read_columns(path: Path, columns: Sequence[int] = (3, 6), word: int = 1) -> 
     if file.width <= max(word, *columns):
         problem = f"{file.width} columns, but at least {max(word, *columns) + 1} are needed"
         raise DataError(problem, where=file.blocks[0].where)
-    return [
-        Sentence(_column(block, word), tuple(_column(block, column) for column in columns))
-        for block in file.blocks
-    ]
-
-
-def _column(block: Block, index: int) -> tuple[str, ...]:
-    return tuple(row[index] for row in block.rows)
+    tables = [[*zip(*block.rows, strict=True)] for block in file.blocks]
+    return [Sentence(table[word], tuple(table[column] for column in columns)) for table in tables]
 
 
 def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> Split:
@@ -115,14 +109,18 @@ def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> S
     """
     is_folder = isinstance(source, Path) and source.is_dir()
     ending = ".arrow" if is_folder else known_extension(source, FORMATS)
+    reader = _Reader(source, options, labelled)
+    notes = reader.notes
     if ending in TABLE_FORMATS:
-        sentences, notes = _read_table(source, options, labelled)
+        sentences = reader.read_table()
     elif not labelled and not options.header and ending == ".txt" and _has_texts(source):
-        sentences, notes = _read_texts(source, options)
+        notes.append("read as one text per line")
+        rows: list[tuple[Place, Row]] = [(place, {"text": line}) for place, line in read_lines(source)]
+        sentences = reader.of_rows(rows, "text", None)
     else:
-        sentences, notes = _read_word_lines(source, options, ending in CONLLU_FORMATS, labelled)
+        sentences = reader.read_word_lines(ending in CONLLU_FORMATS)
     examples = [
-        replace(example, id=example.id or str(index), gold=_present_tags(example, options, labelled))
+        replace(example, id=example.id or str(index), gold=reader.present_tags(example))
         for index, example in enumerate(sentences)
     ]
     if labelled:
@@ -138,77 +136,199 @@ def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> S
     return Split(tuple(examples), notes=tuple(notes))
 
 
-def _present_tags(example: Example, options: TagReaderOptions, labelled: bool) -> tuple[str, ...] | None:
-    """Returns the tags of a sentence; None if one is missing, which is an error if they are required."""
-    if example.gold is None:
+def _has_texts(source: Data) -> bool:
+    """Whether a .txt file without tags has a text on each line, rather than words.
+
+    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
+    """
+    lines = [line for _, line in read_lines(source)]
+    shape = "".join("x" if line.strip() else " " for line in lines).strip()
+    has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
+    is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
+    return not is_table and not joining_mark(lines)
+
+
+@dataclass
+class _Reader:
+    source: Data
+    options: TagReaderOptions
+    labelled: bool
+    notes: list[str] = field(default_factory=list)
+
+    def read_table(self) -> list[Example]:
+        """Reads rows with a sentence or with one word each."""
+        options, labelled = self.options, self.labelled
+        required = [(name,) for name in options.word]
+        table = open_table(self.source, ReadOptions(header=options.header, required=required))
+        rows = list(table.rows)
+        self.notes += table.notes
+        usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
+        names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
+        word = next((name for name in names if _are_texts(rows, name)), names[0] if names else None)
+        tag = table.first_column((*options.tag, *(SPAN_COLUMNS if len(options.tag) > 1 else ())))
+        number = table.first_column(SENTENCE_COLUMNS)
+        if word is None or (tag is None and labelled):
+            missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
+            raise table.missing_column(missing, f"`{option}`")
+        is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
+        if is_single and number is not None:
+            columns = [name for name in table.columns if name != number]
+            blocks: list[Block] = []
+            for place, row in rows:
+                name = "" if row.get(number) is None else str(row[number])
+                if not blocks or name not in ("", blocks[-1].name):
+                    blocks.append(Block(name, place, []))
+                blocks[-1].rows.append([row.get(column) for column in columns])
+            return self.of_blocks(
+                blocks, columns, columns.index(word), columns.index(tag) if tag in columns else None
+            )
+        if labelled and is_single and word.casefold() in WORD_COLUMNS and len(rows) > 1:
+            problem = "each row has one word, and no column numbers the sentences"
+            fix = "Add a column `sentence_id`, or write a list of words in each row"
+            raise DataError(problem, where=self.source, fix=fix)
+        return self.of_rows(rows, word, tag)
+
+    def of_rows(self, rows: Sequence[tuple[Place, Row]], word: str, tag: str | None) -> list[Example]:
+        """Returns the sentences of rows with a text or a list of words, and spans or tags, each."""
+        cells = [None if tag is None else _annotation(row, tag, where) for where, row in rows]
+        are_spans = any(map(holds_spans, cells))
+        are_texts = are_spans or not (self.labelled or word.casefold() in WORD_COLUMNS)
+        num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
+        splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.options.split
+        annotated: list[tuple[Example, str, Any]] = []
+        for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
+            text = get_field(row, word)
+            is_text = are_texts and isinstance(text, str)
+            words, spans = split_text(text, splitting) if is_text else (_cell_words(text, word, where), ())
+            gold = None if cell is None or are_spans else _cell_words(cell, str(tag), where, are_tags=True)
+            others = {name: other for name, other in row.items() if name != word}
+            example = Example(row_id(row, "id", index), where, words, gold, others, spans)
+            annotated += [(example, text if is_text else "", cell)] if words else []
+        if num_empty := len(rows) - len(annotated):
+            self.notes.append(f"{num_empty} of {len(rows)} rows without words left out")
+        if are_spans:
+            return with_tags_of_spans(annotated, word == GLINER_WORDS, self.notes)
+        return [example for example, _, _ in annotated]
+
+    def read_word_lines(self, conllu: bool) -> list[Example]:
+        """Reads rows of a word, or of a sentence, between empty lines."""
+        options, labelled = self.options, self.labelled
+        file = read_blocks(self.source, conllu)
+        self.notes += file.notes
+        names = file.names or self.take_header(file)
+        if not file.blocks:
+            return []
+        is_named = bool(names)
+        names = names or _usual_names(file, options.entities)
+        usual = ("form", *TEXT_COLUMNS, *(() if labelled else WORD_COLUMNS))  # a tagger may have read others
+        word, tag = (_find(wanted, names) for wanted in ((*options.word, *usual), options.tag))
+        if word is None or (tag is None and labelled):
+            missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
+            fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
+            fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
+            raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
+        if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
+            fix = "Name the column of the words with --text-column, such as 2"
+            raise DataError(f"column {word + 1} has only numbers, not words", where=self.source, fix=fix)
+        if not is_named and file.width > 2:
+            tags = "" if tag is None else f" and the tags column {tag + 1}"
+            found = f"the words are column {word + 1}{tags} of {file.width}"
+            self.notes.append(f"{found} (to use others, pass --text-column and --label-column)")
+        counts = [[len(cell.split()) for cell in row] for row in file.rows]
+        columns = [column for column in range(file.width) if column != word]
+        if any(2 * sum(row[word] == row[other] > 1 for row in counts) > len(counts) for other in columns):
+            self.notes.append("read as a sentence per line, with a tag for each word")
+            rows = [
+                (
+                    where._replace(number=number),
+                    {**dict(zip(names, cells, strict=True)), names[word]: cells[word].split()},
+                )
+                for _, where, lines in file.blocks
+                for number, cells in enumerate(lines, where.number)
+            ]
+            return self.of_rows(rows, names[word], None if tag is None else names[tag])
+        words = [row[word] for row in file.rows]
+        if len(file.blocks) == 1 and (
+            len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
+        ):
+            problem = f"no empty lines: all {len(words):,} words are read as one sentence"
+            if labelled:
+                command = """awk '{print} $1=="."{print ""}' FILE"""
+                fix = f"Insert an empty line after each sentence; after full stops: {command}"
+                raise DataError(problem, where=self.source, fix=fix)
+            self.notes.append(problem)
+        return self.of_blocks(file.blocks, names, word, tag)
+
+    def of_blocks(
+        self, blocks: Sequence[Block], names: Sequence[str], word: int, tag: int | None
+    ) -> list[Example]:
+        """Returns the sentences of rows with one word each; `word` and `tag` are columns."""
+        words = [row[word] for block in blocks for row in block.rows]
+        # A language code, as in WikiANN's "en:Paris".
+        match = re.match("[a-z]{2,3}:", words[0])
+        prefix = match[0] if match and all(each.startswith(match[0]) for each in words) else ""
+        if prefix:
+            self.notes.append(f"removed {prefix!r}, which every word began with")
+        tags = [] if tag is None else [str(row[tag]) for block in blocks for row in block.rows]
+        has_brackets = all(map(BRACKETS.fullmatch, tags))
+        examples = []
+        for name, where, rows in blocks:
+            columns = [*zip(*rows, strict=True)]
+            others = {column: [*columns[i]] for i, column in enumerate(names) if i != word}
+            texts = tuple(each.removeprefix(prefix) for each in columns[word])
+            gold = None if tag is None else tuple("" if cell is None else str(cell) for cell in columns[tag])
+            gold = _bio_of_brackets(gold) if gold and has_brackets else gold
+            examples.append(Example(name, where, texts, gold, others))
+        return examples
+
+    def take_header(self, file: ColumnFile) -> tuple[str, ...]:
+        """Removes a header line, and returns the names of the columns: the user's, or those in that line.
+
+        A first row is a header if it begins the user's names. Without these it must have the words' name
+        (that of texts where cells have several words), and a last cell that no other row has.
+        """
+        if not file.blocks:
+            return ()
+        names, [first, *rows] = self.options.header, file.rows
+        is_header = tuple(first) == names[: len(first)] or delimited.is_header(first, rows[:SAMPLE])
+        if not names:
+            texts = TEXT_COLUMNS if any(" " in cell for row in rows for cell in row) else ()
+            has_word = _find((*self.options.word, "form", *texts), first) is not None
+            is_header = has_word and (len(first) == 1 or first[-1] not in {row[-1] for row in rows})
+        block = file.blocks[0]
+        if is_header:
+            if names:
+                self.notes.append(f"its first line ({', '.join(first)}) names columns, not a word")
+            place = block.where._replace(number=block.where.number + 1)
+            file.blocks[:1] = [Block(block.name, place, block.rows[1:])] if len(block.rows) > 1 else []
+        if names and (file.width > len(names) or (self.labelled and file.width < len(names))):
+            problem = f"{plural(file.width, 'column')}, but `columns` names {len(names)}"
+            raise DataError(problem, where=block.where)
+        return (names or tuple(first))[: file.width] if names or is_header else ()
+
+    def present_tags(self, example: Example) -> tuple[str, ...] | None:
+        """Returns the tags of a sentence; None if one is missing, an error if they are required."""
+        if example.gold is None:
+            return None
+        if len(example.gold) != len(example.texts):
+            problem = f"{plural(len(example.gold), 'tag')} for {plural(len(example.texts), 'word')}"
+            raise DataError(problem, where=example.where, fix="Give each word one tag")
+        gold = tuple(map(str.strip, example.gold))
+        if self.options.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
+            gold = tuple("O" if tag == "-" else SUFFIXED.sub(r"\3\2\1", tag) for tag in gold)
+        if MISSING.isdisjoint(gold):
+            return gold
+        if self.labelled and not self.options.skip_unlabelled:
+            word, tag = next(pair for pair in zip(example.texts, gold, strict=True) if pair[1] in MISSING)
+            fix = "Write it (such as O), name their column with `label_column`, or pass `skip_unlabelled`"
+            raise DataError(f"the tag of {word!r} is missing ({tag!r})", where=example.where, fix=fix)
         return None
-    if len(example.gold) != len(example.texts):
-        problem = f"{plural(len(example.gold), 'tag')} for {plural(len(example.texts), 'word')}"
-        raise DataError(problem, where=example.where, fix="Give each word one tag")
-    gold = tuple(map(str.strip, example.gold))
-    if options.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
-        gold = tuple("O" if tag == "-" else SUFFIXED.sub(r"\3\2\1", tag) for tag in gold)
-    if MISSING.isdisjoint(gold):
-        return gold
-    if labelled and not options.skip_unlabelled:
-        word, tag = next(pair for pair in zip(example.texts, gold, strict=True) if pair[1] in MISSING)
-        fix = "Write it (such as O), name their column with `label_column`, or pass `skip_unlabelled`"
-        raise DataError(f"the tag of {word!r} is missing ({tag!r})", where=example.where, fix=fix)
-    return None
 
 
-# Files of columns
+# Columns
 
 
-def _read_word_lines(
-    source: Data, options: TagReaderOptions, conllu: bool, labelled: bool
-) -> tuple[list[Example], list[str]]:
-    file = read_blocks(source, conllu)
-    names = file.names or _take_header(file, options, source, labelled)
-    if not file.blocks:
-        return [], []
-    is_named = bool(names)
-    names = names or _usual_names(file, options)
-    usual = ("form", *TEXT_COLUMNS, *(() if labelled else WORD_COLUMNS))  # a tagger may have read others
-    word, tag = (_find(wanted, names) for wanted in ((*options.word, *usual), options.tag))
-    if word is None or (tag is None and labelled):
-        missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
-        fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
-        fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
-        raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
-    if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
-        fix = "Name the column of the words with --text-column, such as 2"
-        raise DataError(f"column {word + 1} has only numbers, not words", where=source, fix=fix)
-    if not is_named and file.width > 2:
-        tags = "" if tag is None else f" and the tags column {tag + 1}"
-        found = f"the words are column {word + 1}{tags} of {file.width}"
-        file.notes.append(f"{found} (to use others, pass --text-column and --label-column)")
-    if any(_have_sentences(file.rows, word, other) for other in range(file.width) if other != word):
-        file.notes.append("read as a sentence per line, with a tag for each word")
-        return [*_lines(file, names, word, tag)], file.notes
-    words = [row[word] for row in file.rows]
-    if len(file.blocks) == 1 and (len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1):
-        command = """awk '{print} $1=="."{print ""}' FILE"""
-        fix = f"Insert an empty line after each sentence; after full stops: {command}"
-        problem = f"no empty lines: all {len(words):,} words are read as one sentence"
-        if labelled:
-            raise DataError(problem, where=source, fix=fix)
-        file.notes.append(problem)
-    prefix = _language(words)
-    if prefix:
-        file.notes.append(f"removed {prefix!r}, which every word began with")
-    has_brackets = tag is not None and all(BRACKETS.fullmatch(row[tag]) for row in file.rows)
-    examples = []
-    for block in file.blocks:
-        others = {name: [*_column(block, i)] for i, name in enumerate(names) if i != word}
-        texts = tuple(cell.removeprefix(prefix) for cell in _column(block, word))
-        gold = None if tag is None else _column(block, tag)
-        gold = _bio_of_brackets(gold) if gold and has_brackets else gold
-        examples.append(Example(block.name, block.where, texts, gold, row=others))
-    return examples, file.notes
-
-
-def _usual_names(file: ColumnFile, options: TagReaderOptions) -> tuple[str, ...]:
+def _usual_names(file: ColumnFile, are_entities: bool | None) -> tuple[str, ...]:
     """Returns names for columns without names: "word"; "tag", if that column is clear; else numbers."""
     columns = [*zip(*file.rows, strict=True)]
     counts = [i for block in file.blocks for i in range(len(block.rows))]
@@ -218,9 +338,9 @@ def _usual_names(file: ColumnFile, options: TagReaderOptions) -> tuple[str, ...]
     entities = [i for i in others if all(map(is_entity_tag, " ".join(columns[i]).split())) and types[i]]
     are_layers = any(types[last] & types[i] for i in entities if i != last)  # of nested entities
     candidates = entities
-    if len(others) == 1 or (last in entities and not are_layers and options.entities is not False):
+    if len(others) == 1 or (last in entities and not are_layers and are_entities is not False):
         candidates = [last]
-    elif options.entities is False or not (entities or options.entities):
+    elif are_entities is False or not (entities or are_entities):
         candidates = [i for i in others if i not in entities and _may_be_tags(columns[i], columns[word])]
     tag = candidates[0] if len(candidates) == 1 else 0
     names = dict(enumerate(map(str, range(1, file.width + 1))))
@@ -234,21 +354,6 @@ def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
     return len(values) > 1 and not are_others
 
 
-def _have_sentences(rows: Sequence[Sequence[str]], word: int, tag: int) -> bool:
-    """Whether most rows have a sentence of several words and as many tags."""
-    counts = [(len(row[word].split()), len(row[tag].split())) for row in rows]
-    return 2 * sum(words == tags > 1 for words, tags in counts) > len(rows)
-
-
-def _lines(file: ColumnFile, names: Sequence[str], word: int, tag: int | None) -> Iterator[Example]:
-    for block in file.blocks:
-        for number, row in enumerate(block.rows, block.where.number):
-            gold = None if tag is None else tuple(row[tag].split())
-            others = {name: cell for i, (name, cell) in enumerate(zip(names, row, strict=True)) if i != word}
-            place = block.where._replace(number=number)
-            yield Example("", place, tuple(row[word].split()), gold, row=others)
-
-
 def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
     """Returns BIO tags for brackets such as (PER*, * and *)."""
     kind, converted = "", []
@@ -259,34 +364,6 @@ def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(converted)
 
 
-def _take_header(
-    file: ColumnFile, options: TagReaderOptions, source: Data, labelled: bool
-) -> tuple[str, ...]:
-    """Removes a header line, and returns the names of the columns: the user's, or those in that line.
-
-    A first row is a header if it begins the user's names. Without these it must have the words' name (that of
-    texts where cells have several words), and a last cell that no other row has.
-    """
-    if not file.blocks:
-        return ()
-    names, [first, *rows] = options.header, file.rows
-    is_header = tuple(first) == names[: len(first)] or delimited.is_header(first, rows[:SAMPLE])
-    if not names:
-        texts = TEXT_COLUMNS if any(" " in cell for row in rows for cell in row) else ()
-        has_word = _find((*options.word, "form", *texts), first) is not None
-        is_header = has_word and (len(first) == 1 or first[-1] not in {row[-1] for row in rows})
-    if is_header:
-        if names:
-            file.notes.append(f"its first line ({', '.join(first)}) names columns, not a word")
-        block = file.blocks[0]
-        place = block.where._replace(number=block.where.number + 1)
-        file.blocks[:1] = [Block(block.name, place, block.rows[1:])] if len(block.rows) > 1 else []
-    if names and (file.width > len(names) or (labelled and file.width < len(names))):
-        problem = f"{plural(file.width, 'column')}, but `columns` names {len(names)}"
-        raise DataError(problem, where=file.blocks[0].where if file.blocks else source)
-    return (names or tuple(first))[: file.width] if names or is_header else ()
-
-
 def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
     """Returns the index of the first wanted column, by its name in any case or its number; else None."""
     positions = {str(i + 1): i for i in range(len(names))}
@@ -294,64 +371,7 @@ def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
     return next((positions[name.casefold()] for name in wanted if name.casefold() in positions), None)
 
 
-def _language(words: Sequence[str]) -> str:
-    """Returns the language code that all words begin with, as in WikiANN's "en:Paris"; else ""."""
-    match = re.match("[a-z]{2,3}:", words[0]) if words else None
-    return match[0] if match and all(word.startswith(match[0]) for word in words) else ""
-
-
-# Tables
-
-
-def _read_table(source: Data, options: TagReaderOptions, labelled: bool) -> tuple[list[Example], list[str]]:
-    required = [(name,) for name in options.word]
-    table = open_table(source, ReadOptions(header=options.header, required=required))
-    rows, notes = list(table.rows), list(table.notes)
-    usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
-    names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
-    word = next((name for name in names if _are_texts(rows, name)), names[0] if names else None)
-    tag = table.first_column((*options.tag, *(SPAN_COLUMNS if len(options.tag) > 1 else ())))
-    number = table.first_column(SENTENCE_COLUMNS)
-    if word is None or (tag is None and labelled):
-        missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
-        raise table.missing_column(missing, f"`{option}`")
-    is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
-    if is_single and number is not None:
-        return list(_grouped(rows, table.columns, word, tag, number)), notes
-    has_words = word.casefold() in WORD_COLUMNS
-    if labelled and is_single and has_words and len(rows) > 1:
-        problem = "each row has one word, and no column numbers the sentences"
-        fix = "Add a column `sentence_id`, or write a list of words in each row"
-        raise DataError(problem, where=source, fix=fix)
-    cells = [
-        # Unannotated by Label Studio, or not accepted in Prodigy
-        None
-        if tag is None
-        or (tag == "annotations" and not row.get(tag))
-        or row.get("answer") in ("reject", "ignore")
-        else _parsed(get_field(row, tag), tag, where)
-        for where, row in rows
-    ]
-    are_spans = any(map(holds_spans, cells))
-    num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
-    splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else options.split
-    annotated: list[tuple[Example, str, Any]] = []
-    for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-        text, spans = get_field(row, word), Spans()
-        if isinstance(text, str) and (are_spans or not (labelled or has_words)):
-            words, spans = split_text(text, splitting)
-        else:
-            words = _cell_words(text, word, where)
-        gold = None if cell is None or are_spans else _cell_words(cell, str(tag), where, are_tags=True)
-        others = {name: other for name, other in row.items() if name != word}
-        example = Example(row_id(row, "id", index), where, words, gold, others, spans)
-        annotated += [(example, text if spans else "", cell)] if words else []
-    if num_empty := len(rows) - len(annotated):
-        notes.append(f"{num_empty} of {len(rows)} rows without words left out")
-    if are_spans:
-        examples, more = with_tags_of_spans(annotated, word == GLINER_WORDS)
-        return examples, notes + more
-    return [example for example, _, _ in annotated], notes
+# Cells
 
 
 def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
@@ -360,21 +380,11 @@ def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
     return bool(values) and not any(map(holds_spans, values))
 
 
-def _grouped(
-    rows: Sequence[tuple[Place, Row]], columns: Sequence[str], word: str, tag: str | None, number: str
-) -> Iterator[Example]:
-    """Groups rows with one word each into sentences; an empty number continues the sentence."""
-    groups: list[tuple[str, list[tuple[Place, Row]]]] = []
-    for place, row in rows:
-        name = "" if row.get(number) is None else str(row[number])
-        if not groups or name not in ("", groups[-1][0]):
-            groups.append((name, []))
-        groups[-1][1].append((place, row))
-    for name, group in groups:
-        cells = [row for _, row in group]
-        gold = tuple("" if row.get(tag) is None else str(row[tag]) for row in cells) if tag else None
-        others = {key: [row.get(key) for row in cells] for key in columns if key not in (word, number)}
-        yield Example(name, group[0][0], tuple(row[word] for row in cells), gold, others)
+def _annotation(row: Row, tag: str, where: Place) -> Any:
+    """Returns the spans or tags of a row; None if Label Studio has none, or Prodigy did not accept them."""
+    if (tag == "annotations" and not row.get(tag)) or row.get("answer") in ("reject", "ignore"):
+        return None
+    return _parsed(get_field(row, tag), tag, where)
 
 
 def _parsed(value: Any, column: str, where: Place) -> Any:
@@ -404,29 +414,3 @@ def _cell_words(value: Any, column: str, where: Place, are_tags: bool = False) -
         raise DataError(problem, where=where, fix=fix)
     texts = ["" if item is None else str(item) for item in items]
     return tuple(text.encode("utf-8", "replace").decode() for text in texts)
-
-
-# Texts
-
-
-def _has_texts(source: Data) -> bool:
-    """Whether a .txt file without tags has a text on each line, rather than words.
-
-    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
-    """
-    lines = [line for _, line in read_lines(source)]
-    if joining_mark(lines):
-        return False
-    shape = "".join("x" if line.strip() else " " for line in lines).strip()
-    has_sentences = (
-        bool(joining_mark(lines)) or any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
-    )
-    return not has_sentences or len({len(line.split()) for line in lines if line.strip()}) > 1
-
-
-def _read_texts(source: Data, options: TagReaderOptions) -> tuple[list[Example], list[str]]:
-    split = [(place, *split_text(line, options.split)) for place, line in read_lines(source)]
-    examples = [
-        Example(str(place.number - 1), place, words, spans=spans) for place, words, spans in split if words
-    ]
-    return examples, [f"read as one text per line, {len(examples)} in all"]
