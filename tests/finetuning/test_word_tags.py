@@ -22,7 +22,7 @@ from electra.finetuning.metrics.entities import entities, entity_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.word_tags import TokenizedWords, WordTagging
+from electra.finetuning.tasks.parts.word_tags import WordTagging, word_windows
 from electra.finetuning.windows.features import NO_TARGET, Tokens
 from electra.foundation.errors import DataError, Interrupted
 from electra.testing import toy_task
@@ -201,14 +201,14 @@ WORDS = str.split("The|unbelievable|\u200d|don't|caf\u00e9|1 000|players|\x00|!?
 @pytest.mark.parametrize("tokenizer", [wordpiece, byte_level])
 def test_a_word_is_tagged_at_its_first_piece(tokenizer: Any) -> None:
     made = tokenizer()
-    pieces = TokenizedWords.of(WORDS, Tokens(made))
-    silent_words = set(range(len(WORDS))) - set(pieces.words.tolist())
+    [window] = word_windows(WORDS, Tokens(made), 1000)
+    silent_words = set(range(len(WORDS))) - set(window.words.tolist())
     assert silent_words == ({2, 7} if tokenizer is wordpiece else set())
-    ends = [*pieces.first[1:].tolist(), len(pieces.ids)]
-    for word, first, end in zip(pieces.words, pieces.first, ends, strict=True):
+    ends = [*window.positions[1:].tolist(), len(window.ids) - 1]
+    for word, first, end in zip(window.words, window.positions, ends, strict=True):
         alone = made.encode(("" if tokenizer is wordpiece or word == 0 else " ") + WORDS[word])
         expected = [i for i, special in zip(alone.ids, alone.special, strict=True) if not special]
-        assert pieces.ids[first:end].tolist() == expected, WORDS[word]
+        assert window.ids[first:end].tolist() == expected, WORDS[word]
 
 
 def test_long_sentences_are_read_in_windows_and_every_word_is_scored_once(electra_folder: Path) -> None:

@@ -10,9 +10,9 @@ columns that all have are read. Lines such as "the/DET film/NOUN" are sentences,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from electra.data.lines import Place, guess_encoding
 from electra.data.table_files import Data
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
     name: str  # from the comment sent_id; "" without one
     where: Place  # its first word
-    rows: list[list[str]]  # the cells of each word
+    rows: list[list[Any]]  # the cells of each word
 
 
 @dataclass
@@ -40,7 +40,7 @@ class ColumnFile:
     blocks: list[Block]
     width: int  # the number of columns
     names: tuple[str, ...]  # of CoNLL-U's columns; () for any other file
-    notes: list[str] = field(default_factory=list)  # reported to the user
+    notes: list[str]  # reported to the user
 
     @property
     def rows(self) -> list[list[str]]:
@@ -61,23 +61,22 @@ def read_blocks(source: Data, conllu: bool) -> ColumnFile:
         cells = [(place, cell) for place, line in lines for cell in [*line.split(), ""]]
         lines = [(place, "\t".join(cell.rsplit(mark, 1))) for place, cell in cells]
     filled = [line for _, line in lines if line.strip() and not BOUNDARY.fullmatch(line.strip())]
-    rows = [line for line in filled if not line.startswith("#")] or filled
+    first = next((line for line in filled if not line.startswith("#")), filled[0] if filled else "")
     declared = next((line for line in filled if re.match(r"#\s*global\.columns\s*=", line)), "")
     names = tuple(declared.partition("=")[2].split()) or (CONLLU if conllu else ())
-    separator = "\t" if names or (rows and "\t" in rows[0]) else None
+    separator = "\t" if names or "\t" in first else None
     table = [(place, line, line.rstrip().split(separator)) for place, line in lines]
-    width = len(names) or next((len(cells) for _, line, cells in table if line in rows[:1]), 0)
-    blocks = list(_blocks(table, width, names, notes))
-    widths = {len(block.rows[0]) for block in blocks} or {width}
+    file = ColumnFile([], len(names) or len(first.rstrip().split(separator)), names, notes)
+    _fill(file, table)
+    if widths := {len(block.rows[0]) for block in file.blocks}:
+        file.width = min(widths)
     if len(widths) > 1:
-        notes.append(
-            f"sentences have {min(widths)} to {max(widths)} columns: the first {min(widths)} are read"
-        )
-        for block in blocks:
-            block.rows[:] = [row[: min(widths)] for row in block.rows]
+        notes.append(f"sentences have {file.width} to {max(widths)} columns: the first {file.width} are read")
+        for block in file.blocks:
+            block.rows[:] = [row[: file.width] for row in block.rows]
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.append(f"not UTF-8: read as {encoding}")
-    return ColumnFile(blocks, min(widths), names, notes)
+    return file
 
 
 def joining_mark(lines: Sequence[str]) -> str:
@@ -91,39 +90,36 @@ def joining_mark(lines: Sequence[str]) -> str:
     return ""
 
 
-def _blocks(
-    table: Sequence[tuple[Place, str, list[str]]], width: int, names: Sequence[str], notes: list[str]
-) -> Iterator[Block]:
-    has_numbers = bool(names) and names[0] == "ID"
+def _fill(file: ColumnFile, table: Sequence[tuple[Place, str, list[str]]]) -> None:
+    """Adds the sentences of a file to its blocks."""
+    width, has_numbers = file.width, file.names[:1] == ("ID",)
     tags = {cells[-1] for _, line, cells in table if cells and not line.startswith("#")}
     rows: list[list[str]] = []
     doubtful: list[str] = []
-    where, name = Place(""), ""
-    for place, line, cells in [*table, (where, "", [])]:
+    name = ""
+    for place, line, cells in table:
         is_boundary = len(cells) != width and BOUNDARY.fullmatch(line.strip())
         expected = len(rows[0]) if rows else width
         if not line.strip() or is_boundary or line.startswith("-DOCSTART-"):
-            if rows:
-                yield Block(name, where, rows)
             rows, name = [], ""
         elif line.startswith("#") and (has_numbers or (not rows and _is_comment(line, cells, width, tags))):
             key, _, value = line.removeprefix("#").partition("=")
             name = value.strip() if key.strip() == "sent_id" else name
             doubtful += [line] if len(cells) == width and not has_numbers else []
-        elif len(cells) != expected and (rows or names or min(len(cells), width) < WIDE):
+        elif len(cells) != expected and (rows or file.names or min(len(cells), width) < WIDE):
             problem = f"{plural(len(cells), 'column')} instead of {expected}: {line[:40]!r}"
             fix = "Write one word per line, the same columns in each, and an empty line after a sentence"
             raise DataError(problem, where=place, fix=fix)
         elif not has_numbers or cells[0].isdecimal():
-            where = where if rows else place
+            if not rows:
+                file.blocks.append(Block(name, place, rows))
             rows.append(cells)
     if doubtful:
-        notes.append(f"{plural(len(doubtful), 'line')} read as comments, such as {doubtful[0][:40]!r}")
+        file.notes.append(f"{plural(len(doubtful), 'line')} read as comments, such as {doubtful[0][:40]!r}")
 
 
 def _is_comment(line: str, cells: Sequence[str], width: int, tags: set[str]) -> bool:
     """Whether a line before a sentence that begins with "#" is a comment, rather than such a word."""
-    has_form = re.match(r"#([\s#]|begin|end|[\w.]+\s*[=:])", line)
     if len(cells) != width:
-        return has_form is not None
+        return re.match(r"#([\s#]|begin|end|[\w.]+\s*[=:])", line) is not None
     return line.startswith(("# ", "##")) and cells[-1] not in {*tags, cells[0]}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -223,17 +223,17 @@ class WordTagging(Task):
         example_indices: list[int] = []
         num_dropped = num_long = 0
         for index, example in enumerate(examples):
-            sentence = TokenizedWords.of(example.texts, tokens, example.spans if self.as_written else ())
-            sentence_windows = list(sentence.windows(max_length, self.stride))
+            spans = example.spans if self.as_written else ()
+            own_windows = word_windows(example.texts, tokens, max_length, self.stride, spans)
             gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
-            for window in sentence_windows:
+            for window in own_windows:
                 row_targets = np.full(len(window.ids), NO_TARGET, np.int64)
                 row_targets[window.positions] = gold[window.words]
                 targets.append(row_targets)
-            windows += sentence_windows
-            example_indices += [index] * len(sentence_windows)
-            num_dropped += len(example.texts) - len(sentence.words)
-            num_long += len(sentence_windows) > 1
+            windows += own_windows
+            example_indices += [index] * len(own_windows)
+            num_dropped += len(example.texts) - sum(len(window.words) for window in own_windows)
+            num_long += len(own_windows) > 1
         if train and not windows:
             raise DataError("the tokenizer drops every word", where=examples[0].where)
         notes = {
@@ -316,63 +316,48 @@ class WordWindow(NamedTuple):
     positions: Ids  # the position in `ids` of the first token of each of these words
 
 
-@dataclass(frozen=True)
-class TokenizedWords:
-    """The tokens of a sentence, and the first token of each word."""
+def word_windows(
+    words: Sequence[str], tokens: Tokens, max_length: int, stride: int | None = None, spans: Spans = ()
+) -> list[WordWindow]:
+    """Returns windows of a sentence, of at most `max_length` tokens, without those that score no word.
 
-    before: Ids  # special tokens before the text
-    ids: Ids
-    after: Ids  # special tokens after the text
-    words: Ids  # the indices of the words that have a token
-    first: Ids  # the index in `ids` of the first token of each of these words
-
-    @classmethod
-    def of(cls, words: Sequence[str], tokens: Tokens, spans: Spans = ()) -> TokenizedWords:
-        """Tokenises the words of a sentence, joined by spaces, or at their places in a text."""
-        ends = np.array(
-            [end for _, end in spans] if spans else np.cumsum([len(word) + 1 for word in words]) - 1
-        )
-        lengths = np.diff(ends, prepend=0 if spans else -1)
-        text = "".join(word.rjust(length) for word, length in zip(words, lengths, strict=True))
-        encoding = tokens.tokenizer.encode(text if spans else text[1:])
-        text_positions = np.flatnonzero(~np.array(encoding.special))
-        start, end = (int(text_positions[0]), int(text_positions[-1]) + 1) if len(text_positions) else (1, 1)
-        ids = np.array(encoding.ids, np.int64)
-        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # A space belongs to the word after it, even if it is a token of its own.
-        word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
-        positions_in_words = np.flatnonzero(word_of < len(words))
-        word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
-        return cls(ids[:start], ids[start:end], ids[end:], word_indices, positions_in_words[first])
-
-    def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
-        """Yields windows of at most `max_length` tokens, `stride` tokens apart (None: half a window).
-
-        Windows in which no word is scored are left out.
-        """
-        num_before, room = len(self.before), max_length - len(self.before) - len(self.after)
-        if room < 1:
-            raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
-        overlap = max(0, room - stride) if stride else room // 2
-        for start, stop, keep_from, keep_to in overlapping_windows(len(self.ids), room, overlap):
-            in_window = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
-            if len(in_window):
-                ids = np.concatenate([self.before, self.ids[start:stop], self.after])
-                yield WordWindow(ids, self.words[in_window], self.first[in_window] - start + num_before)
+    The words are joined by spaces, or lie at the places `spans` of a text. Windows are `stride` tokens apart
+    (None: half a window). Raises ConfigError if the length leaves no room for text.
+    """
+    ends = np.array([end for _, end in spans] if spans else np.cumsum([len(word) + 1 for word in words]) - 1)
+    lengths = np.diff(ends, prepend=0 if spans else -1)
+    text = "".join(word.rjust(length) for word, length in zip(words, lengths, strict=True))
+    encoding = tokens.tokenizer.encode(text if spans else text[1:])
+    text_positions = np.flatnonzero(~np.array(encoding.special))
+    start, end = (int(text_positions[0]), int(text_positions[-1]) + 1) if len(text_positions) else (1, 1)
+    before, ids, after = np.split(np.array(encoding.ids, np.int64), [start, end])
+    offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
+    # A space belongs to the word after it, even if it is a token of its own.
+    word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
+    positions_in_words = np.flatnonzero(word_of < len(words))
+    word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
+    first = positions_in_words[first]
+    room = max_length - len(before) - len(after)
+    if room < 1:
+        raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
+    overlap = max(0, room - stride) if stride else room // 2
+    windows = []
+    for start, stop, keep_from, keep_to in overlapping_windows(len(ids), room, overlap):
+        scored = np.flatnonzero((first >= keep_from) & (first < keep_to))
+        if len(scored):
+            window = np.concatenate([before, ids[start:stop], after])
+            windows.append(WordWindow(window, word_indices[scored], first[scored] - start + len(before)))
+    return windows
 
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:
     """Raises DataError for a tag that is not an entity tag, such as a number, a bare type or several tags."""
     for example, tag in ((each, tag) for each in examples for tag in each.gold):
-        joined = re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag)
-        if is_entity_tag(tag) and not joined:
-            continue
-        problem, fix = f"{tag!r} is not a BIO or BIOES tag", "Write B-TYPE, I-TYPE and O (also E-, S-)"
-        if joined:
+        if joined := re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag):
             problem = f"{tag!r} has several tags, as of nested entities; a word has one"
             fix = f"Keep the first: sed -E 's/(\\t[^\\t]*)[{joined[1]}].*/\\1/' FILE"
-        elif tag.lstrip("-").isdecimal():
-            problem = f"the tags are numbers such as {tag}, and the file has no names for them"
-            fix = "Write their names (B-TYPE, I-TYPE, O); parquet files of the datasets library have them"
-        fix += ", or use `task` tagging to score each tag by itself" * (not joined)
-        raise DataError(problem, where=example.where, fix=fix)
+            raise DataError(problem, where=example.where, fix=fix)
+        if not is_entity_tag(tag):
+            fix = "Write B-TYPE, I-TYPE and O (also E-, S-), names instead of numbers"
+            fix += "; or use `task` tagging to score each tag by itself"
+            raise DataError(f"{tag!r} is not a BIO or BIOES tag", where=example.where, fix=fix)
