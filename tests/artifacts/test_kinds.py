@@ -32,8 +32,7 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
     durable.commit_json(study / "study.json", {"study": {"title": "T"}, "fixed": {"arms": {"first": {}}}})
     durable.commit_json(analysis / "calibration.probe.json", {"models": [{"name": "M"}]})
     shutil.copytree(tuning, evaluation / "tasks/M/cola")
-    shutil.copytree(analysis, evaluation / "probes/M")
-    plan = {"suite": "S", "models": {"M": {}}, "tasks": {"cola": {}}, "probes": {}}
+    plan = {"suite": "S", "models": {"M": {}}, "tasks": {"cola": {}}}
     durable.commit_json(evaluation / "evaluation.json", {"plan": plan})
     pair = tmp_path / "pair"
     shutil.copytree(run / "discriminator", pair / "discriminator")
@@ -71,7 +70,7 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         (artifacts.FinetuningFolder, "all_results.json"),
         (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
         (artifacts.EvaluationFolder, "tasks/M/cola/seeds/seed-0/dev.tsv"),
-        (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
+        (artifacts.AnalysisFolder, "calibration.probe.json"),
     ],
 )
 def test_a_truncated_file_is_detected_in_every_kind(

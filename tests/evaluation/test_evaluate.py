@@ -200,7 +200,7 @@ def test_killed_shared_and_parallel_evaluations_give_the_same_record(
 def test_models_left_out_of_a_later_command_stay_in_the_plan(tmp_path: Path) -> None:
     def resume(**weights: str) -> None:
         models = {name: {"weights": digest} for name, digest in weights.items()}
-        now, folder = {"suite": "s", "models": models, "tasks": {}, "probes": {}}, EvaluationFolder(tmp_path)
+        now, folder = {"suite": "s", "models": models, "tasks": {}}, EvaluationFolder(tmp_path)
         with folder.session({"plan": now}):
             folder.write_record({"plan": folder.merged_with_recorded(now)})
 

@@ -69,16 +69,15 @@ class EvaluationFolder(Folder):
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.html    the page
           tasks/MODEL/TASK/  a fine-tuning
-          probes/MODEL/      an analysis
     """
 
     KIND = "evaluation"
     RECORD = "evaluation.json"
-    PARTS = ("models", "tasks", "probes")  # keys of the plan
+    PARTS = ("models", "tasks")  # keys of the plan
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The suite, models, tasks and probes. Raises RunFolderError if the record has none."""
+        """The suite, models and tasks. Raises RunFolderError if the record has none."""
         plan = self.record.get("plan")
         if not isinstance(plan, dict) or not all(isinstance(plan.get(part), dict) for part in self.PARTS):
             path = self.path / self.RECORD
@@ -88,8 +87,8 @@ class EvaluationFolder(Folder):
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, recorded value, new value) of the differences that prevent resuming with `record`.
 
-        Only the suite and the models, tasks and probes that both plans have are compared, without the paths
-        in `source`.
+        Only the suite and the models and tasks that both plans have are compared, without the paths in
+        `source`.
         """
         old, new = self.plan, record["plan"]
         changes = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
@@ -100,7 +99,7 @@ class EvaluationFolder(Folder):
         return sorted(relevant_changes, key=lambda change: change[0])
 
     def merged_with_recorded(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `plan` together with the models, tasks and probes that only the recorded plan has.
+        """Returns `plan` together with the models and tasks that only the recorded plan has.
 
         Raises RunFolderError if the record has no plan; if there is no record, `plan` is returned as it is.
         """
@@ -124,12 +123,7 @@ class EvaluationFolder(Folder):
         """Returns the fine-tuning of a model on a task."""
         return FinetuningFolder(self.path / "tasks" / model / task)
 
-    def probes(self, model: str) -> AnalysisFolder:
-        """Returns the analysis of a model."""
-        return AnalysisFolder(self.path / "probes" / model)
-
     @override
     def parts(self) -> Iterator[Folder]:
         tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
-        analyses = (AnalysisFolder(path) for path in sorted((self.path / "probes").glob("*")))
-        yield from (part for part in (*tunings, *analyses) if part.exists())
+        yield from (tuning for tuning in tunings if tuning.exists())

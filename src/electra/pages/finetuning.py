@@ -70,10 +70,10 @@ def verdict(results: Record) -> str:
     score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
     if best is None or score is None:
         return ""
+    found = f"does not beat the best baseline, {best[0]}"
     if score > best[1]:
-        difference = f"better than the best baseline, {best[0]}, by {score - best[1]:.3f}"
-        return f"On dev, the model is {difference}{chance_note(results)}."
-    return f"On dev, the model does not beat the best baseline, {best[0]}{chance_note(results)}."
+        found = f"is better than the best baseline, {best[0]}, by {score - best[1]:.3f}"
+    return f"On dev, the model {found}{chance_note(results)}."
 
 
 def _facts(results: Record) -> list[tuple[object, ...]]:
@@ -136,26 +136,21 @@ def _labels(rows: Sequence[Record], train: Mapping[str, int]) -> Section:
     pairs = Counter((record["gold"], record["predicted"]) for record in rows)
     names = [name for name in train if name in gold or name in predicted]
     names += sorted({*gold, *predicted} - {*names})
-    table = [
-        (
-            name,
-            Number(train.get(name, 0), ""),
-            Number(gold[name], ""),
-            Number(predicted[name], ""),
-            Number(pairs[name, name] / predicted[name] if predicted[name] else None),
-            Number(pairs[name, name] / gold[name] if gold[name] else None),
-            Number(2 * pairs[name, name] / (predicted[name] + gold[name])),
-        )
-        for name in names
-    ]
+    table = []
+    for name in names:
+        counts = train.get(name, 0), gold[name], predicted[name]
+        right, of = pairs[name, name], (predicted[name], gold[name], (predicted[name] + gold[name]) / 2)
+        shares = [Number(right / total if total else None) for total in of]
+        table.append((name, *(Number(count, "") for count in counts), *shares))
     columns = ("label", "in train", "in dev", "predicted", "precision", "recall", "F1")
     figures = []
     if len(names) <= MAX_LABELS:
-        shares = {a: [pairs[a, b] / gold[a] if gold[a] else None for b in names] for a in names}
-        matrix = [Series(name, names, shares[name]) for name in names]
+        matrix = [
+            Series(a, names, [pairs[a, b] / gold[a] if gold[a] else None for b in names]) for a in names
+        ]
         note = "Of the examples with each label (row), the share predicted as each label (column)."
-        ends = (0.0, 1.0)
-        figures.append(Figure("confusion", "Confusion", note, matrix, "matrix", x="predicted", y_range=ends))
+        shown = {"x": "predicted", "y_range": (0.0, 1.0)}
+        figures.append(Figure("confusion", "Confusion", note, matrix, "matrix", **shown))  # type: ignore[arg-type]
     lead = "Predictions of the saved model on dev."
     return Section("Labels", lead, figures=figures, tables=[Table(columns, table)])
 

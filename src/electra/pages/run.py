@@ -60,10 +60,8 @@ def read_run(path: Path) -> RunRecord:
     record = folder.path / folder.RECORD
     if not record.is_file() and not folder.metrics.is_file():
         problem = f"no run folder: it has neither {record.name} nor {folder.metrics.name}"
-        problem = problem if path.exists() else "no such folder"
-        raise RunFolderError(
-            problem, where=path, fix="Pass the folder that electra pretrain wrote (its --out)"
-        )
+        fix = "Pass the folder that electra pretrain wrote (its --out)"
+        raise RunFolderError(problem if path.exists() else "no such folder", where=path, fix=fix)
 
     def read(file: Path, kind: type) -> Any:
         try:
@@ -117,10 +115,8 @@ def verdict(run: RunRecord) -> str:
         ranks = f"scores a replaced word above an original one {share} times in 100 (chance: 50)"
         better = "better" if gain >= 0 else "worse"
         against = f"its probabilities are {abs(gain):.3f} nats per token {better} than the base rate"
-        if gain < MIN_GAIN and auc < MIN_AUC:
-            cannot = "cannot tell replaced words from original ones"
-            return f"The discriminator {cannot}: it {ranks}, and {against}."
-        return f"The discriminator {ranks}; {against}."
+        fails = "cannot tell replaced words from original ones: it " * (gain < MIN_GAIN and auc < MIN_AUC)
+        return f"The discriminator {fails}{ranks}{', and' if fails else ';'} {against}."
     loss, accuracy = (
         values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
     )
@@ -180,11 +176,9 @@ def _training(run: RunRecord) -> Section:
             series = [Series(key, *curve, style="faint", color=0), Series("mean", *smooth(curve), color=0)]
         figures.append(Figure(key, title(key.replace("losses.", "loss: ")), "", series, axis="tokens"))
     lead = "Faint: every logged step. Strong: the mean around it."
-    rates = [run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation")]
-    if all(rates) and rates[0] != rates[1]:
-        lead += (
-            f" Training masks {rates[0]} of the tokens, evaluation {rates[1]}: the losses differ in scale."
-        )
+    ours, theirs = (run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation"))
+    if ours and theirs and ours != theirs:
+        lead += f" Training masks {ours} of the tokens, evaluation {theirs}: the losses differ in scale."
     return Section("Training", lead, figures=figures)
 
 
@@ -209,10 +203,9 @@ def token(row: Mapping[str, Any], threshold: float) -> Markup:
     """Returns a token shaded by P(replaced), with its outcome shown by underlining, too."""
     p = finite_or_none(row.get("p_replaced"))
     original, replaced = str(row.get("original") or ""), row.get("label") == "replaced"
-    marked = p is not None and p >= threshold
-    outcome = (
-        "" if p is None else "caught" if marked and replaced else "alarm" if marked else "missed" * replaced
-    )
+    outcome = ""
+    if p is not None:
+        outcome = ("caught" if replaced else "alarm") if p >= threshold else "missed" * replaced
     was = Markup("<small> {}</small>").format(original) if replaced else ""
     score = "" if p is None else f"P(replaced) {p:.3f}"
     html = Markup('<span class="token {}" style="--p:{:.2f}" title="{}">{}{}</span>')

@@ -14,12 +14,7 @@ from electra.pages.figures import Figure, Series
 from electra.pages.page import Number, Page, Section, Table, publish
 
 FORMAT = 1
-WEIGHTS = {
-    "pretrained": "as pre-trained",
-    "frozen": "a linear model on the states of the encoder, which is not trained",
-    "random": "random initialization in its shape, drawn for each seed",
-    "floor": "no network: a baseline fitted to the same training examples",
-}
+BASELINE = "no network: a baseline fitted to the same training examples"
 LEAD = (
     "Median \u00b1 standard deviation over seeds, in points: percent, or 100 times a correlation. Brackets"
     " and lines are 95 % intervals; without brackets, lines go from the lowest to the highest seed. Bold: the"
@@ -38,16 +33,14 @@ def write_page(path: Path) -> Path:
 
 def page(record: Record) -> Page:
     """Returns the page of an evaluation."""
-    models, tables, figures = [str(model["name"]) for model in record["models"]], [], []
-    for group in dict.fromkeys(row["group"] for row in record["rows"]):
-        rows, averages = ([e for e in record[kind] if e["group"] == group] for kind in ("rows", "averages"))
-        tables.append(_results(record, rows, averages, models, group))
-        series = [_series(rows, model) for model in models]
-        figures.append(Figure(f"scores-{group}", group or "Scores", "", series, "categories", x="points"))
+    models = [str(model["name"]) for model in record["models"]]
+    series = [_series(record["rows"], model) for model in models]
+    figure = Figure("scores-", "Scores", "", series, "categories", x="points")
     shapes = []
     for model in record["models"]:
         shape = f"{model['layers']} layers of {model['hidden_size']}" if "layers" in model else ""
-        shapes.append({**model, "weights": WEIGHTS[model["init"]], "shape": shape})
+        weights = "as pre-trained" if model["init"] == "pretrained" else BASELINE
+        shapes.append({**model, "weights": weights, "shape": shape})
     columns = {"Model": ("name",), "from": ("source",), "weights": ("weights",), "shape": ("shape",)}
     model_table = Table.of(shapes, {**columns, "parameters": ("parameters", "large")})
     sources = dict.fromkeys(str(model["source"]) for model in record["models"] if model["source"])
@@ -55,7 +48,7 @@ def page(record: Record) -> Page:
         str(record["title"]),
         f"{verdict(record)} {record['about']}".strip(),
         [
-            Section("Results", LEAD, figures=figures, tables=[*tables, _notes(record)]),
+            Section("Results", LEAD, figures=[figure], tables=[_results(record, models), _notes(record)]),
             Section("Models", tables=[model_table]),
         ],
         kicker="electra evaluate",
@@ -86,12 +79,10 @@ def verdict(record: Record) -> str:
     return f"{sentence}, {abs(lead):.1f} {'above' if lead > 0 else 'below'} the best baseline, {baseline}."
 
 
-def _results(
-    record: Record, rows: Sequence[Record], averages: Sequence[Record], models: Sequence[str], group: str
-) -> Table:
+def _results(record: Record, models: Sequence[str]) -> Table:
     """Returns a row for each score, of our models (the best is marked), of baselines, and as published."""
-    shown = [(row["title"], row["split"], row) for row in rows]
-    shown += [(_average_title(each), "", each) for each in averages if each["over"]]
+    shown = [(row["title"], row["split"], row) for row in record["rows"]]
+    shown += [(_average_title(each), "", each) for each in record["averages"] if each["over"]]
     published = [
         column
         for column in record["published"]
@@ -100,17 +91,17 @@ def _results(
     cells = []
     for title, split, row in shown:
         ours = [_cell(row["scores"][model]) for model in models]
-        known = [round(cell.value, 3) for cell in ours if isinstance(cell, Number) and cell.value is not None]
-        for index, cell in enumerate(ours):
-            if isinstance(cell, Number) and cell.value is not None and len(known) > 1:
-                is_best = round(cell.value, 3) == max(known)
-                ours[index] = replace(cell, mark="best" if is_best else "")
+        known = {
+            i: round(c.value, 3) for i, c in enumerate(ours) if isinstance(c, Number) and c.value is not None
+        }
+        best = [i for i, value in known.items() if value == max(known.values()) and len(known) > 1]
+        ours = [replace(cell, mark="best") if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
         theirs = []
         for column in published:
             mark: Any = "aside" if column.get("other_examples") or not row["comparable"] else ""
             theirs.append(Number(row["published"].get(column["title"]), "points", mark=mark))
         cells.append((title, split, *ours, *theirs))
-    return Table(("Task", "split", *models, *(column["title"] for column in published)), cells, group)
+    return Table(("Task", "split", *models, *(column["title"] for column in published)), cells)
 
 
 def _average_title(average: Record) -> str:
@@ -122,7 +113,7 @@ def _cell(score: Any) -> str | Number:
     if not isinstance(score, Mapping):
         return Number(score, "points")  # an average
     if score["status"] != "done":
-        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # in old records
+        return str(score["status"])
     if score["median"] is None:
         return "undefined"
     sd = score.get("sd") if "low" not in score else None
@@ -149,8 +140,8 @@ def _series(rows: Sequence[Record], model: str) -> Series:
         score = row["scores"][model]
         is_shown = row["split"] == "all" or first.setdefault(row["task"], row) is row
         if is_shown and score.get("median") is not None:
-            low = score["low"] if score.get("low") is not None else min(score["by_seed"])
-            high = score["high"] if score.get("low") is not None else max(score["by_seed"])
-            ends = {"mean": 100 * score["median"], "low": 100 * low, "high": 100 * high}
-            points.append((row["title"], ends))
+            ends = min(score["by_seed"]), max(score["by_seed"])
+            low, high = ends if score.get("low") is None else (score["low"], score["high"])
+            numbers = {"mean": score["median"], "low": low, "high": high}
+            points.append((row["title"], {end: 100 * value for end, value in numbers.items()}))
     return Series.through(model, points)

@@ -38,11 +38,9 @@ def make_app(
 ) -> FastAPI:
     """Returns the application that serves `models`.
 
-    Args:
-        models: the models to serve. If a request names none, the first that supports the operation answers.
-        limits: the size limits of requests (None: the defaults).
-        hosts: accepted Host headers ("*": any). On a loopback address, a list of names prevents DNS
-            rebinding: requests from another site's page carry that site's host name.
+    If a request names no model, the first that supports the operation answers. `hosts` are the accepted Host
+    headers ("*": any): a list of names on a loopback address prevents DNS rebinding, as requests from another
+    site's page carry that site's host name.
     """
     limits = limits or Limits()
     batcher = Batcher(limits)
@@ -64,9 +62,8 @@ def make_app(
             work = lambda items: [*zip(request.work(served, items), served.count(items), strict=True)]  # noqa: E731
             answers = await batcher(request.key(served), work, request.items) if request.items else ()
             answer = {"model": served.name, "results": [result for result, _ in answers]}
-            note = unknown.note(
-                served.encoder.tokenizer, True, unknown.Count.sum(each for _, each in answers)
-            )
+            counted = unknown.Count.sum(each for _, each in answers)
+            note = unknown.note(served.encoder.tokenizer, True, counted)
             return JSONResponse(answer | ({"warning": note} if note else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body

@@ -43,8 +43,7 @@ class Batcher:
     async def __call__(self, key: Hashable, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Returns the results of `work` on the items, computed with those of requests with an equal key.
 
-        Raises RequestError if the queue is full or the server is stopping (503), or there is no answer in
-        time (504), and the exceptions of `work`.
+        Raises RequestError: queue full or server stopping (503), or no answer in time (504).
         """
         if self._is_stopping or self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")

@@ -32,8 +32,9 @@ class Request(BaseModel):
 
     @property
     def items(self) -> Sequence[Any]:
-        """The inputs."""
-        raise NotImplementedError
+        """The inputs: the value of the field `texts` or `inputs`."""
+        given: Sequence[Any] = getattr(self, "inputs", None) or getattr(self, "texts", [])
+        return given
 
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
         """Returns a result for each item. Runs in the thread of the batcher."""
@@ -45,23 +46,14 @@ class Request(BaseModel):
 
     def check(self, served: ServedModel, limits: Limits) -> None:
         """Raises RequestError if the request exceeds a limit (413)."""
-        if len(self.items) > limits.max_texts:
-            problem = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
-            raise RequestError(413, problem, "Send them in several requests")
-        if (longest := max(map(_length, self.items), default=0)) > limits.max_characters:
-            problem = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
-            raise RequestError(413, problem, "Split the text")
+        require("texts in one request", len(self.items), limits.max_texts)
+        require("characters in one text", max(map(_length, self.items), default=0), limits.max_characters)
 
 
 class TextRequest(Request):
     """A request whose inputs are plain texts."""
 
     texts: list[str] = Field(examples=[["The chef ate the meal."]])
-
-    @property
-    @override
-    def items(self) -> Sequence[str]:
-        return self.texts
 
 
 class Detect(TextRequest):
@@ -115,11 +107,6 @@ class Predict(Request):
         None, description="Probability from which a tagger with two labels marks a word (default: 0.5)"
     )
 
-    @property
-    @override
-    def items(self) -> Sequence[Any]:
-        return self.inputs
-
     @override
     def key(self, served: ServedModel) -> Hashable:
         """Returns a key of its own: inputs of several requests may have other columns."""
@@ -132,9 +119,7 @@ class Predict(Request):
         given = items if is_tagger else [tuple(item) if isinstance(item, list) else item for item in items]
         examples = served.predictor.texts(given, self.threshold).by_example()
         if len(examples) != len(items):
-            fix = (
-                "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
-            )
+            fix = "Send texts, lists of words for a tagger, or objects with the task's columns"
             raise DataError(f"{len(items)} inputs were read as {len(examples)} examples", fix=fix)
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
@@ -149,10 +134,8 @@ class Fill(TextRequest):
     @override
     def check(self, served: ServedModel, limits: Limits) -> None:
         super().check(served, limits)
-        candidates = self.top * sum(text.count(served.mask) for text in self.texts)
-        if candidates > MAX_CANDIDATES:
-            problem = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
-            raise RequestError(413, problem, "Send fewer texts, or request fewer candidates")
+        num_masks = sum(text.count(served.mask) for text in self.texts)
+        require("candidates in one response", self.top * num_masks, MAX_CANDIDATES)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
@@ -162,6 +145,12 @@ class Fill(TextRequest):
 
 
 OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)
+
+
+def require(what: str, count: int, limit: int) -> None:
+    """Raises RequestError (413) if a request has more of something than the limit."""
+    if count > limit:
+        raise RequestError(413, f"{count:,} {what}; the limit is {limit:,}", "Send less in one request")
 
 
 def _length(item: Any) -> int:

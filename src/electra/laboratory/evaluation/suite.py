@@ -22,7 +22,6 @@ columns of the table, with their sources and how they were measured.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -103,12 +102,10 @@ def read_suite(path: Path) -> Suite:
     suite = build(Suite, read_toml(path), where=path.name)
     tasks = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in tasks]
-    for name, count in Counter(names).items():
-        if count > 1:
-            problem = f"{count} tasks are named {name!r}"
-            raise ConfigError(problem, where=path, fix="Give each its own name")
     if not tasks:
         raise ConfigError("a suite needs a task", where=path, fix="Add a [[task]] section")
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"two tasks are named {repeated[0]!r}", where=path, fix="Give each its own name")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
@@ -209,17 +206,10 @@ class Column:
         return None if points is None else round(points / 100, 6)
 
 
-@dataclass(frozen=True)
-class Published:
-    """The contents of published.toml."""
-
-    column: tuple[Column, ...]
-
-
 @cache
 def published() -> tuple[Column, ...]:
     """Returns all published columns."""
-    return build(Published, read_toml(PUBLISHED), where=PUBLISHED.name).column
+    return tuple(build(Column, each, where=PUBLISHED.name) for each in read_toml(PUBLISHED)["column"])
 
 
 def columns_for(names: Sequence[str]) -> list[Column]:

@@ -100,29 +100,29 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
         for (task, model), reason in state.failures.items()
         if task == entry.name and results[model]
     ]
-    rows = []
-    for metric in metrics if planned else metrics[:1]:
-        is_primary = metric == metrics[0]
+
+    def row(metric: str, is_primary: bool) -> dict[str, Any]:
         title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
-        rows.append(
-            {
-                "group": "",
-                "metric": metric,
-                "split": {"eval": "dev"}.get(entry.split, entry.split),
-                "scores": {
-                    model.name: _score(result, entry.split, metric)
-                    if (result := results[model.name])
-                    else _absent(state, entry.name, model)
-                    for model in state.models
-                },
-                "comparable": bool(finished and entry.full) and not sizes,
-                "task": entry.name,
-                "title": entry.title if is_primary else title,
-                "published": _published(entry.name, metric, is_primary),
-                "remarks": remarks if is_primary else [],
-            }
-        )
-    return rows
+        scores = {
+            model.name: _score(result, entry.split, metric)
+            if (result := results[model.name])
+            else _absent(state, entry.name, model)
+            for model in state.models
+        }
+        published = {column.title: column.score(entry.name, metric, is_primary) for column in columns}
+        return {
+            "metric": metric,
+            "split": {"eval": "dev"}.get(entry.split, entry.split),
+            "scores": scores,
+            "comparable": bool(finished and entry.full) and not sizes,
+            "task": entry.name,
+            "title": entry.title if is_primary else title,
+            "published": {name: value for name, value in published.items() if value is not None},
+            "remarks": remarks if is_primary else [],
+        }
+
+    columns = columns_for([entry.name])
+    return [row(metric, metric == metrics[0]) for metric in (metrics if planned else metrics[:1])]
 
 
 def _results(state: EvaluationState, model: ModelEntry, entry: TaskEntry) -> dict[str, Any] | None:
@@ -176,43 +176,37 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
     ]
 
 
-def _published(task: str, metric: str, first: bool) -> dict[str, float]:
-    scores = {column.title: column.score(task, metric, first) for column in columns_for([task])}
-    return {title: value for title, value in scores.items() if value is not None}
-
-
 def _average(
     state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
     """Returns each model's mean over tasks of its median over seeds, for tasks that every model has done."""
     # Reversed, so that a task's first row wins, which has its primary metric.
     primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
-    models = [model.name for model in state.models if model.source]
 
-    def mean(model: str) -> float | None:
-        values = [primary_rows[task]["scores"][model].get("median") for task in common_tasks]
+    def median(task: str, model: ModelEntry) -> float | None:
+        value: float | None = primary_rows[task]["scores"][model.name].get("median")
+        return value
+
+    def mean(values: Sequence[Any]) -> float | None:
         return sum(values) / len(values) if values and None not in values else None
 
-    common_tasks = [
-        name
-        for name in average.tasks
-        if all(primary_rows[name]["scores"][model].get("median") is not None for model in models)
-    ]
+    models = [model for model in state.models if model.source]
+    common_tasks = [task for task in average.tasks if None not in [median(task, model) for model in models]]
     complete = len(common_tasks) == len(average.tasks)
-    published = {}
-    for column in columns:
-        values = [primary_rows[name]["published"].get(column.title) for name in common_tasks]
-        if complete and average.published in column.scores:
-            published[column.title] = round(column.scores[average.published] / 100, 6)
-        elif values and None not in values:
-            published[column.title] = sum(values) / len(values)
+    published = {
+        column.title: column.score(average.published, "", True)
+        if complete and average.published in column.scores
+        else mean([primary_rows[task]["published"].get(column.title) for task in common_tasks])
+        for column in columns
+    }
     return {
-        "group": "",
         "title": average.title,
         "about": average.about,
         "tasks": list(average.tasks),
         "over": common_tasks,
-        "scores": {model.name: mean(model.name) for model in state.models},
-        "published": published,
+        "scores": {
+            model.name: mean([median(task, model) for task in common_tasks]) for model in state.models
+        },
+        "published": {title: value for title, value in published.items() if value is not None},
         "comparable": complete and all(primary_rows[name]["comparable"] for name in common_tasks),
     }

@@ -67,6 +67,12 @@ class ReadyTask:
     """The version of the fine-tuning task."""
     settings: Mapping[str, Any]
 
+    def describe(self) -> dict[str, Any]:
+        """Returns the task as in the plan."""
+        name = self.entry.task
+        known = {"task": TASKS.canonical_name(name) if is_path(name) else name, **TASKS.identity(name)}
+        return {**known, "version": self.version, "settings": self.settings, "files": self.files.digests()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Piece):
@@ -91,14 +97,12 @@ def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[M
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
         other = by_folder.setdefault(entry.folder, entry)
-        clash = (
-            "" if other is entry else f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
-        )
-        if not entry.folder:
-            clash = f"the name {entry.name!r} has no letter or digit for the name of a folder"
-        if clash:
+        if other is not entry or not entry.folder:
+            problem = f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
+            if not entry.folder:
+                problem = f"the name {entry.name!r} has no letter or digit for the name of a folder"
             fix = "Rename one, or pass a link to it with another name"
-            raise ConfigError(clash, where=entry.source, fix=fix)
+            raise ConfigError(problem, where=entry.source, fix=fix)
     return entries
 
 
@@ -124,9 +128,8 @@ def evaluate(
             session.begin({"plan": plan})
         notes = {task.entry.name: task.files.notes for task in tasks}
         state = EvaluationState(folder, suite, models, plan, notes)
-        for entry in suite.task:
-            if entry.name not in plan["tasks"]:
-                session.say(f"{entry.name}: no data")
+        for name in (entry.name for entry in suite.task if entry.name not in plan["tasks"]):
+            session.say(f"{name}: no data")
         write(state)
         session.share()
 
@@ -235,19 +238,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
         "models": {
             m.name: {"source": m.source, "init": m.init, **networks.get(m.source, {})} for m in models
         },
-        "tasks": {
-            task.entry.name: {
-                "task": TASKS.canonical_name(task.entry.task)
-                if is_path(task.entry.task)
-                else task.entry.task,
-                **TASKS.identity(task.entry.task),
-                "version": task.version,
-                "settings": task.settings,
-                "files": task.files.digests(),
-            }
-            for task in tasks
-        },
-        "probes": {},  # which earlier versions had
+        "tasks": {task.entry.name: task.describe() for task in tasks},
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return as_read_back
