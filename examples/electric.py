@@ -25,7 +25,7 @@ from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.encoder import ElectraEncoder, Variation
 from electra.model.heads import GeneratorHead
-from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair, build_encoder
 from electra.model.sizes import EncoderConfig, generator_config
@@ -80,9 +80,8 @@ class Towers(nn.Module):
         self.left, self.right = build_encoder(config), build_encoder(config)
         for tower in (self.left, self.right):
             if isinstance(tower, ModernEncoder) and config.hidden_size != full.hidden_size:
-                tower.tokens = ProjectedTable(
-                    TokenTable(full.vocab_size, full.hidden_size), config.hidden_size
-                )
+                table = nn.Embedding(full.vocab_size, full.hidden_size)
+                tower.tokens = ProjectedTable(table, config.hidden_size)
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, document_ids: Tensor | None) -> Tensor:
@@ -161,7 +160,7 @@ class Objective(interface.Objective):
                 tower.embeddings.words = full.encoder.embeddings.words
             elif isinstance(tower, ModernEncoder) and isinstance(full.encoder, ModernEncoder):
                 source = full.encoder.tokens
-                assert isinstance(source, TokenTable)
+                assert isinstance(source, nn.Embedding)
                 if isinstance(tower.tokens, ProjectedTable):
                     tower.tokens.source, weight = source, tower.tokens.projection.weight
                     with torch.no_grad():  # so that the projection preserves the scale of the source table

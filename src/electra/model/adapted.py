@@ -159,10 +159,14 @@ class AdaptedEncoder(Encoder):
             variation.observe(to_rows(states))
         return to_rows(outputs.last_hidden_state)
 
+    @property
     @override
-    def token_table(self) -> Tensor:
-        table: Tensor = self.model.get_input_embeddings().weight
-        return table
+    def words(self) -> nn.Module:
+        return self.model.get_input_embeddings()  # type: ignore[no-any-return]
+
+    @override
+    def set_words(self, words: nn.Module) -> None:
+        self.model.set_input_embeddings(words)
 
     @override
     def depth_of(self, name: str) -> int:

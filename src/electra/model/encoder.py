@@ -8,8 +8,7 @@ V vocabulary.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,6 @@ from typing_extensions import override
 from electra.model.attention import attend, attention_mask, attention_probabilities
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
-from electra.model.token_table import DisentangledTable
 
 
 class Variation:
@@ -41,9 +39,10 @@ PLAIN = Variation()
 LAYER = re.compile(r"\blayers?\.(\d+)\.")  # in the name of a layer's parameter
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(nn.Module):
     """The base class of all encoders: embeddings, then layers."""
 
+    WORDS: ClassVar[str]  # the submodule with the token embeddings
     config: EncoderConfig
     layers: nn.ModuleList
 
@@ -96,9 +95,20 @@ class Encoder(nn.Module, ABC):
             variation.observe(states_BTD)
         return self.finish(states_BTD)
 
-    @abstractmethod
+    @property
+    def words(self) -> nn.Module:
+        """The module whose `weight` is the token embeddings."""
+        return self.get_submodule(self.WORDS)
+
+    def set_words(self, words: nn.Module) -> None:
+        """Replaces the module of the token embeddings."""
+        self.set_submodule(self.WORDS, words)
+
     def token_table(self) -> Tensor:
         """Returns the token embeddings [V, E], which the generator's head uses as its output layer."""
+        weight = self.words.weight
+        assert isinstance(weight, Tensor)
+        return weight
 
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         """Makes this encoder use `other`'s embeddings: all of the same shape, or only the token table."""
@@ -128,9 +138,7 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.words: nn.Embedding | DisentangledTable = embedding_table(
-            config.vocab_size, config.embedding_size
-        )
+        self.words: nn.Module = embedding_table(config.vocab_size, config.embedding_size)
         self.positions = embedding_table(config.max_positions, config.embedding_size)
         self.token_types = embedding_table(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
@@ -185,6 +193,8 @@ class Layer(nn.Module):
 class ElectraEncoder(Encoder):
     """The paper's encoder."""
 
+    WORDS = "embeddings.words"
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
@@ -197,14 +207,10 @@ class ElectraEncoder(Encoder):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
 
     @override
-    def token_table(self) -> Tensor:
-        return self.embeddings.words.weight
-
-    @override
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         assert isinstance(other, ElectraEncoder)
         if table_only:
-            self.embeddings.words = other.embeddings.words
+            self.set_words(other.words)
         else:
             self.embeddings = other.embeddings
 

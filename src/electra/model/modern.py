@@ -24,21 +24,8 @@ from electra.model.attention import (
     windowed_mask,
 )
 from electra.model.dropout import dropout
-from electra.model.encoder import Encoder, Variation
+from electra.model.encoder import Encoder, Variation, embedding_table
 from electra.model.sizes import EncoderConfig
-from electra.model.token_table import DisentangledTable
-
-
-class TokenTable(nn.Module):
-    """Token embeddings [V, D]."""
-
-    def __init__(self, vocab_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
-
-    def table(self) -> Tensor:
-        """Returns the embeddings [V, D]."""
-        return self.weight
 
 
 class ProjectedTable(nn.Module):
@@ -47,14 +34,16 @@ class ProjectedTable(nn.Module):
     ModernBERT has no factorised embeddings, so the projected table is exported as the generator's own.
     """
 
-    def __init__(self, source: TokenTable, hidden_size: int) -> None:
+    def __init__(self, source: nn.Module, hidden_size: int) -> None:
         super().__init__()
+        assert isinstance(source, nn.Embedding)
         self.source = source
         self.projection = nn.Linear(source.weight.shape[1], hidden_size, bias=False)
 
-    def table(self) -> Tensor:
-        """Returns the projected embeddings [V, D']."""
-        return F.linear(self.source.table(), self.projection.weight)
+    @property
+    def weight(self) -> Tensor:
+        """The projected embeddings [V, D'], named as in `nn.Embedding`."""
+        return F.linear(self.source.weight, self.projection.weight)
 
 
 class ModernLayer(nn.Module):
@@ -93,12 +82,12 @@ class ModernLayer(nn.Module):
 class ModernEncoder(Encoder):
     """The modern encoder, with attention to all tokens or, in some layers, to a window."""
 
+    WORDS = "tokens"
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.tokens: TokenTable | ProjectedTable | DisentangledTable = TokenTable(
-            config.vocab_size, config.hidden_size
-        )
+        self.tokens: nn.Module = embedding_table(config.vocab_size, config.hidden_size)
         self.embedding_norm = _norm(config)
         self.layers = nn.ModuleList(
             ModernLayer(config, first=index == 0) for index in range(config.num_layers)
@@ -116,12 +105,8 @@ class ModernEncoder(Encoder):
                 self.register_buffer(f"{prefix}sin", sin, persistent=False)
 
     @override
-    def token_table(self) -> Tensor:
-        return self.tokens.table()
-
-    @override
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
-        assert isinstance(other, ModernEncoder) and isinstance(other.tokens, TokenTable)
+        assert isinstance(other, ModernEncoder)
         same_width = self.config.hidden_size == other.config.hidden_size
         self.tokens = other.tokens if same_width else ProjectedTable(other.tokens, self.config.hidden_size)
         if same_width and not table_only:  # a norm of another width cannot be shared

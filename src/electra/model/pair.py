@@ -30,9 +30,9 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
 from electra.foundation.terminal_text import with_article
 from electra.model.adapted import AdaptedEncoder
-from electra.model.encoder import ElectraEncoder, Encoder
+from electra.model.encoder import ElectraEncoder, Encoder, embedding_table
 from electra.model.heads import DiscriminatorHead, GeneratorHead
-from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.networks import Network, Networks
 from electra.model.sizes import Architecture, EncoderConfig
 from electra.model.token_table import DisentangledTable
@@ -219,62 +219,48 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     Raises:
         ConfigError: if the networks differ in architecture, or `sharing` is "all" and they differ in size.
     """
-    auxiliary_encoder, main_encoder = auxiliary.encoder, main.encoder
     if sharing == "none":
         return
-    architectures = [encoder.config.architecture for encoder in (auxiliary_encoder, main_encoder)]
-    if isinstance(main_encoder, AdaptedEncoder) and isinstance(auxiliary_encoder, ElectraEncoder):
-        words = main_encoder.model.get_input_embeddings()
-        if sharing == "all" or words.weight.shape != auxiliary_encoder.token_table().shape:
-            fix = "Set `model.sharing` to token or none"
-            raise ConfigError(
-                "the two networks share no more than a token table", key="model.sharing", fix=fix
+    mine, theirs = auxiliary.encoder, main.encoder
+    architectures = [encoder.config.architecture for encoder in (mine, theirs)]
+    if isinstance(theirs, AdaptedEncoder) and isinstance(mine, ElectraEncoder):
+        if sharing == "all" or theirs.token_table().shape != mine.token_table().shape:
+            problem, fix = (
+                "the two networks share no more than a token table",
+                "Set `model.sharing` to token or none",
             )
-        auxiliary_encoder.embeddings.words = words
-        if sharing == "disentangled":
-            main_encoder.model.set_input_embeddings(DisentangledTable(words))
-        return
-    # The models that they start from, or one of them and the recipe
-    if len(set(architectures)) > 1 or isinstance(auxiliary_encoder, AdaptedEncoder):
+            raise ConfigError(problem, key="model.sharing", fix=fix)
+        mine.set_words(theirs.words)
+    elif len(set(architectures)) > 1 or isinstance(mine, AdaptedEncoder):
+        # the models that they start from, or one of them and the recipe
         given, needed = map(with_article, architectures)
-        problem = f"the generator is {given} encoder and the discriminator {needed} one"
         raise ConfigError(
-            f"{problem}; they cannot share embeddings",
+            f"the generator is {given} encoder and the discriminator {needed} one; they cannot share"
+            " embeddings",
             key="model.sharing",
             fix="Set `model.sharing` to none, or start both from the same architecture",
         )
-    if sharing == "all":
-        if auxiliary_encoder.config != main_encoder.config:
-            raise ConfigError(
-                "sharing all weights requires a generator of the discriminator's size",
-                key="model.sharing",
-                fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
-            )
-        auxiliary.encoder = main_encoder
+    elif sharing != "all":
+        mine.share_embeddings(theirs, table_only=sharing != "embeddings")
+    elif mine.config == theirs.config:
+        auxiliary.encoder = theirs
     else:
-        auxiliary_encoder.share_embeddings(main_encoder, table_only=sharing != "embeddings")
-        if sharing == "disentangled" and isinstance(main_encoder, ModernEncoder):
-            main_encoder.tokens = DisentangledTable(main_encoder.tokens)
-        elif sharing == "disentangled" and isinstance(main_encoder, ElectraEncoder):
-            main_encoder.embeddings.words = DisentangledTable(main_encoder.embeddings.words)
+        raise ConfigError(
+            "sharing all weights requires a generator of the discriminator's size",
+            key="model.sharing",
+            fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
+        )
+    if sharing == "disentangled":
+        theirs.set_words(DisentangledTable(theirs.words))
 
 
 @torch.no_grad()
 def merge_token_table(encoder: Encoder) -> None:
     """Replaces a disentangled token table with a plain one of the same values; does nothing to others."""
-    table = encoder.token_table()
-    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
-        encoder.tokens = TokenTable(*table.shape)
-        encoder.tokens.weight.copy_(table)
-    elif isinstance(encoder, ElectraEncoder) and isinstance(encoder.embeddings.words, DisentangledTable):
-        encoder.embeddings.words = nn.Embedding(*table.shape)
-        encoder.embeddings.words.weight.copy_(table)
-    elif isinstance(encoder, AdaptedEncoder) and isinstance(
-        encoder.model.get_input_embeddings(), DisentangledTable
-    ):
-        words = nn.Embedding(*table.shape)
-        words.weight.copy_(table)
-        encoder.model.set_input_embeddings(words)
+    if isinstance(encoder.words, DisentangledTable):
+        plain = embedding_table(*encoder.token_table().shape)
+        plain.weight.copy_(encoder.token_table())
+        encoder.set_words(plain)
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
@@ -314,8 +300,8 @@ def initialise_projection(encoder: Encoder, seed: int) -> None:
 
     Does nothing to an encoder without one.
     """
-    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
-        weight = encoder.tokens.projection.weight
+    if isinstance(encoder.words, ProjectedTable):
+        weight = encoder.words.projection.weight
         rng = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))
         nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=rng)
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class DisentangledTable(nn.Module):
-    """Replaces an `nn.Embedding` (the paper's encoder) or a `TokenTable` (the modern one)."""
+    """Takes the place of an `nn.Embedding`."""
 
     def __init__(self, source: nn.Module) -> None:
         super().__init__()
@@ -30,10 +30,6 @@ class DisentangledTable(nn.Module):
     def weight(self) -> Tensor:
         """The sum [V, E], named as in `nn.Embedding`."""
         return self.source_weight() + self.delta
-
-    def table(self) -> Tensor:
-        """Returns the sum [V, E]; named as in `TokenTable`."""
-        return self.weight
 
     def forward(self, ids: Tensor) -> Tensor:
         """Returns embeddings [..., E] of ids [...]."""

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from electra.data.cooccurrence import token_vectors
 from electra.data.store import TokenStore, count_ids
-from electra.model.encoder import Embeddings
+from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
-from electra.model.modern import TokenTable
+from electra.model.modern import ProjectedTable
 
 MIN_TOKENS = 50  # of text per vocabulary entry
 LENGTH = 0.9  # root mean square length of a vector, tuned with 128 dimensions
@@ -46,9 +46,8 @@ def token_tables(networks: nn.Module) -> list[nn.Parameter]:
     """Returns the tables of token embeddings [V, E], each once even if several networks share it."""
     tables: dict[int, nn.Parameter] = {}
     for module in networks.modules():
-        table = module.words if isinstance(module, Embeddings) else module
-        if isinstance(table, TokenTable) or (table is not module and isinstance(table, nn.Embedding)):
-            weight = table.weight
-            assert isinstance(weight, nn.Parameter)
-            tables[id(weight)] = weight
+        if isinstance(module, Encoder):
+            words = module.words.source if isinstance(module.words, ProjectedTable) else module.words
+            if isinstance(words, nn.Embedding):
+                tables[id(words.weight)] = words.get_parameter("weight")
     return list(tables.values())
