@@ -208,17 +208,6 @@ def test_a_token_is_scored_where_its_shorter_context_is_longest() -> None:
     assert list(best_window([0, 4, 8], [8, 12, 14], 14)) == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_a_pair_is_encoded_as_by_the_tokenizer(tmp_path: Path) -> None:
-    tokenizer = toy_task.tokenizer(tmp_path)
-    encoding = tokenizer.encode("my town", "red film and music")
-    parts = map(np.array, tokenizer.encode_corpus(["my town", "red film and music"]))
-    ids, types = PairTemplate.of(tokenizer).join(*parts)
-    assert (ids.tolist(), types.tolist()) == (encoding.ids, encoding.segments)
-    [(ids, types, cut)] = Tokens(tokenizer).join([["my town"], ["red film and music"]], 7)
-    encoding = tokenizer.encode("my town", "red film and music", 7)
-    assert (ids.tolist(), types.tolist(), cut) == (encoding.ids, encoding.segments, True)
-
-
 ALPHABET = str.split("fine|Dull|e\u0301|\u00e9|\u4eac|\U0001f600|a| |  |\t|.|,|\u00a0|\u200d|\u0130|the", "|")
 
 
@@ -419,16 +408,6 @@ def test_nothing_depends_on_the_padding(electra_folder: Path, squad2_folder: Pat
         scores = [[span.score for span in prediction.spans] for prediction in (alone, ours)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert loss == pytest.approx(total / count, abs=1e-5)
-
-
-def test_training_data_decides_whether_questions_may_have_no_answer(
-    squad_folder: Path, squad2_folder: Path, tmp_path: Path
-) -> None:
-    for folder, unanswerable in ((squad_folder, False), (squad2_folder, True)):
-        chosen = toy_task.settings(tmp_path / "out", folder, "qa")
-        task = read_dataset(chosen, choose_task(chosen)).task
-        assert isinstance(task, QuestionAnswering) and task.unanswerable is unanswerable
-        assert ("no_answer_accuracy" in task.metrics) is unanswerable
 
 
 def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: Path) -> None:

@@ -53,24 +53,6 @@ def labelled(answers: list[Any], begin: int = 0) -> list[dict[str, Any]]:
     return [{"text": f"a film of number {begin + i}", "label": answer} for i, answer in enumerate(answers)]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [([1, 0, 1], [0, 1, 0]), ([1.0, 0.0, 1.0], [0.0, 1.0, 0.0]), ([True, False, True], [False, True, False])],
-)
-@pytest.mark.parametrize("form", [lambda flags: flags, json.dumps])
-def test_vectors_of_flags(one: Any, other: Any, form: Any, tmp_path: Path) -> None:
-    rows = labelled([form(one), form(other)] * 10)
-    result = dataset(tmp_path, rows, labelled([form(one), form(other)], 20), multi_label=True)
-    assert result.task.num_outputs == 3
-    assert [e.gold for e in result.splits["dev"]] == [("0", "2"), ("1",)]
-
-
-def test_vectors_of_other_lengths_are_refused(tmp_path: Path) -> None:
-    rows = labelled([[1, 0], [0, 1], [1, 0, 1]] * 5)
-    with pytest.raises(DataError):
-        dataset(tmp_path, rows, rows[:3], multi_label=True)
-
-
 def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
     rows = [{"text": f"a film {i}", "joy": i % 2, "anger": 1 - i % 2, "kind": 0} for i in range(20)]
     result = dataset(tmp_path, rows, rows[:4], multi_label=True, label_column=("joy", "anger"))
@@ -154,6 +136,15 @@ COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
         [*[("joy", "new film")] * 4, ("c",), ("d",)] * 5,
         {"multi_label": True},
     ),
+    **{
+        f"vectors, as {type(flags[0]).__name__} in {form.__name__}": (
+            [form(flags), form([*map(type(flags[0]), (0, 1, 0))])] * 9,
+            [("0", "2"), ("1",)] * 9,
+            {"multi_label": True},
+        )
+        for flags in ([1, 0, 1], [1.0, 0.0, 1.0], [True, False, True])
+        for form in (list, json.dumps)
+    },
     "a label with a bar": (['["a|b"]', "a|b"] * 5, [("a|b",), ("a", "b")] * 5, {"multi_label": True}),
 }
 
@@ -171,6 +162,8 @@ def test_columns_of_answers(case: str, tmp_path: Path) -> None:
 
 
 def test_other_files_are_read_like_the_training_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError):  # vectors of several lengths
+        dataset(tmp_path, labelled([[1, 0], [0, 1], [1, 0, 1]] * 5), labelled([[1, 0]]), multi_label=True)
     bars = dataset(tmp_path, labelled(["H, S|F", "F"] * 9), labelled(["H, S"], 50), multi_label=True)
     assert bars.splits["dev"][0].gold == ("H, S",)
     assert dataset(tmp_path, labelled(FEELINGS), labelled(["None"], 50)).splits["dev"][0].gold == "None"

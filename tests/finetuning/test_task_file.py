@@ -32,10 +32,7 @@ def test_a_written_task_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        ("{", "task.json"),
-        ("[]", "task.json"),
-        (json.dumps({"task": "sst2"}), "task.json"),
-        (json.dumps({"task": ["sst2"], "settings": GOOD}), "task.json"),
+        *((text, "task.json") for text in ("{", "[]", '{"task": "sst2"}')),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "head": "crown"}}), "crown"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": "long"}}), "max_length"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": 0}}), "max_length"),
@@ -43,12 +40,8 @@ def test_a_written_task_is_read_back(tmp_path: Path) -> None:
         (json.dumps({"task": "sst2", "settings": {"head": "linear"}}), "max_length, pooling"),
     ],
 )
-def test_an_invalid_task_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, fact: str
-) -> None:
-    (tmp_path / "task.json").write_text(text.replace("HERE", str(tmp_path)))
-    (tmp_path / "mine.py").write_text("raise SystemExit")
-    monkeypatch.chdir(tmp_path)
+def test_an_invalid_task_file_is_refused(tmp_path: Path, text: str, fact: str) -> None:
+    (tmp_path / "task.json").write_text(text)
     with pytest.raises(ModelError) as caught:
         read_task(tmp_path)
     error = str(caught.value)

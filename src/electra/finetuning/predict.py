@@ -35,7 +35,7 @@ from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
 from electra.finetuning.tasks.parts.word_tags import WordTagging
-from electra.finetuning.windows.features import Tokens, Windows
+from electra.finetuning.windows.features import Tokens
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
 from electra.model.adapted import PublishedHead
@@ -145,21 +145,17 @@ class Predictor:
         doing(f"reading {source}" if isinstance(source, Path) else "reading")
         split = unlabelled.read(source, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
-        values, windows = self._run(task, examples)
-        unread = note_unread(split.unread[: split.unread_texts])
-        notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
-        from_csv = extension_of(source) in (".csv", ".tsv", ".tab")
-        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
-
-    def _run(self, task: Task, examples: Examples) -> tuple[list[Any], Windows]:
-        tokens = Tokens(self.loaded.tokenizer)
+        tokens, pad = Tokens(self.loaded.tokenizer), self.loaded.tokenizer.specials.pad
         tokens.tokenizer.counted = unknown.Count()
         windows = task.featurize(examples, tokens, self.max_length)
         unknown.warn(tokens.tokenizer, self.allow_unknown)
-        pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         doing(f"predicting: {len(examples):,} examples")
-        outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
-        return task.predict(outputs, windows, examples), windows
+        outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=self.loaded.device)
+        unread = note_unread(split.unread[: split.unread_texts])
+        notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
+        from_csv = extension_of(source) in (".csv", ".tsv", ".tab")
+        values = task.predict(outputs, windows, examples)
+        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
 
     def texts(
         self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
@@ -207,24 +203,23 @@ def open_predictor(
         ConfigError: there is no such device, or the file of the model's own task or head is missing.
     """
     doing(f"loading {model}")
+    record: Mapping[str, Any] | None
     if backend == "onnx":
-        return replace(_open_graph(locate(model)), allow_unknown=allow_unknown)
-    loaded, record = open_tuned(model)
-    task, max_length = task_of(loaded, record)
-    tuned = tuned_model(loaded, task, record)
-    return Predictor(loaded, task, max_length, tuned.to(pick_device(device)), allow_unknown)
+        from electra.exchange.onnx_session import OnnxEncoder, load_onnx
+        from electra.finetuning.runner.onnx_model import GraphModel
 
-
-def _open_graph(folder: Path) -> Predictor:
-    from electra.exchange.onnx_session import OnnxEncoder, load_onnx
-    from electra.finetuning.runner.onnx_model import GraphModel
-
-    loaded, record = load_onnx(folder, "encoder"), read_task(folder)
-    if record is None:
-        require_tuned(loaded)
-    task, max_length = task_of(loaded, record)
-    assert isinstance(loaded.encoder, OnnxEncoder)
-    return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head in ("tagger", "reader")))
+        folder = locate(model)
+        loaded, record = load_onnx(folder, "encoder"), read_task(folder)
+        if record is None:
+            require_tuned(loaded)
+        task, max_length = task_of(loaded, record)
+        assert isinstance(loaded.encoder, OnnxEncoder)
+        tuned: FinetunedModel = GraphModel(loaded.encoder, task.head in ("tagger", "reader"))
+    else:
+        loaded, record = open_tuned(model)
+        task, max_length = task_of(loaded, record)
+        tuned = tuned_model(loaded, task, record).to(pick_device(device))
+    return Predictor(loaded, task, max_length, tuned, allow_unknown)
 
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
@@ -250,21 +245,19 @@ def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
     return write_tuned(loaded, task, tuned_model(loaded, task, record), record, out, int8)
 
 
-def predict(  # noqa: PLR0917
+def predict(
     model: str,
     file: Path,
     text_column: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    device: str = "auto",
-    threshold: float | None = None,
     *,
+    threshold: float | None = None,
     allow_unknown: bool = False,
 ) -> Predictions:
     """Loads a model with `open_predictor`, and predicts each row of a file with it.
 
     The other parameters and the errors are those of `open_predictor` and `Predictor.__call__`.
     """
-    return open_predictor(model, device, allow_unknown=allow_unknown)(file, text_column, columns, threshold)
+    return open_predictor(model, allow_unknown=allow_unknown)(file, text_column, threshold=threshold)
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:

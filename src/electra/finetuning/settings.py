@@ -249,10 +249,6 @@ class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOp
                 f"an example has at most two texts, not {len(self.text_column)}", key="text_column"
             )
 
-    def options(self) -> TaskOptions:
-        """Returns the options that the task receives."""
-        return TaskOptions.of(vars(self))
-
     def recorded(self) -> dict[str, Any]:
         """Returns the settings on which a resumed run must agree.
 

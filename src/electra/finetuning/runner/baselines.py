@@ -34,15 +34,8 @@ from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.prepared import (
-    FROZEN,
-    Finetuning,
-    encoder_pooling,
-    predict,
-    resolve,
-    score,
-)
-from electra.finetuning.runner.train_seed import build_model, training_data
+from electra.finetuning.runner.prepared import FROZEN, Finetuning, encoder_pooling, evaluate, resolve
+from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_tasks import MultiLabelClassification
 from electra.foundation import durable
@@ -106,14 +99,11 @@ def frozen_scores(prepared: Finetuning, dataset: Dataset) -> dict[str, Score]:
     frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
     model = build_model(frozen, 0)
     assert isinstance(model.head, Head)
-    fit_states(model.head, model.encoder, training_data(frozen), frozen.precision, quick=True)
+    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, quick=True)
     return {
         f"{result_name(split)}_{name}": value
         for split, featurized in frozen.splits.items()
-        if featurized.windows.targets is not None
-        for name, value in score(
-            frozen, featurized, predict(frozen, model, featurized, frozen.precision)[0]
-        ).scores.items()
+        for name, value in evaluate(frozen, model, featurized, frozen.precision).scores.items()
     }
 
 

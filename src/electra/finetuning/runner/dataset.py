@@ -31,7 +31,7 @@ from electra.finetuning.labelled.splits import (
     other_files,
     split_by_hash,
 )
-from electra.finetuning.settings import Settings
+from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import DataError, nearest
@@ -56,7 +56,8 @@ class Dataset:
 
 def choose_task(settings: Settings) -> Task:
     """Returns the task with the settings' options."""
-    task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
+    options = TaskOptions.of(vars(settings))
+    task, head = load_task(settings.task).configured(options), load_head(settings.head)
     counts = {len(columns) for columns in task.texts}
     head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
     return task

@@ -226,7 +226,9 @@ def finish(
     """Writes and returns the results of all finished seeds, and saves the model of the best one on dev."""
     settings, task = prepared.settings, prepared.task
     finished = {number: seed.record for number, seed in folder.seeds()}
-    best = best_seed(finished, task.metrics[0])
+    dev_scores = {number: record["eval"][task.metrics[0]] for number, record in finished.items()}
+    # Undefined scores are worst; of equal ones, the lowest seed is best.
+    best = max(dev_scores, key=lambda n: (dev_scores[n] is not None, dev_scores[n] or 0.0, -n))
     counts = {name: count_labels(task, examples) for name, examples in dataset.splits.items()}
     labels = {name: of_split for name, of_split in counts.items() if of_split}
     results = {
@@ -269,12 +271,6 @@ def read_baselines(folder: FinetuningFolder, say: Say) -> dict[str, dict[str, fl
     say(f"{folder.baselines.name} is damaged: the baselines are measured again")
     folder.baselines.unlink()
     return None
-
-
-def best_seed(finished: Mapping[int, Mapping[str, Any]], metric: str) -> int:
-    """Returns the seed with the best dev score, of equal ones the lowest; undefined scores are worst."""
-    scores = {number: each["eval"][metric] for number, each in finished.items()}
-    return max(scores, key=lambda number: (scores[number] is not None, scores[number] or 0.0, -number))
 
 
 def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:

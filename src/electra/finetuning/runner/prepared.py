@@ -16,6 +16,7 @@ from electra.artifacts.model import Pooling
 from electra.data import unknown
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset
@@ -61,6 +62,11 @@ class Finetuning:
     precision: str
     say: Say = quiet
     stopping: Callable[[], bool] = lambda: False  # called after each step; True stops the run
+
+    @property
+    def training_data(self) -> TrainingData:
+        """What a head receives before training."""
+        return TrainingData(self.train, self.task, self.start.tokenizer, self.device)
 
     @property
     def pad(self) -> int:
@@ -167,9 +173,11 @@ class Evaluation:
         return {"loss": self.loss, **values, "reasons": reasons}
 
 
-def evaluate(prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit) -> Evaluation:
+def evaluate(
+    prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
+) -> Evaluation:
     """Predicts a split, and scores it if it has answers."""
-    return score(prepared, split, *predict(prepared, model, split))
+    return score(prepared, split, *predict(prepared, model, split, precision))
 
 
 def predict(
@@ -184,14 +192,13 @@ def score(
     prepared: Finetuning,
     split: FeaturizedSplit,
     outputs: list[npt.NDArray[np.float32]],
-    loss: float | None = None,
+    loss: float | None,
 ) -> Evaluation:
     """Returns the predictions that a model's outputs mean, and their scores if the split has answers."""
     predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
-    return Evaluation(
-        predictions, loss, prepared.task.score(predictions, split.examples) if has_answers else {}
-    )
+    scores = prepared.task.score(predictions, split.examples) if has_answers else {}
+    return Evaluation(predictions, loss, scores)
 
 
 def run_model(

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from electra.artifacts import checkpoints
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
+from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head
 from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate
 from electra.finetuning.windows.features import Ids, collate
@@ -69,11 +69,6 @@ def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
     return FinetunedModel(encoder, head).to(prepared.device)
 
 
-def training_data(prepared: Finetuning) -> TrainingData:
-    """Returns what a head receives before training."""
-    return TrainingData(prepared.train, prepared.task, prepared.start.tokenizer, prepared.device)
-
-
 def parameter_groups(
     model: FinetunedModel, learning_rate: float, layer_decay: float, weight_decay: float
 ) -> list[dict[str, Any]]:
@@ -108,7 +103,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     rates = settings.learning_rate, settings.layer_decay, settings.weight_decay
     groups = parameter_groups(model, *rates)
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
-    load_head(settings.head).start(model.head, model.encoder, training_data(prepared))
+    load_head(settings.head).start(model.head, model.encoder, prepared.training_data)
     best_weights: Weights = {}
     state = restore(folder, model, optimizer, best_weights, prepared.say)
     losses, batches = list(torch.tensor(state.since).to(prepared.device)), list[Ids]()

@@ -55,9 +55,9 @@ class Window:
     offsets: Offsets  # the offsets of the context's tokens in this window [context tokens, 2]
     may_start: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
 
-    def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+    def target(self, span: tuple[int, int]) -> tuple[int, int] | None:
         """Maps a span (first, last) of the context's tokens to `ids`; None if it is not all in the window."""
-        if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
+        if span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
 

@@ -139,15 +139,12 @@ def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: in
     if len(row) == 1:
         ids = np.concatenate([template.before, first[:room], template.after]).astype(np.int64)
         return ids, np.full(len(ids), template.types[1], np.int64), len(first) > room
-    shorter_size, longer_size = sorted((len(first), len(second)))
-    is_truncated = shorter_size + longer_size > room
-    if is_truncated:
-        shorter_size = min(shorter_size, room // 2)
-        longer_size = room - shorter_size
-    size_first, size_second = (
-        (shorter_size, longer_size) if len(first) <= len(second) else (longer_size, shorter_size)
-    )
-    return *template.join(first[:size_first], second[:size_second]), is_truncated
+    sizes = [len(first), len(second)]
+    if is_truncated := sum(sizes) > room:
+        shorter = int(sizes[1] < sizes[0])
+        sizes[shorter] = min(sizes[shorter], room // 2)
+        sizes[1 - shorter] = room - sizes[shorter]
+    return *template.join(first[: sizes[0]], second[: sizes[1]]), is_truncated
 
 
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:

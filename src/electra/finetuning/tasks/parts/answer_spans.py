@@ -30,7 +30,7 @@ from typing_extensions import override
 from electra.artifacts.model import CONFIG
 from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
+from electra.finetuning.labelled.questions import FORMATS, read_questions
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.metrics.squad import METRICS, squad1_scores, squad2_scores
 from electra.finetuning.settings import TaskOptions
@@ -141,7 +141,10 @@ class QuestionAnswering(Task):
         targets: list[Ids] = []
         for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
             context = contexts[example.texts[1]]
-            span = answer_tokens(example, context) if labelled else None
+            span = None
+            if labelled and has_offset(example):
+                start = example.gold[0].start
+                span = context.tokens_of(start, start + len(example.gold[0].text))
             if train and example.gold and span is None:
                 continue
             question_ids = question[: self.max_question].astype(np.int64)
@@ -290,19 +293,11 @@ def has_offset(example: Example) -> bool:
     return bool(example.gold) and example.gold[0].start is not None
 
 
-def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
-    """Returns the first and last token of the first gold answer; None if the context does not contain it."""
-    answer: GoldAnswer | None = example.gold[0] if example.gold else None
-    if answer is None or answer.start is None:
-        return None
-    return context.tokens_of(answer.start, answer.start + len(answer.text))
-
-
 def target_of(window: Window, example: Example, span: tuple[int, int] | None) -> Ids:
     """Returns the target bits of a window [tokens]; all 0 if the context does not contain the answer.
 
-    `span` is the result of `answer_tokens`. Both START and END are at [CLS] if the question has no answer or
-    another window contains it.
+    `span` has the answer's first and last token in the context. Both START and END are at [CLS] if the
+    question has no answer or another window contains it.
     """
     bits = np.zeros(len(window.ids), np.int64)
     if not example.gold:

@@ -73,6 +73,10 @@ class TextTask(Task):
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
+    @override
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+        return replace(self, labels=labels)
+
     @classmethod
     def like(cls, other: TextTask, **changes: Any) -> Self:
         """Returns a task of this class with the values of all `TextTask` fields copied from another."""

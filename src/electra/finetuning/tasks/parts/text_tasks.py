@@ -107,7 +107,7 @@ class TextClassification(TextTask):
             return TextRegression.like(self).rebuilt(labels, config)
         if problem_type == "multi_label_classification":
             return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
-        return replace(self, labels=labels)
+        return super().rebuilt(labels, config)
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,10 +226,6 @@ class MultiLabelClassification(TextTask):
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem_type": "multi_label_classification"}
-
-    @override
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> MultiLabelClassification:
-        return replace(self, labels=labels)
 
     def can_score(self, example: Example) -> bool:
         """Whether the example has labels, and all of them are known."""
