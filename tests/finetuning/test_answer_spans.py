@@ -389,25 +389,16 @@ def check_threshold(out: Path, dev: Path) -> None:
 def test_nothing_depends_on_the_padding(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2")
     prepared, _ = tuning_for(electra_folder, chosen)
-    (windows, examples), task = vars(prepared.splits["dev"]).values(), prepared.task
+    windows, task = prepared.splits["dev"].windows, prepared.task
     model = build_model(prepared, 0).eval()
-    together, loss = run_model(model, windows, task, pad=prepared.pad, device=prepared.device)
-    total, count = 0.0, 0
-    for i, batched in enumerate(together):
-        batch = collate(windows, np.array([i]), prepared.pad)
-        with torch.no_grad():
-            output = model(batch)
-        assert batch.targets is not None
-        part, number = task.loss(output, batch.targets)
-        total, count = total + part.item(), count + number
-        single = replace(windows, example=np.array([0]), context=[windows.context[i]])
-        alone, ours = (
-            task.predict([logits], single, examples[i : i + 1])[0] for logits in (output[0].numpy(), batched)
-        )
-        assert alone.null_odds == pytest.approx(ours.null_odds, abs=1e-4)
-        scores = [[span.score for span in prediction.spans] for prediction in (alone, ours)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
-    assert loss == pytest.approx(total / count, abs=1e-5)
+    outputs, loss = run_model(model, windows, task, pad=prepared.pad, device=prepared.device)
+    batches = [collate(windows, np.array([i]), prepared.pad) for i in range(len(windows))]
+    with torch.no_grad():
+        alone = [model(batch) for batch in batches]
+    parts = [task.loss(each, batch.targets) for each, batch in zip(alone, batches, strict=True)]  # type: ignore[arg-type]
+    assert loss == pytest.approx(sum(map(float, (part for part, _ in parts))) / len(parts), abs=1e-5)
+    for one, together in zip(alone, outputs, strict=True):
+        np.testing.assert_allclose(one[0].numpy(), together, atol=1e-5)
 
 
 def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: Path) -> None:
@@ -453,23 +444,6 @@ def test_a_threshold_is_refused_where_there_is_none(
     with pytest.raises(ConfigError) as caught:
         predict(str(out), squad_folder / "dev-v1.json", threshold=1.0)
     assert caught.value.key == "threshold"
-
-
-@pytest.mark.parametrize(
-    "name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"]
-)
-def test_published_files_are_read_and_their_answers_occur(
-    name: str, shared_data: Any, tmp_path: Path
-) -> None:
-    path = shared_data(f"squad/{name}.json.gz")
-    task = task_named("squad2" if "v2" in name else "squad")
-    examples = task.read(path).examples
-    answered = [example for example in examples if example.gold]
-    assert len(examples) > 1000 and (len(answered) < len(examples)) == ("v2" in name)
-    out_of_place = [e.id for e in answered if e.gold[0].start is None or e.gold[0].moved]
-    assert len(out_of_place) <= 0.001 * len(answered)
-    context = Context.of(words(), examples[0].texts[1])
-    assert context.tokens_of(0, 3) is not None
 
 
 def test_a_context_without_tokens_has_no_answer(tmp_path: Path) -> None:

@@ -93,21 +93,16 @@ def check_pair(answer: str, gold: str) -> None:
 def test_thousands_of_unusual_answers_score_as_in_the_oracle() -> None:
     draw = random.Random(0)
     matches = 0
-    for _ in range(6000):
+    for _ in range(4000):
         answer, gold = odd_text(draw), odd_text(draw)
         if draw.random() < 0.3:  # near misses: the same words in other dress
             gold = answer.upper() if draw.random() < 0.5 else f"The {answer} ."
         check_pair(answer, gold)
         matches += exact_match(answer, gold) == 1.0
-    assert 600 < matches < 4000  # neither side of the question is rare
-
-
-def test_the_best_matching_gold_answer_counts() -> None:
-    draw = random.Random(1)
-    for _ in range(1500):
-        answer, golds = odd_text(draw), [odd_text(draw) for _ in range(draw.randint(1, 4))]
-        for version in (1, 2):
+        golds = [gold, *(odd_text(draw) for _ in range(draw.randrange(3)))]
+        for version in (1, 2):  # the gold answer that fits best counts
             assert best_scores(answer, golds, version) == pytest.approx(oracle_marks(answer, golds, version))  # type: ignore[arg-type]
+    assert 400 < matches < 2700  # neither side of the question is rare
 
 
 def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float) -> None:

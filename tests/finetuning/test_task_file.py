@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.finetuning.runner.saved_model import read_task, task_file
+from electra.finetuning.runner.saved_model import read_task
 from electra.foundation.errors import ModelError
 
 GOOD = {
@@ -25,8 +25,8 @@ GOOD = {
 
 def test_a_written_task_is_read_back(tmp_path: Path) -> None:
     assert read_task(tmp_path) is None
-    (tmp_path / "task.json").write_bytes(task_file("sst2", GOOD))
-    assert read_task(tmp_path) == {"task": "sst2", "settings": GOOD}
+    (tmp_path / "task.json").write_text(json.dumps(record := {"task": "sst2", "settings": GOOD}))
+    assert read_task(tmp_path) == record
 
 
 @pytest.mark.parametrize(

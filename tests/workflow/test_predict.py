@@ -108,7 +108,7 @@ def test_only_a_line_feed_ends_a_text(
         assert [row["sentence"] for row in run([tuned, name], capsys, given)[0]] == texts
 
 
-@pytest.mark.parametrize("name", ["said.xlsx", "said", "said.txt"])
+@pytest.mark.parametrize("name", ["said.xlsx", "said"])
 def test_an_unknown_ending_is_refused_unless_a_format_is_given(
     name: str, tuned: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,12 +193,8 @@ def test_a_damaged_record_is_one_line(
     shutil.copytree(tuned, tmp_path / "copy")
     path = tmp_path / "copy" / "finetune.json"
     record = json.loads(path.read_text())
-    for settings, said in (
-        (None, "not the task of a fine-tuned model"),
-        ({}, "head, max_length, pooling"),
-        (record["settings"] | {"max_length": "x"}, "is not a whole number"),
-        (record["settings"] | {"max_length": 10**6}, "1,000,000 tokens"),
-    ):
+    long = record["settings"] | {"max_length": 10**6}
+    for settings, said in ((None, "not the task"), (long, "1,000,000 tokens")):
         path.write_text(json.dumps(record | {"settings": settings}))
         assert main(["predict", str(tmp_path / "copy"), table]) == 2
         error = capsys.readouterr().err

@@ -25,6 +25,7 @@ class Score:
     reason: str = ""
 
 
+NO_LABEL = Score(None, "no label is in the data, and none is predicted")
 Array = npt.NDArray[Any]
 
 
@@ -48,9 +49,7 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
 
     # NaN excludes labels that occur in neither from the mean.
     value = float(f1_score(gold, predicted, average="macro", zero_division=np.nan))
-    if math.isfinite(value):
-        return Score(value)
-    return Score(None, "no label is in the data, and none is predicted")
+    return Score(value) if math.isfinite(value) else NO_LABEL
 
 
 def f1_micro(predicted: Array, gold: Array) -> Score:
@@ -58,7 +57,7 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
     from sklearn.metrics import f1_score
 
     if not predicted.any() and not gold.any():
-        return Score(None, "no label is in the data, and none is predicted")
+        return NO_LABEL
     return Score(float(f1_score(gold, predicted, average="micro", zero_division=0)))
 
 

@@ -7,7 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import (
@@ -264,14 +263,13 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Data]:
     The keys are "train", "dev", "test" and the names of other files to predict; splits without a file are
     left out.
     """
-    data, is_folder = settings.data, False
+    data, folder = settings.data, None
     if not isinstance(data, Given):
         data = as_path(data)
         if not parts_of(data) or not parts_of(data)[0].exists():
             fix = "Pass a folder with train and dev files, or a training file, as `data`"
             raise DataError("no such file or folder", where=data, fix=fix)
-        is_folder = data.is_dir() and not is_saved_dataset(data)
-    folder = data if isinstance(data, Path) and is_folder else None
+        folder = data if data.is_dir() and not is_saved_dataset(data) else None
     chosen = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
     preferred_names = {"train": (), "dev": task.dev_files, "test": task.test_files}
     sources: dict[str, Data] = {}

@@ -20,7 +20,6 @@ from electra.exchange.load import Loaded
 from electra.exchange.onnx_graph import ExportReport, Graph, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.saved_model import task_file
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
@@ -93,7 +92,7 @@ def write_tuned(  # noqa: PLR0917
         CARD: README.format(name=out.resolve().name, task=task.name, inputs=inputs).encode(),
     }
     if record:
-        files[TASK] = task_file(record["task"], record["settings"])
+        files[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
     return commit_graph(loaded, graph, out, files, _probabilities(task, config), int8=int8)
 
 

@@ -54,7 +54,8 @@ def save_model(
         prepared.say(f"transformers predicts from 0 to 1: {OUTPUT_RANGE} of config.json has the range")
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
-    extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
+    recorded = {"task": task_source(settings.task, task), "settings": settings.recorded()}
+    extra_files[folder.task.name] = durable.to_json(recorded)
     text_vector = prepared.start.text_vector
     if task.head == "classifier" and settings.pooling != text_vector.pooling:
         text_vector = TextVector(settings.pooling)
@@ -109,11 +110,6 @@ def config_values(prepared: Finetuning, scores: Mapping[str, Any]) -> dict[str, 
 def task_source(name: str, task: Task) -> str:
     """Returns the name to load the task by; for a file of your own, the task's (pass the file again)."""
     return TASKS.canonical_name(name) if TASKS.identity(name) else task.name
-
-
-def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
-    """Returns the contents of task.json, from the task's name and the recorded settings."""
-    return durable.to_json({"task": task, "settings": settings})
 
 
 def read_task(folder: Path) -> dict[str, Any] | None:
