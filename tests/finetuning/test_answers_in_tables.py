@@ -87,6 +87,7 @@ def test_answers_that_contradict_each_other_are_noted(tmp_path: Path) -> None:
 SIGNS, ISO, FEELINGS = ["+", "-"] * 9, ["US", "NA", "DE", "FR"] * 5, ["Joy", "None", "Anger"] * 7
 # The cells of a column, the answers that they are (None: the row has no answer), and options.
 SETS = [names for size in (1, 2, 3) for names in combinations("abcd", size)]
+SEVERAL, SKIPPED = {"multi_label": True}, {"task": "regression", "skip_unlabelled": True}
 COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "codes of sections": (["1.1", "1.10", "2.0", "2"] * 9, ["1.1", "1.10", "2.0", "2"] * 9, {}),
     "codes": (["007", "7", "1.2.3"] * 9, ["007", "7", "1.2.3"] * 9, {}),
@@ -103,49 +104,33 @@ COLUMNS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "-100 of torch": ([0, 1, -100] * 9, ["0", "1", None] * 9, {}),
     "-1 or neutral": ([0, 1, -1] * 9, ["0", "1", "-1"] * 9, {}),
     "-1 of two": ([1, -1] * 9, ["1", "-1"] * 9, {"skip_unlabelled": True}),
-    "-1 below stars": (
-        [3.5, 4, -1] * 9,
-        ["3.5", "4", None] * 9,
-        {"task": "regression", "skip_unlabelled": True},
-    ),
-    "-1 among numbers": (
-        [-3, 4, -1] * 9,
-        ["-3", "4", "-1"] * 9,
-        {"task": "regression", "skip_unlabelled": True},
-    ),
+    "-1 below stars": ([3.5, 4, -1] * 9, ["3.5", "4", None] * 9, SKIPPED),
+    "-1 among numbers": ([-3, 4, -1] * 9, ["-3", "4", "-1"] * 9, SKIPPED),
     "a line break": (["a\nb", "c"] * 9, ["a b", "c"] * 9, {}),
     "a line break, and without": (["a\tb", "a b", "c"] * 9, ["a b", "a b", "c"] * 9, {}),
-    "bars": (
-        ["H, S|A", "F|H, S", "F"] * 9,
-        [("A", "H, S"), ("F", "H, S"), ("F",)] * 9,
-        {"multi_label": True},
-    ),
-    "semicolons": (["H, S; A", "F"] * 9, [("A", "H, S"), ("F",)] * 9, {"multi_label": True}),
+    "bars": (["H, S|A", "F|H, S", "F"] * 9, [("A", "H, S"), ("F", "H, S"), ("F",)] * 9, SEVERAL),
+    "semicolons": (["H, S; A", "F"] * 9, [("A", "H, S"), ("F",)] * 9, SEVERAL),
     "a semicolon in a name": (
         [*(", ".join(names) for names in SETS), "b;x"] * 3,
         [*SETS, ("b;x",)] * 3,
-        {"multi_label": True},
+        SEVERAL,
     ),
-    "commas": (["b, a", "a", ""] * 9, [("a", "b"), ("a",), ()] * 9, {"multi_label": True}),
-    "lines": (["b\na, c", "a, c"] * 9, [("a, c", "b"), ("a, c",)] * 9, {"multi_label": True}),
-    "numbers": (["16 0", "0", "3"] * 9, [("0", "16"), ("0",), ("3",)] * 9, {"multi_label": True}),
-    "hashtags": (["#a #b", "#b"] * 9, [("#a", "#b"), ("#b",)] * 9, {"multi_label": True}),
-    "a space in names": (["new film", "joy"] * 9, [("new film",), ("joy",)] * 9, {"multi_label": True}),
-    "lists": (
-        [*LISTS, '["c"]', ["d"]] * 5,
-        [*[("joy", "new film")] * 4, ("c",), ("d",)] * 5,
-        {"multi_label": True},
-    ),
+    "commas": (["b, a", "a", ""] * 9, [("a", "b"), ("a",), ()] * 9, SEVERAL),
+    "lines": (["b\na, c", "a, c"] * 9, [("a, c", "b"), ("a, c",)] * 9, SEVERAL),
+    "numbers": (["16 0", "0", "3"] * 9, [("0", "16"), ("0",), ("3",)] * 9, SEVERAL),
+    "hashtags": (["#a #b", "#b"] * 9, [("#a", "#b"), ("#b",)] * 9, SEVERAL),
+    "a space in names": (["new film", "joy"] * 9, [("new film",), ("joy",)] * 9, SEVERAL),
+    "lists": ([*LISTS, '["c"]', ["d"]] * 5, [*[("joy", "new film")] * 4, ("c",), ("d",)] * 5, SEVERAL),
     **{
         f"vectors, as {type(flags[0]).__name__} in {form.__name__}": (
             [form(flags), form([*map(type(flags[0]), (0, 1, 0))])] * 9,
             [("0", "2"), ("1",)] * 9,
-            {"multi_label": True},
+            SEVERAL,
         )
         for flags in ([1, 0, 1], [1.0, 0.0, 1.0], [True, False, True])
         for form in (list, json.dumps)
     },
-    "a label with a bar": (['["a|b"]', "a|b"] * 5, [("a|b",), ("a", "b")] * 5, {"multi_label": True}),
+    "a label with a bar": (['["a|b"]', "a|b"] * 5, [("a|b",), ("a", "b")] * 5, SEVERAL),
 }
 
 

@@ -17,7 +17,7 @@ from plain_loop import groups_with_decay, losses_of, write_start
 from electra.exchange.load import load
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.runner.finetune import finetune, scores_over_seeds
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, resolve, run_model
 from electra.finetuning.runner.train_seed import build_model, parameter_groups, train_seed
@@ -41,14 +41,11 @@ def transformers_logits(folder: Path, texts: list[tuple[str, ...]]) -> torch.Ten
     """One text at a time: nothing can depend on padding."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForSequenceClassification.from_pretrained(folder).eval(),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    inputs = [tokenizer(*text, return_tensors="pt", truncation=True) for text in texts]
     with torch.no_grad():
-        return torch.cat(
-            [model(**tokenizer(*text, return_tensors="pt", truncation=True)).logits for text in texts]
-        )
+        return torch.cat([model(**each).logits for each in inputs])
 
 
 def test_training_learns_and_the_saved_model_predicts_the_same(classified: Path, sst2_folder: Path) -> None:
@@ -129,14 +126,9 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
-        rows = [data[i] for i in batch]
-        inputs = tokenizer(
-            [row["sentence1"] for row in rows],
-            [row["sentence2"] for row in rows],
-            padding=True,
-            return_tensors="pt",
-        )
-        return reference(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss  # type: ignore[no-any-return]
+        first, second, scores = ([data[i][name] for i in batch] for name in data[0])
+        inputs = tokenizer(first, second, padding=True, return_tensors="pt")
+        return reference(**inputs, labels=torch.tensor([*map(classes.index, scores)])).loss  # type: ignore[no-any-return]
 
     np.testing.assert_allclose(
         ours, losses_of(reference, groups_with_decay(reference, 0.7), order, loss_of), atol=1e-4
@@ -234,15 +226,11 @@ def test_without_a_dev_file_a_tenth_is_held_out_and_reported(sst2_folder: Path, 
     assert all([note for note in dataset.notes if said in note] for said in ("no dev file", "50 of"))
 
 
-def test_an_undefined_metric_is_null_with_a_reason(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
-    dev = tmp_path / "one-class.tsv"
-    dev.write_text("sentence\tlabel\nfine\t1\nbright\t1\n")
-    chosen = toy_task.settings(tmp_path / "out", sst2_folder, "cola", dev=dev, epochs=0.1, seeds=2)
-    results = finetune(str(electra_folder), chosen)
-    assert results["eval_matthews_correlation"] is None and results["eval_accuracy"] is not None
-    assert results["eval_matthews_correlation_reason"] == "only one label in the data"
+def test_an_undefined_metric_is_null_with_a_reason() -> None:
+    scores = {"accuracy": 1.0, "matthews_correlation": None, "reasons": {"matthews_correlation": "one label"}}
+    results = scores_over_seeds([{"eval": scores, "others": {}}] * 2, ("accuracy", "matthews_correlation"))
+    assert results["eval_matthews_correlation"] is None and results["eval_accuracy"] == 1.0
+    assert results["eval_matthews_correlation_reason"] == "one label"
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run(

@@ -190,11 +190,7 @@ class TextTask(Task):
     def _unread_texts(
         self, table: Table, rows: Sequence[tuple[Place, Row]], texts: Sequence[str], others: Sequence[str]
     ) -> list[str]:
-        """Returns the columns of texts that are not read.
-
-        Raises:
-            DataError: a single text is read, but the task also reads pairs.
-        """
+        """Returns the columns of texts that are not read; refuses to guess between one text and a pair."""
         columns = {name: [row.get(name) for _, row in rows[:100]] for name in others}
         unread = [name for name, values in columns.items() if _holds_texts(name, values, texts[0])]
         if unread and len(texts) == 1 and any(len(names) > 1 for names in self.texts):
