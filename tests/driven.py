@@ -139,19 +139,6 @@ def _run_command(words: list[str], log: Path, variables: dict[str, str]) -> None
     sys.exit(main(words))
 
 
-def machine(words: list[str], home: Path) -> subprocess.Popen[str]:
-    """Starts a command as another machine would: with a home and a cache of its own."""
-    home.mkdir()
-    own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "electra", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | own,
-    )
-
-
 def complete(words: list[str]) -> str:
     """Runs a command that must succeed, and returns its output."""
     process = Forked(words)

@@ -1,14 +1,16 @@
-"""The reference is what the code says."""
+"""The reference is what the code says, and an option that two commands have means the same in both."""
 
 from __future__ import annotations
 
 import importlib.util
 import shlex
+from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from electra.commands.framework.command import options_of
 from electra.commands.framework.main import COMMANDS, class_of, main
 from electra.commands.framework.parser import parse
 from electra.foundation.extensions import OBJECTIVES
@@ -54,3 +56,12 @@ def test_every_example_parses(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         words = shlex.split(example.rpartition("| ")[2])
         assert words[:2] == ["electra", name]
         parse(class_of(name), words[2:])
+
+
+def test_an_option_name_takes_the_same_in_every_command() -> None:
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for option in (option for name in COMMANDS for option in options_of(class_of(name))):
+        if not option.positional:
+            value = "" if option.is_switch else option.metavar.split(" ")[0].replace("PATH", "TEXT")
+            kinds[option.name.rpartition(".")[2]].add("a choice" if value.startswith("{") else value)
+    assert {name for name, found in kinds.items() if len(found) > 1} == {"init"}

@@ -23,11 +23,7 @@ from electra.commands.framework.command import Command
 from electra.commands.framework.main import class_of, main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "results").glob("**/README.md")),
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # pages of results name their commits
 EXAMPLES = [path for path in sorted((ROOT / "examples").iterdir()) if path.suffix in (".py", ".toml", ".md")]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 INLINE = re.compile(r"`(electra [^`\n]+)`")

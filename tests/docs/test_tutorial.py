@@ -102,6 +102,12 @@ def test_from_a_csv(
     exec(compile(use, "from-a-csv.md", "exec"), {})
 
 
+def write_rows(path: str, text: str, labels: tuple[str, str]) -> None:
+    """A csv of texts with two labels; {} in `text` is the number."""
+    rows = [f"{text.format(i)} {labels[i % 2]},{labels[i % 2]}" for i in range(ROWS)]
+    Path(path).write_text("\n".join(["text,label", *rows]) + "\n")
+
+
 def write_texts(folder: Path) -> None:
     """A folder of small documents, one a file."""
     folder.mkdir()
@@ -115,8 +121,7 @@ def test_from_your_own_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texte")
-    rows = [f"der Film {i} war {'gut' if i % 2 else 'fad'},{'ja' if i % 2 else 'nein'}" for i in range(ROWS)]
-    Path("bewertungen.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    write_rows("bewertungen.csv", "der Film {} war", ("fad", "gut"))
     said = "".join(
         follow("from-your-own-text.md", {"8192": "90", "30m": "4steps", "3": "1"}, monkeypatch, capsys)
     )
@@ -133,10 +138,7 @@ def test_from_a_published_encoder(
     write_texts(tmp_path / "texts")
     (tmp_path / "more").mkdir()
     Path("more/more.txt").write_text("a film that is good and long")
-    rows = [
-        f"a film {i} that is {'good' if i % 2 else 'bad'},{'yes' if i % 2 else 'no'}" for i in range(ROWS)
-    ]
-    Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    write_rows("labelled.csv", "a film {} that is", ("bad", "good"))
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
     instead = {
         "answerdotai/ModernBERT-base": model,
@@ -171,8 +173,7 @@ SMALLER = {  # what python.md says, and what is run
 def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texts")
-    rows = [f"{'good' if i % 2 else 'bad'} film number {i},{'yes' if i % 2 else 'no'}" for i in range(ROWS)]
-    Path("reviews.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    write_rows("reviews.csv", "film number {} was", ("bad", "good"))
     code = "\n".join(blocks("python.md"))
     for said, run in SMALLER.items():
         assert said in code

@@ -128,16 +128,6 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     assert list(corpus.parent.iterdir()) == [corpus]
 
 
-@pytest.mark.parametrize(
-    "words", ["--budget 2hours", "--budget 2h --model.size huge", "--budget 2h --purpose tags --recipe tiny"]
-)
-def test_a_plan_that_cannot_be_is_one_line(
-    words: str, corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["pretrain", str(corpus), *DRY, *words.split()]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 def test_the_purpose_chooses_the_recipe() -> None:
     names = {
         purpose: compose(recipe_for(None, purpose), {}).objective["name"] for purpose in (None, *PURPOSES)
