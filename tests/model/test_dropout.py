@@ -21,11 +21,6 @@ def test_the_rate_is_dropped_and_the_mean_preserved(rate: float) -> None:
     assert torch.all(kept == kept[0]) and kept[0].item() == pytest.approx(1 / (1 - rate), rel=2e-5)
 
 
-def test_a_dropout_rate_near_one_works() -> None:
-    y = dropout(torch.ones(1 << 10), 0.999_999, training=True)
-    assert bool(torch.isfinite(y).all())
-
-
 def test_elements_are_dropped_independently_in_each_lane_and_each_call() -> None:
     torch.manual_seed(2)
     x = torch.ones(1 << 16)

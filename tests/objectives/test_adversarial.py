@@ -20,7 +20,6 @@ from electra.objectives.adversarial import (
 from electra.objectives.parts import vocabulary
 from electra.objectives.parts.detection import detect
 from electra.testing import toy
-from electra.training import evaluation
 
 
 def reward_of(ids: torch.Tensor) -> torch.Tensor:
@@ -148,16 +147,3 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
         last[1] / 2, rel=1e-2
     )
     assert first[2] == pytest.approx(last[2])
-
-
-def test_entropy_is_watched() -> None:
-    _, pair, part, outcome = passed("reinforce")
-    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
-        part.masked_positions
-    ]
-    by_hand = torch.distributions.Categorical(logits=pair.auxiliary.logits(states)).entropy()
-    assert torch.allclose(outcome.observed["entropy"], by_hand, atol=1e-5)
-    metrics = evaluation.summarize(
-        {"mlm": 1.0}, {name: value.detach().numpy() for name, value in outcome.observed.items()}
-    )
-    assert metrics["generator_entropy"] == pytest.approx(float(by_hand.mean().detach()), rel=1e-5)

@@ -72,18 +72,19 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
     assert metrics["auc"] is not None and "generator_loss" not in metrics
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_disallowing_the_truth_renormalises_the_rest(temperature: float) -> None:
-    pair = toy.pair_for(toy.objective("rtd"))
+@pytest.mark.parametrize(("temperature", "disallow"), [(1.0, True), (0.5, True), (0.5, False), (2.0, False)])
+def test_samples_have_the_temperature_and_may_exclude_the_truth(temperature: float, disallow: bool) -> None:
+    generator = toy.pair_for(toy.objective("rtd")).auxiliary
+    assert generator is not None
     torch.manual_seed(0)
-    hidden = torch.randn(1, pair.auxiliary.encoder.config.hidden_size) * 3  # type: ignore[union-attr]
+    hidden = torch.randn(1, generator.encoder.config.hidden_size) * 3
     with torch.no_grad():
-        p = (pair.auxiliary.logits(hidden)[0] / temperature).softmax(-1)  # type: ignore[union-attr]
+        p = (generator.logits(hidden)[0] / temperature).softmax(-1)
         truth = int(p.argmax())
         uniforms = torch.rand(DRAWS // 4, dtype=torch.float64)
         rows = (hidden.expand(len(uniforms), -1), torch.full((len(uniforms),), truth), uniforms, temperature)
-        _, drawn, _ = vocabulary.loss_and_sample(pair.auxiliary, *rows, disallow_correct=True)  # type: ignore[arg-type]
-    p[truth] = 0
+        _, drawn, _ = vocabulary.loss_and_sample(generator, *rows, disallow_correct=disallow)
+    p[truth] *= not disallow
     assert abs(chi_square(drawn, p / p.sum())) < 4
 
 

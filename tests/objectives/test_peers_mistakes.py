@@ -1,8 +1,8 @@
 """Mistakes found in other trainers' code, each with the test that fails on it.
 
 What the full-size network reads (one peer gave its discriminator the masked text), how much of the vocabulary
-is alive at once (most project every position before they pick the masked ones), a temperature without effect
-(divided out after the noise was drawn), and sampling in the number format of the matrix products.
+is alive at once (most project every position before they pick the masked ones), and sampling in the number
+format of the matrix products.
 """
 
 from __future__ import annotations
@@ -77,25 +77,6 @@ def test_only_a_chunk_of_logits_is_in_memory_at_once(name: str, monkeypatch: pyt
         losses = objective.forward(pair, part).losses
         torch.stack([loss for loss in losses.values() if loss.requires_grad]).sum().backward()
     assert 0 < rows <= 4 < len(part.targets)
-
-
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_temperature_shapes_the_samples(temperature: float) -> None:
-    generator = sharp_generator()
-    torch.manual_seed(0)
-    hidden = torch.randn(1, generator.encoder.config.hidden_size)
-    uniforms = torch.rand(50_000, dtype=torch.float64)
-    with torch.no_grad():
-        expected = (generator.logits(hidden)[0] / temperature).softmax(-1)
-        _, drawn, _ = vocabulary.loss_and_sample(
-            generator,
-            hidden.expand(len(uniforms), -1),
-            torch.zeros(len(uniforms), dtype=torch.long),
-            uniforms,
-            temperature,
-        )
-    shares = torch.bincount(drawn, minlength=toy.VOCABULARY) / len(uniforms)
-    assert (shares - expected).abs().max() < 0.01
 
 
 def test_softmax_loss_and_samples_are_float32_where_products_are_not() -> None:

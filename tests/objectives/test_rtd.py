@@ -42,43 +42,31 @@ def test_discriminator_loss_covers_every_real_token() -> None:
     assert objective.weights == {"mlm": 1.0, "rtd": 50.0}
 
 
-def test_mask_split_is_85_to_15() -> None:
-    objective = toy.objective("rtd", mask_fraction=0.5)
-    batch = toy.batches().batch(0, 2000)
-    part = objective.corrupt(batch, 1, 0.0)
+@pytest.mark.parametrize(("name", "masked", "kept"), [("rtd", 0.85, 0.15), ("mlm", 0.8, 0.1)])
+def test_masked_positions_show_a_mask_the_token_or_a_random_one(
+    name: str, masked: float, kept: float
+) -> None:
+    part = toy.objective(name, mask_fraction=0.5).corrupt(toy.batches().batch(0, 2000), 1, 0.0)
     shown = part.masked_ids.flatten()[part.masked_positions]
-    share = float((shown == toy.SPECIALS.mask).double().mean())
-    assert abs(share - 0.85) < 0.01
-    kept = shown != toy.SPECIALS.mask
-    assert torch.equal(shown[kept], part.targets[kept])
-
-
-def test_mlm_split_is_80_10_10() -> None:
-    objective = toy.objective("mlm", mask_fraction=0.5)
-    part = objective.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
-    shown = part.masked_ids.flatten()[part.masked_positions]
-    masked = shown == toy.SPECIALS.mask
-    kept = shown == part.targets
-    random = shown[~masked & ~kept]
-    assert abs(float(masked.double().mean()) - 0.8) < 0.01
-    assert abs(float(kept.double().mean()) - 0.1) < 0.01
-    assert random.min() >= 5, "random tokens are ordinary tokens"
+    is_masked, is_kept = shown == toy.SPECIALS.mask, shown == part.targets
+    assert abs(float(is_masked.double().mean()) - masked) < 0.01
+    assert abs(float(is_kept.double().mean()) - kept) < 0.01
+    random = shown[~is_masked & ~is_kept]
+    assert len(random) == 0 if name == "rtd" else random.min() >= 5, "ordinary tokens"
 
 
 def test_samples_follow_the_softmax_exactly() -> None:
-    """Chi-square over 50,000 draws, at two temperatures; the vocabulary is no multiple of the block."""
+    """Chi-square over 50,000 draws; the vocabulary is no multiple of the block."""
     torch.manual_seed(0)
-    logits = torch.randn(1, 300) * 2
+    probabilities = (torch.randn(1, 300) * 2).softmax(-1)
     uniforms = torch.rand(50_000, dtype=torch.float64)
-    for temperature in (1.0, 0.5):
-        probabilities = (logits / temperature).softmax(-1)
-        drawn = vocabulary.sample(probabilities.expand(len(uniforms), -1), uniforms)
-        counts = torch.bincount(drawn, minlength=300).double()
-        expected = probabilities[0].double() * len(uniforms)
-        often = expected > 5
-        chi_square = float((((counts - expected) ** 2) / expected)[often].sum())
-        freedom = int(often.sum()) - 1
-        assert abs(chi_square - freedom) < 4 * (2 * freedom) ** 0.5
+    drawn = vocabulary.sample(probabilities.expand(len(uniforms), -1), uniforms)
+    counts = torch.bincount(drawn, minlength=300).double()
+    expected = probabilities[0].double() * len(uniforms)
+    often = expected > 5
+    chi_square = float((((counts - expected) ** 2) / expected)[often].sum())
+    freedom = int(often.sum()) - 1
+    assert abs(chi_square - freedom) < 4 * (2 * freedom) ** 0.5
 
 
 def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:

@@ -136,12 +136,6 @@ def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
 
-def test_a_recipe_without_steps_or_budget_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        train(tmp_path / "none", training={"steps": None})
-    assert refused.value.key == "training.steps"
-
-
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path / "run", toy.store(), World())
     loop.update(run)
@@ -164,10 +158,7 @@ def test_a_loss_that_is_not_finite_at_evaluation_stops_the_run(tmp_path: Path) -
         train(tmp_path / "run", training={"learning_rate": 1e30, "warmup": 0.0, "evaluate_every": 1})
 
 
-def test_a_run_that_masks_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        train(tmp_path / "run", objective={"name": "rtd", "mask_fraction": 0.0})
-    assert refused.value.key == "objective.mask_fraction"
+def test_masks_that_rise_from_nothing_are_accepted(tmp_path: Path) -> None:
     objective = {"name": "rtd", "mask_fraction": 0.0, "final_mask_fraction": 0.3}
     build_run(toy.recipe(objective=objective), tmp_path / "rising", toy.store(), World())
 
@@ -222,21 +213,18 @@ def test_undefined_metrics_are_none() -> None:
     json.dumps(metrics)
 
 
-def test_retention_keeps_the_newest_checkpoints_and_at_least_one(tmp_path: Path) -> None:
+def test_retention_keeps_the_newest_checkpoints_and_no_stale_one_pushes_them_out(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    for step in (9900, 10000, 10100):
-        checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=2)
-    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [10100, 10000]
-    checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 10200}, keep=0)
-    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [10200]
-
-
-def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -> None:
-    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 500}, keep=1)
-    for step in (10, 20):
-        checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=1)
-    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [500, 20]
+    for step, keep, left in (
+        (500, 1, [500]),
+        (10, 1, [500, 10]),
+        (20, 1, [500, 20]),
+        (9900, 2, [9900, 500]),
+        (10000, 2, [10000, 9900]),
+        (10100, 0, [10100]),
+    ):
+        checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=keep)
+        assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == left
 
 
 def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -270,14 +258,26 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path, other: dict[st
         train(tmp_path / "mine", training=half)
 
 
-def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training\.length: .*512"):
-        build_run(toy.recipe(training={"length": 600}), tmp_path, toy.store(), World())
-    with pytest.raises(ConfigError, match="sharing all weights"):
-        build_run(toy.recipe(model={"sharing": "all"}), tmp_path, toy.store(), World())
-    with pytest.raises(ConfigError, match=r"training\.batch_size: .*3.*8"):
-        build_run(toy.recipe(), tmp_path, toy.store(), World(0, 3))
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(
+    ("sections", "processes", "key"),
+    [
+        ({"training": {"length": 600}}, 1, "training.length"),
+        ({"model": {"sharing": "all"}}, 1, "model.sharing"),
+        ({}, 3, "training.batch_size"),
+        ({"training": {"steps": None}}, 1, "training.steps"),
+        ({"objective": {"name": "rtd", "mask_fraction": 0.0}}, 1, "objective.mask_fraction"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_step_one(
+    sections: dict[str, Any], processes: int, key: str, tmp_path: Path
+) -> None:
+    world = World(0, processes)
+    with (
+        pytest.raises(ConfigError) as refused,
+        start(toy.recipe(**sections), tmp_path / "run", toy.store(), world),
+    ):
+        pass
+    assert refused.value.key == key and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
