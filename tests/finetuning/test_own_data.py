@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -107,18 +106,6 @@ def test_lists_are_refused_and_numbers_are_labels_of_glue_only(tmp_path: Path) -
     assert isinstance(glue, TextClassification) and glue.gold_class(number) == 1
 
 
-def test_labels_absent_from_training_are_separate_classes() -> None:
-    from sklearn.metrics import f1_score, matthews_corrcoef
-
-    named = [Example(str(i), "f:1", ("x",), label) for i, label in enumerate("aabbcd")]
-    task = load_task("classification").fit(named[:4])
-    said = "aabbab"
-    scores = task.score([np.eye(2)["ab".index(label)] for label in said], named)
-    gold = [example.gold for example in named]
-    assert scores["f1_macro"].value == pytest.approx(f1_score(gold, list(said), average="macro"))
-    assert scores["matthews_correlation"].value == pytest.approx(matthews_corrcoef(gold, list(said)))
-
-
 def test_answers_that_match_after_normalisation_are_right() -> None:
     """Exact match compares without articles, case and punctuation."""
     assert not is_wrong({"gold": ["Normans"], "predicted": "the Normans."})
@@ -143,16 +130,6 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(classified: P
     assert len(predict(str(classified), tmp_path / "answered.tsv").values) == 1
     with pytest.raises(ConfigError, match="text_column"):
         predict(str(classified), tmp_path / "odd.tsv", ("a", "b"))
-
-
-def test_balanced_class_weights_are_those_of_torch() -> None:
-    rows = [Example(str(n), "f:1", ("x",), str(int(n < 40))) for n in range(60)]
-    task: Any = replace(load_task("classification"), balanced=True).fit(rows)
-    assert task.weights == pytest.approx((60 / 40, 60 / 80))
-    logits, targets = torch.randn(8, 2), torch.tensor([0, 1, 1, 1, 1, 0, 1, 1])
-    loss, count = task.loss(logits, targets)
-    expected = torch.nn.CrossEntropyLoss(torch.tensor(task.weights))(logits, targets)
-    assert float(loss / count) == pytest.approx(float(expected))
 
 
 @pytest.fixture(scope="module")
