@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
 import sys
-import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from electra.commands.prepare import prepare
 from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.foundation.errors import ConfigError
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -63,48 +60,6 @@ def test_prepare_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert store.audit["documents_read"] == 50 and store.tokenizer_digest == tokenizer.digest
     monkeypatch.chdir(tmp_path)
     assert main(["prepare", *command]) == 0, "complete: stdin is not needed again"
-
-
-@pytest.mark.slow
-def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "c").mkdir()
-    corpus(tmp_path / "c" / "a.txt", 60_000)
-    options = ["c", "--unit", "line", "--out", "store", "--vocab-size", "50"]
-    command = [sys.executable, "-m", "electra", "prepare", *options]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while len(list((tmp_path / ".store.building").glob("*"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    process.communicate()
-    assert process.returncode == 143
-    assert [path.name for path in tmp_path.iterdir()] == ["c"]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"unit": "lines"}, "unit: 'lines' is not one of 'file', 'blank-line', 'line'. Did you mean 'line'?"),
-        ({"format": "text"}, "format: 'text' is not one of 'auto', 'txt', "),
-        ({"kind": "word-piece"}, "kind: 'word-piece' is not one of 'wordpiece', 'bpe'"),
-        ({"vocab_size": 99.5}, "vocab_size: 99.5 is not a whole number"),
-        ({"heldout": "much"}, "heldout: 'much' is not a number"),
-        ({"cut_to": "1GB"}, "cut_to: '1GB' is not a whole number"),
-        ({"sample_mb": None}, "sample_mb: None is not a whole number"),
-        ({"workers": "all"}, "workers: 'all' is not a whole number"),
-        ({"lowercase": "no"}, "lowercase: 'no' is not true or false"),
-        ({"strip_accents": 1}, "strip_accents: 1 is not true or false"),
-        ({"tokenizer": 3}, "tokenizer: 3 is not a path"),
-        ({"corpus": [None]}, "corpus: None is not a path"),
-        ({"corpus": 3}, "corpus: 3 is not a path"),
-    ],
-)
-def test_wrong_arguments_from_python_are_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
-    arguments = {"corpus": corpus(tmp_path / "a.txt"), "out": tmp_path / "store", "vocab_size": 50, **wrong}
-    with pytest.raises(ConfigError) as caught:
-        prepare(**arguments)
-    assert str(caught.value).startswith(said)
-    assert not (tmp_path / "store").exists()
 
 
 SCRIPTS = {  # two words that removing the marks of Unicode's decomposition makes one
@@ -154,7 +109,6 @@ def marked(character: str) -> bool:
     return unmarked(character) != character
 
 
-PAGES = [f"Home | About us | Contact us\nThis is page {i} of our site." for i in range(40)]
 CORPORA = {  # documents, what a note says, and two texts of the same tokens
     "Turkish": (
         ["I\u015eIK \u0131\u015f\u0131k ve \u0130stanbul"] * 2 + ["\u0131l\u0131k su"],
@@ -171,7 +125,6 @@ CORPORA = {  # documents, what a note says, and two texts of the same tokens
         "",
         ("one\x0ctwo\x85four", "one two four"),
     ),
-    "menus": (PAGES, "Home", None),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import json
@@ -13,7 +12,6 @@ import fsspec
 import pytest
 from corpora import contents, texts, write
 
-from electra.artifacts import session
 from electra.data import remote
 from electra.data.sources import read_block
 from electra.data.store import TokenStore
@@ -97,25 +95,3 @@ def test_an_error_of_the_disk_is_not_one_of_the_server(
 
     with pytest.raises(StoreError), durable.explain_disk_errors(tmp_path):
         read_block(Reset(), "there", StoreError)
-
-
-def test_a_second_process_waits_for_the_copy_of_the_first(
-    tmp_path: Path, tokenizer: Tokenizer, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
-    upload(tmp_path / "store", "memory://busy/store")
-    here = remote.fetch_store("memory://busy/store")
-    turns: list[float] = []
-
-    def wait(seconds: float) -> None:
-        turns.append(seconds)
-        if len(turns) == 3:
-            held.close()
-
-    monkeypatch.setattr(session.time, "sleep", wait)
-    messages: list[str] = []
-    durable.remove_directory(here)
-    with contextlib.ExitStack() as held:
-        held.enter_context(durable.lock(here.with_name(f"{here.name}.lock")))  # as the first process holds it
-        assert remote.fetch_store("memory://busy/store", messages.append) == here
-    assert len(turns) == 3 and len(messages) == 1

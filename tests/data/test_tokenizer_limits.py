@@ -64,7 +64,7 @@ def test_ordinary_normalizers_are_accepted(tmp_path: Path) -> None:
     assert loaded(tmp_path, normalizer={"type": "Sequence", "normalizers": parts}).vocab_size == 7
 
 
-@pytest.mark.parametrize("number", [2**31, 10**25, -1, 1.5, "7", None])
+@pytest.mark.parametrize("number", [10**25, -1, 1.5, "7", None])
 @pytest.mark.parametrize("place", ["vocabulary", "added", "template", "bert"])
 def test_impossible_ids_are_refused(place: str, number: object, tmp_path: Path) -> None:
     with pytest.raises(TokenizerError) as caught:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-_LINE = 20  # characters of a line that counts as repeated
 _WORD, _TURKISH = re.compile(r"\w+"), re.compile("[\u0130\u0131]")
 
 
@@ -76,42 +74,16 @@ class Audit:
         return fields | derived
 
 
-class Sample:
-    """The first documents of a corpus, and what in them deserves a note.
-
-    Attributes:
-        beginnings: the first 1,000 characters of each document.
-    """
-
-    MAX_CHARACTERS = 4_000_000
-
-    def __init__(self) -> None:
-        self.beginnings: list[str] = []
-        self._characters = 0
-        self._lines: Counter[str] = Counter()  # line -> documents that have it
-
-    def add(self, text: str) -> None:
-        """Adds a document, unless there are enough."""
-        if self._characters < self.MAX_CHARACTERS:
-            self._characters += len(text)
-            self.beginnings.append(text[:1000])
-            self._lines.update({line for line in map(str.strip, text.split("\n")) if len(line) >= _LINE})
-
-    def notes(self, lowercases: bool) -> Iterator[str]:
-        """Yields a note on a line that many documents have, and on letters that lower-casing separates."""
-        [(line, count)] = self._lines.most_common(1) or [("", 0)]
-        share = count / max(1, len(self.beginnings))
-        if count >= 5 and share >= 0.05:
-            shown = f"{line[:60]}..." if len(line) > 60 else line
-            sampled = f"of the first {len(self.beginnings):,} documents"
-            yield f"one line is in {share:.0%} {sampled}: {shown!r}; remove what repeats, such as menus"
-        words = [word for text in self.beginnings for word in _WORD.findall(text)]
-        if lowercases and sum(map(bool, map(_TURKISH.search, words))) > 0.005 * len(words):
-            share = sum("I" in word or bool(_TURKISH.search(word)) for word in words) / len(words)
-            yield (
-                f"{share:.1%} of the words have I, \u0130 or \u0131, whose capitals and small letters remain"
-                " different words when text is lower-cased (as in Turkish); --no-lowercase keeps capitals"
-            )
+def turkish_note(texts: Iterable[str]) -> list[str]:
+    """Returns a note for text with many letters that lower-casing separates from their capitals; else []."""
+    words = [word for text in texts for word in _WORD.findall(text)]
+    if sum(map(bool, map(_TURKISH.search, words))) <= 0.005 * len(words):
+        return []
+    share = sum("I" in word or bool(_TURKISH.search(word)) for word in words) / len(words)
+    return [
+        f"{share:.1%} of the words have I, \u0130 or \u0131, whose capitals and small letters remain"
+        " different words when text is lower-cased (as in Turkish); --no-lowercase keeps capitals"
+    ]
 
 
 def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:

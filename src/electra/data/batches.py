@@ -44,7 +44,6 @@ class Rows:
     """[B, T] from 0 in each document; 0 at padding."""
     document_ids: Int64
     """[B, T] 0, 1, 2, ... for the documents of a row; -1 at padding."""
-    """An old name of `document_ids`."""
     special: npt.NDArray[np.bool_]
     """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents; never masked or replaced."""
     packed: bool

@@ -31,15 +31,9 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     """Encodes a chunk of one or more texts in this process."""
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    contents = [text.encode(errors="replace") for text in texts]
-    content = np.frombuffer(b"\n".join([b"", *contents, b""]), dtype=np.uint8)
-    is_word = content > ord(" ")
-    begins_word = is_word[1:] & ~is_word[:-1]  # true at the first byte of a word
-    starts = np.cumsum([0, *(len(text) + 1 for text in contents[:-1])])  # offset of each document
-    words = np.add.reduceat(begins_word, starts, dtype=np.int64)
-    return Encoded(
-        np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words
-    )
+    characters = np.array([len(text) for text in texts], dtype=np.int64)
+    words = np.array([len(text.encode(errors="replace").split()) for text in texts], dtype=np.int64)
+    return Encoded(np.concatenate(arrays), sizes, characters, words)
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store, unknown
-from electra.data.audit import Audit, Sample
+from electra.data.audit import Audit, turkish_note
 from electra.data.batches import Batches
 from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
@@ -37,6 +37,8 @@ from electra.data.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
+
+SAMPLED_DOCUMENTS = 10_000  # whose beginnings are searched for what deserves a note
 
 
 def build_store(
@@ -115,11 +117,12 @@ def _build(
             tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
-    first = Sample()
+    beginnings: list[str] = []  # of the first documents
 
     def kept_documents() -> Iterator[KeptDocument]:
         for document in keep_documents(documents, audit, "encoding"):
-            first.add(document.text)
+            if len(beginnings) < SAMPLED_DOCUMENTS:
+                beginnings.append(document.text[:1000])
             yield document
 
     with durable.explain_disk_errors(out):
@@ -131,9 +134,10 @@ def _build(
     audit.accents = None if accents is None else accents._asdict()
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
-    audit.notes += first.notes(lowercases=tokenizer.normalised("I") == "i")
+    if tokenizer.normalised("I") == "i":
+        audit.notes += turkish_note(beginnings)
     if audit.unknown_rate > unknown.SAID:
-        audit.unknown_words = unknown.words_in(first.beginnings, tokenizer)
+        audit.unknown_words = unknown.words_in(beginnings, tokenizer)
         unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
     audit.tokens_lost -= audit.tokens
     audit.padding = {

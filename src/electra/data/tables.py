@@ -244,11 +244,7 @@ def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, A
 
 def _without_surrogates(value: Any) -> Any:
     """Returns a JSON value with `?` for lone surrogates in strings, since UTF-8 files cannot hold them."""
-    if isinstance(value, dict):
-        return {_without_surrogates(name): _without_surrogates(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(inner) for inner in value]
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def open_bytes(source: Data, ratio: int = EXPANSION_RATIO, name: str = "") -> IO[bytes]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import tokenizers
@@ -85,7 +85,7 @@ def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False
     no text.
     """
     normalizer = _normalizer(texts, config, has_forms)
-    texts = _WithoutLongWords(texts)
+    texts = [_LONG.sub(r"\g<0> ", text) for text in texts]  # training is quadratic in the length of a word
     alphabet = _alphabet(texts, normalizer, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
@@ -101,16 +101,6 @@ def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     return add_special_tokens(tokenizer)
-
-
-@dataclass(frozen=True)
-class _WithoutLongWords:
-    """Texts with very long words split, because the trainer's time is quadratic in the length of a word."""
-
-    texts: Iterable[str]
-
-    def __iter__(self) -> Iterator[str]:
-        return (_LONG.sub(r"\g<0> ", text) for text in self.texts)
 
 
 def add_special_tokens(
