@@ -18,21 +18,12 @@ from electra.pages import figures
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
 OBJECTIVES = ("rtd", "coco_lm")
-SETTINGS = {
-    "recipe": "tiny",
-    "model.encoder": "modern",
-    "model.layers": "1",
-    "model.hidden-size": "8",
-    "model.generator-width": "0.5",
-    "training.length": "16",
-    "training.batch-size": "8",
-    "training.steps": "6",
-    "training.checkpoint-every": "3",
-    "training.evaluate-every": "3",
-    "training.precision": "fp32",
-    "training.threads": "1",
-    "evaluation.rows": "8",
-}
+WORDS = """
+recipe=tiny model.encoder=modern model.layers=1 model.hidden-size=8 model.generator-width=0.5
+training.length=16 training.batch-size=8 training.steps=6 training.checkpoint-every=3
+training.evaluate-every=3 training.precision=fp32 training.threads=1 evaluation.rows=8
+"""
+SETTINGS: dict[str, str] = dict(word.split("=") for word in WORDS.split())  # type: ignore[misc]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import subprocess
@@ -164,17 +163,6 @@ def test_a_read_only_volume_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         durable.commit_directory(tmp_path / "model", FILES)
 
 
-def test_a_full_disk_is_recognised_in_a_library_s_message(tmp_path: Path) -> None:
-    from safetensors import SafetensorError
-
-    def fails(path: Path) -> None:
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-
-    with pytest.raises(FullDisk, match="model"):
-        durable.commit_file(tmp_path / "model.safetensors", fails)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_file_above_the_real_size_limit_is_explained(tmp_path: Path) -> None:
     """safetensors writes past RLIMIT_FSIZE: one line, exit code 74, nothing left."""
     program = """
@@ -274,7 +262,7 @@ def test_a_reader_finds_one_version_while_a_directory_is_replaced(tmp_path: Path
     subprocess.run([sys.executable, "-c", REPLACE, folder, "2"], check=True)
     if not durable.exchange(folder, folder):
         pytest.skip("this file system exchanges no names")
-    with subprocess.Popen([sys.executable, "-c", REPLACE, folder, "300"]) as writer:
+    with subprocess.Popen([sys.executable, "-c", REPLACE, folder, "60"]) as writer:
         while writer.poll() is None:
             versions = durable.read_together(folder, lambda: {(folder / name).read_text() for name in "ab"})
             assert len(versions) == 1
@@ -291,19 +279,6 @@ def test_without_an_exchange_a_directory_is_replaced_by_two_renames(
         durable.commit_directory(tmp_path / "model", {"a": content})
     assert (tmp_path / "model" / "a").read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_a_lock_on_a_full_disk_names_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flock(file: object, how: int) -> None:
-        monkeypatch.setattr(os, "getpid", full)  # what the lock writes of it does not fit
-
-    def full() -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(FullDisk) as error, durable.lock(tmp_path / "run"):
-        pass
-    assert error.value.where == str(tmp_path / "run")
 
 
 def test_a_folder_that_got_only_a_lock_is_removed(tmp_path: Path) -> None:
@@ -326,5 +301,5 @@ def test_a_lock_that_another_process_removed_is_taken_anew(
             (tmp_path / "a").rmdir()
 
     monkeypatch.setattr(durable.fcntl, "flock", flock)
-    with durable.lock(tmp_path / "a") as file:
-        assert (tmp_path / "a" / ".lock").samefile(file.name) and not removals
+    with durable.lock(tmp_path / "a"):
+        assert (tmp_path / "a" / ".lock").read_text() == f"process {os.getpid()}" and not removals

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.framework.main import main
 from electra.data.parallel import encode_in_order
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
@@ -88,40 +87,14 @@ electra.data.corpus._CHUNK = 2000
 store = electra.prepare({corpus!r}, out={out!r}, vocab_size=80, workers=2)
 print("made", store.num_tokens > 0)
 """
-_IN_A_THREAD = """
-import threading
-thread = threading.Thread(target=exec, args=(open("script.py").read(), {}))
-thread.start()
-thread.join()
-"""
-WAYS: dict[str, Callable[[Path], list[str]]] = {
-    "a file": lambda path: [sys.executable, str(path)],
-    "stdin": lambda path: [sys.executable, "-"],
-    "-c": lambda path: [sys.executable, "-c", path.read_text()],
-    "a thread": lambda path: [sys.executable, "-c", _IN_A_THREAD],
-}
 
 
-@pytest.mark.parametrize(
-    "way", ["a file", *(pytest.param(way, marks=pytest.mark.slow) for way in list(WAYS)[1:])]
-)
-def test_a_script_without_a_main_guard_may_encode_in_processes(way: str, tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_may_encode_in_processes(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     rows = [json.dumps({"text": f"the {number} chefs of town {number % 7} cook"}) for number in range(600)]
     corpus.write_text("\n".join(rows))
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(corpus=str(corpus), out=str(tmp_path / "store")))
-    with script.open() as given:
-        ended = subprocess.run(
-            WAYS[way](script), stdin=given, capture_output=True, text=True, cwd=tmp_path, check=False
-        )
+    command = [sys.executable, str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (ended.returncode, ended.stdout) == (0, "once\nmade True\n"), ended.stderr
-
-
-@pytest.mark.slow
-def test_no_command_imports_from_the_working_directory(traps: Path) -> None:
-    text, out = traps.parent / "text.txt", traps.parent / "out"
-    text.write_text("".join(f"the {number} chefs of town {number % 7} cook\n\n" for number in range(99)))
-    options = ["--vocab-size", "80", "--batch-size", "2", "--budget", "2steps"]
-    assert main(["pretrain", "--corpus", str(text), "--out", str(out), *options]) == 0
-    assert caught(traps) == []

@@ -34,16 +34,8 @@ from electra.training import checkpoint, loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run
 
-CHANGES = {
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.mkdir",
-    "os.chmod",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-}
+CHANGED = ("rename", "remove", "rmdir", "mkdir", "chmod", "link", "symlink", "truncate")
+CHANGES = {f"os.{name}" for name in CHANGED}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
 
@@ -259,7 +251,4 @@ def test_a_kill_while_writing_a_record_leaves_the_old_or_the_new(tmp_path: Path)
         assert not [finding for finding in run.verify() if finding.problem]
         changed()
         durable.remove_leftovers(run.path)
-        assert sorted(path.name for path in run.path.iterdir()) == [
-            "metrics.jsonl",
-            "run.toml",
-        ]
+        assert sorted(path.name for path in run.path.iterdir()) == ["metrics.jsonl", "run.toml"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.folder import Finding, Folder, error_message
+from electra.artifacts.folder import Finding, Folder, json_finding
 from electra.artifacts.session import LOG
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
@@ -60,7 +59,7 @@ class AnalysisFolder(Folder):
     @override
     def check(self) -> Iterator[Finding]:
         for path in self.probes().values():
-            yield Finding(path, "record of a probe", error_message(partial(read_json, path, RunFolderError)))
+            yield json_finding(path, "record of a probe")
 
 
 class EvaluationFolder(Folder):

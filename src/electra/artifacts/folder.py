@@ -31,8 +31,6 @@ class Finding:
     """What was checked ("weights"), to say so if there is no problem."""
     problem: str = ""
     """What is wrong; empty if nothing is."""
-    compared: bool = True
-    """False if there was nothing to compare the file with, so that damage would go unnoticed."""
 
 
 Check = Callable[[Any], Iterator[Finding]]
@@ -172,6 +170,11 @@ def error_message(read: Callable[[], object]) -> str:
     except ElectraError as error:
         return error.what
     return ""
+
+
+def json_finding(path: Path, what: str) -> Finding:
+    """Checks that a file is readable as JSON."""
+    return Finding(path, what, error_message(lambda: durable.read_json(path, RunFolderError)))
 
 
 def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:

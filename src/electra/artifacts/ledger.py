@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, get_args
 
 from electra.foundation import durable
+from electra.foundation.config import flatten
 
 Axis = Literal["step", "tokens", "flops", "seconds"]
 Kind = Literal["train", "eval"]
@@ -223,14 +224,7 @@ def point_of(row: Row) -> Point:
     values: Any = {key: value for key, value in row.items() if key not in ("kind", *COORDINATES)}
     if row["kind"] == "eval":
         values = row.get("metrics") if isinstance(row.get("metrics"), dict) else {}
-    numbers: dict[str, float | None] = {}
-    for name, value in values.items():
-        inner = (
-            {f"{name}.{key}": each for key, each in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
-        numbers |= {key: finite_or_none(each) for key, each in inner.items() if type(each) in _NUMBERS}
+    numbers = {key: finite_or_none(value) for key, value in flatten(values) if type(value) in _NUMBERS}
     tokens, flops, seconds = (finite_or_none(row.get(key)) for key in COORDINATES[1:])
     return Point(row["step"], tokens, flops, seconds, numbers)
 

@@ -28,32 +28,18 @@ SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
-OTHER_WEIGHTS = (
-    "pytorch_model.bin",
-    "tf_model.h5",
-    "flax_model.msgpack",
-    "model.ckpt.index",
-    "rust_model.ot",
+OTHER_WEIGHTS = tuple(
+    ["pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot"]
 )
 ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
 # Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
-TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-)
-ADDED_TOKENS, VOCABULARY, VOCABULARY_JSON, MERGES = (
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-)
-TOKENIZER_FILES = (
-    *(TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY),
-    *(ADDED_TOKENS, VOCABULARY_JSON, MERGES),
-)
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+SPECIAL_TOKENS, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
+VOCABULARY, VOCABULARY_JSON, MERGES = "vocab.txt", "vocab.json", "merges.txt"
+_OF_WORDS = (VOCABULARY, ADDED_TOKENS, VOCABULARY_JSON, MERGES)
+TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, *_OF_WORDS)
 
 
 class ModelFolder(Folder):

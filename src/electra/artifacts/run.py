@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,16 +11,23 @@ from typing_extensions import override
 
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
+from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message, json_finding
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.networks import EXPORTED, ORDER, network_tables
-from electra.artifacts.resumable_keys import WHEN_RESUMED
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
+# Settings that change what is written, when, or how fast, but not what is learned: they may differ when a
+# run is resumed. Any other may change a bit of the weights, also the device (a GPU sums in another order).
+WHEN_RESUMED = frozenset(
+    {
+        *(f"training.{name}" for name in ("checkpoint_every", "keep", "evaluate_every", "log_every")),
+        *("training.threads", "training.compile", "training.micro_batch", "evaluation.rows"),
+    }
+)
 LOST_ROWS = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
 # beside the discriminator, in a repository with a whole pair
@@ -226,7 +232,7 @@ class RunFolder(PairFolder):
             yield Finding(self.vectors, "record", durable.verify_directory(self.vectors) or "")
         for path in (self.audit, self.examples):
             if path.is_file():
-                yield Finding(path, "record", error_message(partial(durable.read_json, path, self.ERROR)))
+                yield json_finding(path, "record")
 
     @override
     def parts(self) -> Iterator[Folder]:

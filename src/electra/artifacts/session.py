@@ -57,23 +57,14 @@ class Session:
         """Locks the folder of a shared session, to write a file that all of its processes write."""
         return wait_and_lock(self.folder.path, self.say)
 
-    def begin(
-        self, record: Mapping[str, Any], *, differences: Differences | None = None, rewrite: bool = False
-    ) -> None:
-        """Writes the record, or compares it with the one on disk.
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """Writes the settings that identify the work, or compares them with those on disk.
 
-        Args:
-            record: the settings that identify the work.
-            differences: the differences from the record on disk (None: those that the folder finds).
-            rewrite: write the record even if there is one, because it may grow (another arm or task).
-
-        Raises:
-            RunFolderError: the record differs from the one on disk.
+        Raises RunFolderError if they differ.
         """
         if self.folder.exists():
-            changes = self.folder.differences(record) if differences is None else differences
-            raise_if_changed(self.folder.path, self.folder.KIND, changes)
-        if self.is_main and (rewrite or not self.folder.exists()):
+            raise_if_changed(self.folder.path, self.folder.KIND, self.folder.differences(record))
+        elif self.is_main:
             self.folder.write_record(record)
 
     def say(self, line: str) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import ChildPath, Finding, Folder, error_message, numbered_folders
+from electra.artifacts.folder import ChildPath, Finding, Folder, json_finding, numbered_folders
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import LOG
-from electra.foundation.durable import read_json
-from electra.foundation.errors import RunFolderError
 
 
 class StudyFolder(Folder):
@@ -53,8 +51,7 @@ class StudyFolder(Folder):
     def check(self) -> Iterator[Finding]:
         yield from super().check()
         if self.results.is_file():
-            problem = error_message(lambda: read_json(self.results, RunFolderError))
-            yield Finding(self.results, "results", problem)
+            yield json_finding(self.results, "results")
 
     @override
     def parts(self) -> Iterator[Folder]:

@@ -170,7 +170,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
                     display.say(line)
                 return
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
-            session.begin(plan, differences=(), rewrite=True)
+            folder.write_record(plan)  # compared above; it may have new arms
             for line in lines:
                 session.say(line)
             session.share()

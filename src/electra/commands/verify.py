@@ -27,9 +27,7 @@ class Verify(
     """
 
     folder: Source
-    """The folder to check, or the name of a model that comes with the package. In the output, ? marks files
-    for which no checksum is recorded.
-    """
+    """The folder to check, or the name of a model that comes with the package."""
     _: KW_ONLY
     replay: int | None = None
     """Also repeat this many updates of a run from one of its checkpoints, and compare batches, losses and
@@ -63,7 +61,7 @@ def _print(findings: Iterable[Finding], problem_label: str) -> int:
     doing("checking files")
     for finding in findings:
         problems += bool(finding.problem)
-        status = problem_label if finding.problem else "ok" if finding.compared else "?"
+        status = problem_label if finding.problem else "ok"
         sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
     return problems
 

@@ -172,13 +172,7 @@ def _build(
 def _build_folder(out: Path) -> Iterator[Path]:
     """Yields an empty folder next to `out`, locked against another build and removed afterwards."""
     work = out.with_name(f".{out.name}.building")
-    with durable.lock(work) as lock:
-        # The build that has just finished may have removed this lock file after we opened it.
-        if not (work / ".lock").exists() or not os.path.samestat(
-            os.fstat(lock.fileno()), os.stat(work / ".lock")
-        ):
-            problem = "another process has just finished building this store"
-            raise StoreError(problem, where=out, fix="Rerun the command")
+    with durable.lock(work):
         for leftover in work.iterdir():
             if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)

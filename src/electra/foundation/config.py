@@ -228,14 +228,10 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     raise ConfigError(f"{value!r} is not {expected}", where=where)
 
 
-_EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a string",
-    dict: "a table",
+_EXPECTED: dict[Any, str] = {
+    **{int: "a whole number", float: "a number", bool: "true or false", str: "a string"},
+    **{dict: "a table", Sequence: "a list", tuple: "a list"},
 }
-_EXPECTED |= {Sequence: "a list", tuple: "a list"}
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from electra.foundation.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
@@ -390,53 +390,46 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[IO[str]]:
+def lock(folder: Path) -> Iterator[None]:
     """Locks a folder for this process; the kernel releases the lock however the process ends.
 
-    A missing folder is made, and removed again if nothing else is written into it. Raises RunFolderError if
+    A missing folder is made, and removed again if nothing is written into it. Raises RunFolderError if
     another process holds the folder, and DiskError if the lock cannot be written or the file system has none.
     """
     existed = folder.exists()
     try:
-        with explain_disk_errors(folder):
-            file = _locked_file(folder)
-    except DiskError:
-        _remove_unused(folder, existed)
-        raise
-    with file, guarded(folder):
-        try:
-            yield file
-        finally:
-            with suppress(OSError):
-                file.truncate(0)
-            _remove_unused(folder, existed)
-
-
-def _remove_unused(folder: Path, existed: bool) -> None:
-    with suppress(OSError):
-        if not existed and os.listdir(folder) == [".lock"]:
-            (folder / ".lock").unlink()
-            folder.rmdir()
-
-
-def _locked_file(folder: Path) -> IO[str]:
-    while True:
-        make_folder(folder)
-        path = _follow_link(folder / ".lock")
-        with ExitStack() as stack:
-            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                problem = f"in use by {file.read().strip() or 'another process'}"
+        with lock_file(folder / ".lock") as holder:
+            if holder:
                 fix = "Wait for it, stop it, or choose another `out`"
-                raise RunFolderError(problem, where=folder, fix=fix) from None
-            # The process that held the lock may have removed the file after it was opened here.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                    file.truncate(0)
-                    file.write(f"process {os.getpid()}")
-                    file.flush()
-                    stack.pop_all()
-                    return file
+                raise RunFolderError(f"in use by {holder}", where=folder, fix=fix)
+            with guarded(folder):
+                yield
+    finally:
+        with suppress(OSError):
+            if not existed:
+                folder.rmdir()
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[str]:
+    """Locks a file, which is removed afterwards. Yields "", or the process that holds the lock already."""
+    with ExitStack() as stack:
+        with explain_disk_errors(path.parent):
+            holder = None
+            while holder is None:
+                make_folder(path.parent)
+                file = stack.enter_context(open(_follow_link(path), "ab+", buffering=0))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    file.seek(0)
+                    holder = file.read().decode() or "another process"
+                    break
+                # The process that held the lock may have removed the file after it was opened here.
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                        stack.callback(path.unlink, missing_ok=True)
+                        file.truncate(0)
+                        file.write(f"process {os.getpid()}".encode())
+                        holder = ""
+        yield holder

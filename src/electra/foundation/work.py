@@ -137,18 +137,8 @@ def _do(piece: Piece, say: Say, stop: Stop) -> _Outcome:
 @contextmanager
 def _lock(piece: Piece) -> Iterator[bool]:
     """Yields whether this process now holds the piece's lock, a file beside its folder."""
-    from filelock import FileLock, Timeout
-
-    path = piece.folder.with_name(f".{piece.folder.name}.lock")
-    lock = FileLock(path, blocking=False)
-    with durable.explain_disk_errors(path), ExitStack() as stack:
-        durable.make_folder(path.parent)
-        with suppress(Timeout):
-            stack.enter_context(lock)
-            stack.callback(path.unlink, missing_ok=True)  # whoever has it open already notices
-        is_ours, release = lock.is_locked, stack.pop_all()
-    with release:
-        yield is_ours
+    with durable.lock_file(piece.folder.with_name(f".{piece.folder.name}.lock")) as holder:
+        yield not holder
 
 
 def _is_held(piece: Piece) -> bool:
