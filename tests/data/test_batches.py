@@ -66,7 +66,6 @@ def test_rows_hold_every_token_once_in_segments_of_one_document(sizes: list[int]
             assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, (
                 "a segment holds text of one document"
             )
-    assert batches.padding() == (rows.document_ids == -1).mean()
     assert rows.packed == (bool((rows.document_ids != 0).any()))
     if all(size == 0 for size in sizes[1:]):
         assert padded_rows <= 1, "one long document is padded in its last row only"

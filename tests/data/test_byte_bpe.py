@@ -72,13 +72,6 @@ def test_continuation_pieces_are_marked_when_displayed(cased: Tokenizer) -> None
     assert "##," in shown and not cased.continues[list(cased.specials)].any()
 
 
-def test_case_and_accents_follow_the_settings() -> None:
-    plain, accented = trained(), trained(strip_accents=False)
-    assert plain.encode("CAF\u00c9 the").ids == plain.encode("cafe the").ids
-    assert accented.encode("CAF\u00c9 the").ids == accented.encode("caf\u00e9 the").ids
-    assert accented.encode("caf\u00e9 the").ids != accented.encode("cafe the").ids
-
-
 def test_impossible_vocabulary_sizes_are_refused() -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.vocab_size.*261"):
         Tokenizer.train(corpus(), TokenizerConfig(kind="bpe", vocab_size=260))

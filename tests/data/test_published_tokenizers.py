@@ -13,7 +13,6 @@ from tokenizers import models, pre_tokenizers
 
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
-from electra.model.sizes import EncoderConfig
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [*"[]/.'", *string.ascii_lowercase, *"0123456789", "\u5b66"]
@@ -103,25 +102,6 @@ def test_added_tokens_of_a_fast_tokenizer_are_read(tmp_path: Path) -> None:
     settings |= {"extra_special_tokens": ["[E1]", "[NEW]"]}
     write(tmp_path / "fast", {"tokenizer_config.json": settings})
     assert_ids_of_transformers(tmp_path / "fast")
-
-
-def test_a_classifier_reads_added_tokens_as_transformers_does(tmp_path: Path) -> None:
-    """Their special tokens are plain text; added tokens, special or not, stay tokens."""
-    from transformers import AutoTokenizer
-
-    from electra.exchange.huggingface import tokenizer_files
-    from electra.exchange.pooling import MEAN
-
-    ours = Tokenizer.load(write(tmp_path, BERT | ADDED["special_tokens_map.json"]))
-    (tmp_path / "out").mkdir()
-    config = EncoderConfig("electra", ours.vocab_size, 8, 8, 1, 1, 8)
-    for name, content in tokenizer_files(ours, config, 64, "classifier", MEAN).items():
-        assert isinstance(content, bytes)
-        (tmp_path / "out" / name).write_bytes(content)
-    reference, text = AutoTokenizer.from_pretrained(tmp_path / "out"), "the [E1] film [MASK] was"
-    expected = ours.encode(text).ids
-    assert reference(text)["input_ids"] == expected == Tokenizer.load(tmp_path / "out").encode(text).ids
-    assert ours.token_to_id("[E1]") in expected and ours.specials.mask not in expected
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import json
-import resource
 from pathlib import Path
 
 import fsspec
@@ -13,12 +10,11 @@ import pytest
 from corpora import contents, texts, write
 
 from electra.data import remote
-from electra.data.sources import read_block
 from electra.data.store import TokenStore
 from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
-from electra.foundation.errors import FullDisk, StoreError
+from electra.foundation.errors import StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -74,24 +70,3 @@ def test_a_damaged_remote_store_is_refused(tmp_path: Path, tokenizer: Tokenizer,
         files.pipe_file("/torn/store/manifest.json", json.dumps(listing).encode())
         with pytest.raises(StoreError):
             remote.fetch_store("memory://torn/store")
-
-
-def test_an_error_of_the_disk_is_not_one_of_the_server(
-    tmp_path: Path, tokenizer: Tokenizer, cache: Path
-) -> None:
-    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
-    upload(tmp_path / "store", "memory://full/store")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))  # of a file: EFBIG, as from a quota
-    try:
-        with pytest.raises(FullDisk):
-            remote.fetch_store("memory://full/store")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-    class Reset(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-
-    with pytest.raises(StoreError), durable.explain_disk_errors(tmp_path):
-        read_block(Reset(), "there", StoreError)

@@ -20,7 +20,6 @@ command = "pretrain --recipe budget-tiny --corpus enwiki --out runs/first-light"
 """
 AUDIT: dict[str, Any] = {
     "documents_train": 41873,
-    "padding": {"128": 0.0121, "512": 0.0433},
     "sources": [{"name": "enwiki-2015-000.jsonl.zst", "size": 24117248}],
 }
 SENTENCE = [  # original, masked, generated, P(replaced)

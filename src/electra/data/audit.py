@@ -35,8 +35,6 @@ class Audit:
     vocab_size: int = 0
     bytes_replaced: int = 0  # undecodable bytes of all documents read; each run of them became one U+FFFD
     nuls_dropped: int = 0
-    # length of training rows -> fraction of [PAD] in an epoch
-    padding: dict[str, float] = field(default_factory=dict)
     # "removed": whether the tokenizer removes accents, "share": the fraction of characters that have any
     accents: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)  # on skipped or repaired text, one line each
@@ -104,8 +102,6 @@ def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     if accents := audit.get("accents"):
         share = f"{100 * accents['share']:.2g} % of the characters"
         lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
-    padding = (f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())
-    lines["padding"] = ", ".join(padding)
     lines["repaired"] = (
         f"{counts['bytes_replaced']} undecodable bytes replaced, {counts['nuls_dropped']} NULs dropped"
     )

@@ -130,16 +130,6 @@ class Batches:
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
         return Rows(ids, position, document_ids, special, packed=bool(padding.any() or inner.any()))
 
-    def padding(self) -> float:
-        """Returns the fraction of [PAD] in the rows of an epoch."""
-        width = self.length - 2
-        num_padding = self.num_blocks * width - self._slots
-        for first in range(0, self._stream.documents - 1, _BLOCK):
-            stops = self._stream.stop(np.arange(first, min(first + _BLOCK, self._stream.documents - 1)))
-            # At the edge of a block, both separators are dropped.
-            num_padding += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
-        return num_padding / (self.num_blocks * self.length)
-
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """Returns, for each slot, the first slot with a token at or after it, and that slot's document."""
         document = self._stream.document(slots)

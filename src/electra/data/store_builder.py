@@ -23,7 +23,6 @@ import numpy as np
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store, unknown
 from electra.data.audit import Audit, turkish_note
-from electra.data.batches import Batches
 from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
@@ -140,10 +139,6 @@ def _build(
         audit.unknown_words = unknown.words_in(beginnings, tokenizer)
         unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
     audit.tokens_lost -= audit.tokens
-    audit.padding = {
-        str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding()
-        for length in (128, 512)
-    }
     description = {
         "format": store.FORMAT,
         "digest": store.content_digest(train, heldout, tokenizer.digest),
