@@ -120,8 +120,6 @@ def test_an_answer_with_a_wrong_offset_is_moved_or_reported(electra_folder: Path
     dev = tuning.splits["dev"].windows
     assert list(tuning.train.example) == [0, 2] and list(dev.example) == [0, 1, 2]
     assert dev.targets is not None and not dev.targets[1].any()  # no loss, but a prediction and a score
-    results = finetune(str(electra_folder), chosen, silent)
-    assert results["eval_samples"] == 3 and results["eval_loss"] is not None
 
 
 def one(**changes: Any) -> dict[str, Any]:

@@ -230,10 +230,6 @@ FRAMES: list[Callable[[], Any]] = [
     lambda: pytest.importorskip("datasets").Dataset.from_dict(NUMBERED),
     lambda: pytest.importorskip("datasets").Dataset.from_dict(NUMBERED).to_iterable_dataset(),
     lambda: pytest.importorskip("polars", reason="not among the tests' packages").DataFrame(NUMBERED),
-    lambda: pytest.importorskip("polars", reason="not among the tests' packages").LazyFrame(NUMBERED),
-    lambda: pytest.importorskip("duckdb", reason="not among the tests' packages").from_arrow(
-        pyarrow.table(NUMBERED)
-    ),
 ]
 
 

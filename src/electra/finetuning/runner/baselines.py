@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import cache
@@ -253,14 +253,12 @@ def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
     """Fits the frequencies of tags: for each known word if `by_word`; for all other words overall."""
-    counts: dict[str, npt.NDArray[np.int64]] = {}
-    total = np.zeros(task.num_outputs, np.int64)
+    counts: dict[str, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros(task.num_outputs, np.int64))
     for example in train:
         for word, tag in zip(example.texts, task.gold_classes(example), strict=True):
-            total[tag] += 1
-            if by_word:
-                counts.setdefault(word, np.zeros(task.num_outputs, np.int64))[tag] += 1
-    shares = {word: count / count.sum() for word, count in counts.items()}
+            counts[word][tag] += 1
+    total = np.stack([*counts.values()]).sum(0)
+    shares = {word: count / count.sum() for word, count in counts.items()} if by_word else {}
     overall, none = total / total.sum(), np.zeros((0, task.num_outputs))
     return lambda examples: [
         np.stack([shares.get(word, overall) for word in example.texts]) if example.texts else none

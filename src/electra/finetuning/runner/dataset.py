@@ -197,9 +197,7 @@ def notes_on_file(content: Split, task: Task, extension: str, known: Sequence[st
                 return
 
 
-def notes_on_scores(
-    examples: Examples, train: Examples, task: Task, dev_file: Data | None = None
-) -> Iterator[str]:
+def notes_on_scores(examples: Examples, train: Examples, task: Task, dev_file: Data | None) -> Iterator[str]:
     """Yields notes on labels that no training example has, and on texts that are also in train.
 
     Raises DataError if all examples have such labels, or if train contains a dev file that was found by its
