@@ -53,8 +53,6 @@ def test_card_of_a_run(tmp_path: Path) -> None:
     data = ModelCard(text).data.to_dict()
     assert data["library_name"] == "transformers" and "replaced-token-detection" in data["tags"]
     assert "license" not in data and "language" not in data
-    metrics = data["model-index"][0]["results"][0]["metrics"]
-    assert {metric["type"]: metric["value"] for metric in metrics} == {"auc": 0.81, "f1": 0.5, "gain": 0.02}
     numbers = ["| steps | 200 |", "| tokens | 8,192 |", "| FLOPs | 3.000e+15 |", "| auc | 0.81 |"]
     audit = ["| documents | 1,200 |", "| unk rate | 0.00123 |", "| splits.train | 1,194 |"]
     assert {"# law-discriminator", 'size = "tiny"', *numbers, *audit} <= set(text.splitlines())

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from driven import write_corpus
-from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.included import MODELS, included_model, included_names
@@ -88,35 +85,6 @@ def test_the_name_of_an_included_model_gives_all_its_networks(
     capsys.readouterr()
     assert main(["verify", "tiny-en"]) == 0
     assert capsys.readouterr().out.count("ok      ") == 3
-
-
-@pytest.mark.slow
-def test_an_included_model_is_exported_and_trained_further(tmp_path: Path) -> None:
-    electra.load("tiny-en").export(tmp_path / "mine", dtype="float16")
-    here = load_file(MODELS / "tiny-en" / "discriminator" / "model.safetensors")
-    there = load_file(tmp_path / "mine" / "model.safetensors")
-    assert all(torch.equal(there[name], tensor) for name, tensor in here.items())
-    still = {
-        "training.learning_rate": 0.0,
-        "training.length": 32,
-        "training.threads": 1,
-        "evaluation.rows": 8,
-        "training.precision": "fp32",
-        "data.unit": "line",
-    }
-    run = electra.pretrain(
-        write_corpus(tmp_path / "corpus.txt"),
-        out=tmp_path / "run",
-        recipe="continue",
-        budget="1steps",
-        init="tiny-en",
-        overrides=still,
-    )
-    for network in ("discriminator", "generator"):
-        before = load_file(MODELS / "tiny-en" / network / "model.safetensors")
-        after = load_file(run.path / network / "model.safetensors")
-        for name, tensor in before.items():
-            torch.testing.assert_close(after[name], tensor.float(), rtol=0, atol=2e-3)
 
 
 def test_a_local_folder_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from safetensors.torch import load_file, save_file
 import electra
 from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
 from electra.exchange.load import load
 from electra.exchange.quantized import GROUP, dequantize, quantize
 from electra.foundation.errors import ModelError
@@ -124,12 +128,22 @@ DAMAGE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int4"])
+@pytest.fixture(scope="module", params=["int8", "int4"])
+def stored(
+    request: pytest.FixtureRequest, make_pair: Callable[..., Pair], uncased: Tokenizer
+) -> tuple[Dtype, Path]:
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("stored")
+    network = make_pair(vocab_size=uncased.vocab_size, hidden_size=64).main
+    export_network(folder, network, uncased, Card("x", "discriminator"), dtype=request.param)
+    return request.param, folder
+
+
 @pytest.mark.parametrize("damage", ["cut", *DAMAGE])
 def test_damaged_scales_are_a_one_line_error(
-    dtype: Dtype, damage: str, export_pair: ExportPair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: str, stored: tuple[Dtype, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    electra.load(export_pair(hidden_size=64)[1]).export(tmp_path / dtype, dtype=dtype)
+    dtype, folder = stored
+    shutil.copytree(folder, tmp_path / dtype)
     file = tmp_path / dtype / INTEGER_WEIGHTS[dtype]
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-100])

@@ -151,6 +151,7 @@ NAMES: dict[str, tuple[dict[str, Any], tuple[str, ...] | None]] = {
     "none": ({"id2label": None, "label2id": None}, ("LABEL_0", "LABEL_1")),
     "the second alone": ({"id2label": {"1": "b"}}, ("LABEL_0", "b")),
     "more than outputs": ({"id2label": {"0": "a", "1": "b", "2": "c"}}, None),
+    "fewer than outputs": ({"id2label": {"0": "a"}}, None),
     "a gap beyond the outputs": ({"id2label": {"0": "a", "2": "b"}}, None),
     "names for numbers": ({"id2label": {"a": 0, "b": 1}}, None),
     "a number without end": ({"id2label": {"0": "a", "99999999999": "b"}}, None),

@@ -11,7 +11,7 @@ import torch
 
 import electra
 from electra.data.cut_vocabulary import counts_in, cut
-from electra.exchange.layers import in_vocabulary, keep_layers
+from electra.exchange.layers import in_vocabulary
 from electra.exchange.load import load
 
 TEXTS = [
@@ -34,23 +34,6 @@ def test_vectors_are_those_of_sentence_transformers(published: Path) -> None:
     reference = pytest.importorskip("sentence_transformers").SentenceTransformer(str(published), device="cpu")
     ours = electra.load(published).embed(TEXTS)
     assert np.abs(np.asarray(ours) - reference.encode(TEXTS)).max() < 1e-5
-
-
-def test_kept_layers_are_those_of_transformers(published: Path) -> None:
-    from transformers import AutoTokenizer, BertModel
-
-    reference, tokenize = (
-        BertModel.from_pretrained(published).eval(),
-        AutoTokenizer.from_pretrained(published),
-    )
-    reference.encoder.layer = torch.nn.ModuleList(reference.encoder.layer[number] for number in (0, 2, 5))
-    kept = keep_layers(load(published, "encoder"), (0, 2, 5))
-    for text in TEXTS:
-        given = tokenize(text, return_tensors="pt")
-        with torch.no_grad():
-            expected = reference(**given).last_hidden_state
-            output = kept.encoder(torch.tensor([kept.tokenizer.encode(text).ids]))
-        assert (output - expected).abs().max() < 1e-4
 
 
 def test_a_cut_vocabulary_keeps_the_meaning_of_texts_it_was_cut_for(published: Path) -> None:

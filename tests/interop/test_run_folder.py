@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -93,19 +92,6 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: Mak
         load(run, step=10000)
     with pytest.raises(CheckpointError, match="9900, 10000"):
         load(run, step=5)
-
-
-def test_export_of_a_chosen_step(make_run: MakeRun, tmp_path: Path) -> None:
-    run, [old, new] = make_run(50, 60)
-    rows = [
-        {"kind": "eval", "step": step, "tokens": step * 10, "metrics": {"auc": step / 100}}
-        for step in (50, 60)
-    ]
-    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    for argv, pair, auc in ((["--step", "50"], old, "0.5"), ([], new, "0.6")):
-        assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 0
-        assert same(pair.main, load(tmp_path / "out"))
-        assert f"| auc | {auc} |" in (tmp_path / "out" / "README.md").read_text()
 
 
 def damage(run: Path, step: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.exchange.verify import verify
 from electra.foundation import durable
-from electra.foundation.errors import DamagedModel, ModelError
+from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -69,11 +68,6 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
     assert "tokenizer.json" in problems(folder)[0]
 
 
-def edit_config(folder: Path, name: str, value: object) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {name: value}))
-
-
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json"])
 def test_a_flipped_bit_in_any_other_file_is_found(export_pair: ExportPair, name: str) -> None:
     _, folder = export_pair()
@@ -86,18 +80,6 @@ def test_a_flipped_bit_in_any_other_file_is_found(export_pair: ExportPair, name:
     (folder / "discriminator" / "README.md").write_text("my own card")
     file.write_bytes(good)
     assert problems(folder) == []
-
-
-def test_swapped_tokens_are_reported_on_loading(export_pair: ExportPair) -> None:
-    _, folder = export_pair()
-    tokenizer = folder / "discriminator" / "tokenizer.json"
-    text = tokenizer.read_text()
-    tokenizer.write_text(text.replace('"chef"', '"?"').replace('"meal"', '"chef"').replace('"?"', '"meal"'))
-    assert "tokenizer.json" in problems(folder)[0]
-    with pytest.warns(DamagedModel, match=r"tokenizer\.json"):
-        load(folder, "discriminator")
-    edit_config(folder / "generator", "num_attention_heads", 4)
-    assert "config.json was changed" in problems(folder)[1]
 
 
 def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:

@@ -7,6 +7,7 @@ pooling       pooling of token states, as sentence-transformers stores it
 weights       weight files and their digests
 huggingface   writes a model folder, without transformers
 card          writes the model card of a run
+loaded        a loaded model
 source        finds the folder of a model: a path, an included model or a name on the hub
 run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these

@@ -26,15 +26,12 @@ from electra.foundation.errors import ElectraError
 TEMPLATE = Path(__file__).with_name("card.md")
 # kind -> what the example code shows of the output in transformers; others have logits
 OUTPUTS: dict[Kind, str] = {"reader": "start_logits  # and end_logits", "encoder": "last_hidden_state"}
-FINETUNED_PIPELINES: dict[Kind, str] = {
+PIPELINES: dict[Kind, str] = {
+    "generator": "fill-mask",
     "classifier": "text-classification",
     "tagger": "token-classification",
     "reader": "question-answering",
 }
-PIPELINES: dict[Kind, str] = {"generator": "fill-mask", **FINETUNED_PIPELINES}
-# the metrics of a pre-trained network that the front matter lists
-HEADLINES = {"auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss"}
-HEADLINES |= {"discriminator_loss"}
 
 
 @dataclass(frozen=True)
@@ -131,27 +128,14 @@ def render(card: Card) -> str:
 
     Cards are published, and texts may be private: none is quoted, and what others named is escaped.
     """
-    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+    from huggingface_hub import ModelCard, ModelCardData
 
-    is_finetuned, detects = card.kind in FINETUNED_PIPELINES, card.kind != "encoder"
-    results = [
-        EvalResult(
-            task_type=FINETUNED_PIPELINES.get(card.kind, "replaced-token-detection"),
-            dataset_type="text",
-            dataset_name=card.measured_on,
-            metric_type=metric,
-            metric_value=round(float(value), 6),
-        )
-        for metric, value in card.metrics.items()
-        if is_finetuned or (detects and metric in HEADLINES)
-    ]
+    detects = card.kind != "encoder"
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag=PIPELINES.get(card.kind),
         tags=["electra", *["replaced-token-detection"][: int(detects)], card.kind],
         base_model=card.base_model or None,
-        model_name=card.name if results else None,
-        eval_results=results or None,
     )
     measured = f"Measured on {card.measured_on}, which were not used for training."
     audit = {key.replace("_", " "): v for key, v in flatten(card.audit) if not isinstance(v, list)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,12 +20,12 @@ from electra.artifacts.model import (
     SHARED_TENSORS,
     WEIGHTS,
     ModelFolder,
-    Pooling,
 )
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
-from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, FolderConfig, read_config
+from electra.exchange.configs import CLASSES, FolderConfig, read_config
+from electra.exchange.loaded import Loaded as Loaded  # noqa: PLC0414 - others import it from here
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
@@ -43,8 +43,7 @@ from electra.foundation.terminal_text import plural
 from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
-from electra.model.pair import EncoderAlone, build_encoder
-from electra.model.precision import finite
+from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
 SAVING = "the run is still being saved: some of its networks are not there yet"
@@ -58,65 +57,6 @@ KIND_PHRASES: dict[Kind, str] = {
     "tagger": "a fine-tuned tagger",
     "reader": "a fine-tuned reader",
 }
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model ready for use: fp32, evaluation mode."""
-
-    encoder: Encoder
-    # None for an encoder without a head, and for a fine-tuned head, whose parameters are in `head_weights`
-    # unless transformers runs it
-    head: nn.Module | None
-    config: EncoderConfig
-    tokenizer: Tokenizer
-    kind: Kind
-    labels: tuple[str, ...]
-    # the model folder, or the newest checkpoint that was used
-    folder: Path
-    head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
-    # lines for the user, for example about unused weights
-    notes: tuple[str, ...] = ()
-    # how token states become one vector of the text; for a classifier, the pooling of its head
-    pooling: Pooling = "mean"
-    # pooling and all further steps, as sentence-transformers stores them
-    text_vector: TextVector = field(default_factory=TextVector)
-    # meaning of a discriminator's logits: log-odds of "replaced", or energies
-    output: str = LOG_ODDS
-    # lowest P(replaced) at which `detect` marks a word
-    threshold: float = DEFAULT_THRESHOLD
-
-    def to(self, device: torch.device | str) -> Loaded:
-        """Moves the weights in place and returns the model."""
-        self.encoder.to(device)
-        if self.head is not None:
-            self.head.to(device)
-        return self
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the encoder's weights."""
-        return next(self.encoder.parameters()).device
-
-    def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
-        """Returns a discriminator's logits [B, T] or a generator's [B, T, V], on the model's device.
-
-        `input_ids` and `document_ids` are [B, T]; the latter are those of `Encoder.forward`.
-        """
-        document_ids = None if document_ids is None else document_ids.to(self.device)
-        hidden = self.encoder(input_ids.to(self.device), document_ids=document_ids)
-        if self.kind == "generator":
-            return self.token_logits(hidden)
-        assert self.head is not None
-        return finite(self.head(hidden))
-
-    def token_logits(self, hidden: Tensor) -> Tensor:
-        """Returns a generator's logits [..., V] for hidden states [..., D].
-
-        V is the size of the tokenizer's vocabulary; further rows of the token table are left out.
-        """
-        assert self.head is not None
-        return finite(self.head(hidden, self.encoder.token_table()))[..., : self.tokenizer.vocab_size]
 
 
 def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None) -> Loaded:
@@ -155,25 +95,7 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         if RunFolder.is_at(path) and not RunFolder(path).examples.exists():
             return replace(loaded, notes=(SAVING, *loaded.notes))
         return loaded
-    opened = run_folder.open_checkpoint(path, network, step)
-    for problem in opened.notes:
-        warnings.warn(problem, DamagedModel, stacklevel=2)
-    module = opened.network
-    return Loaded(
-        module.encoder,
-        None if isinstance(module, EncoderAlone) else module.head,
-        module.encoder.config,
-        opened.tokenizer,
-        opened.kind,
-        (),
-        opened.checkpoint.path,
-        pooling=opened.text_vector.pooling,
-        text_vector=opened.text_vector,
-        notes=()
-        if step is not None
-        else (f"the run has not ended; this is step {opened.checkpoint.step:,}",),
-        output=opened.output,
-    )
+    return run_folder.open_checkpoint(path, network, step)
 
 
 def load_language_model(path: Path) -> Loaded | None:
@@ -246,15 +168,19 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
     tokenizer = Tokenizer.load(sibling or folder)
     require_entries(tokenizer, config, folder)
-    notes = _notes_on_ids(model, tokenizer)
-    if tokenizer.vocab_size < 0.99 * config.vocab_size - PADDING:
-        sizes = f"{tokenizer.vocab_size:,} entries for {config.vocab_size:,} embeddings"
-        notes = (f"the tokenizer has {sizes}: check that it is the model's", *notes)
+    notes = list(own_notes)
     if unused_names:
         unused_names = [name.removeprefix(weight_names.FOREIGN) for name in unused_names]
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
-        notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})", *notes)
-    notes = (*own_notes, *notes)
+        notes.append(f"not used: {plural(len(unused_names), 'other tensor')} ({examples})")
+    if tokenizer.vocab_size < 0.99 * config.vocab_size - PADDING:
+        sizes = f"{tokenizer.vocab_size:,} entries for {config.vocab_size:,} embeddings"
+        notes.append(f"the tokenizer has {sizes}: check that it is the model's")
+    keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
+    for role, id_ in tokenizer.specials._asdict().items():
+        for key in keys.get(role, (f"{role}_token_id",)):
+            if isinstance(configured := model.record.get(key), int) and configured != id_:
+                notes.append(f"{CONFIG} sets {key} to {configured}; the tokenizer's id, {id_}, is used")
     return Loaded(
         encoder,
         head,
@@ -264,7 +190,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         labels,
         folder,
         head_weights,
-        notes,
+        tuple(notes),
         folder_config.pooling if kind == "classifier" else text_vector.pooling,
         text_vector,
         folder_config.output,
@@ -318,41 +244,24 @@ def _shared_tensors(model: ModelFolder, sibling: Path, architecture: str) -> dic
 
 
 def _own_networks(
-    weights: Mapping[str, Tensor], folder_config: FolderConfig, network: Kind, folder: Path
+    weights: Mapping[str, Tensor], described: FolderConfig, network: Kind, folder: Path
 ) -> tuple[Kind, Encoder, nn.Module | None, dict[str, Tensor], list[str]]:
     """Returns the kind, the encoder, its pre-training head, a fine-tuned head's weights, and unused names."""
-    config = folder_config.encoder
-    tensors = weight_names.normalise_names(
-        weights, config.architecture, folder_config.position_offset, folder_config.kind
-    )
-    if not folder_config.decoder_bias and folder_config.kind == "generator":
+    config, architecture = described.encoder, described.encoder.architecture
+    tensors = weight_names.normalise_names(weights, architecture, described.position_offset, described.kind)
+    if not described.decoder_bias and described.kind == "generator":
         tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
-    kind = _choose_kind(folder_config, set(tensors), network, folder)
-    encoder, head, unused_names = _networks(tensors, folder_config, config, kind, folder)
-    head_weights: dict[str, Tensor] = {}
-    if head is None and kind != "encoder":
-        head_weights, used = weight_names.finetuned_head(tensors, config.architecture, kind)
-        unused_names = [name for name in unused_names if name not in used]
-    if of_encoder := [n for n in unused_names if n.startswith(weight_names.PREFIX[config.architecture])]:
-        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
-        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
-        raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
-    return kind, encoder, head, head_weights, unused_names
-
-
-def _networks(
-    tensors: Mapping[str, Tensor],
-    folder_config: FolderConfig,
-    config: EncoderConfig,
-    kind: Kind,
-    folder: Path,
-) -> tuple[Encoder, nn.Module | None, list[str]]:
-    """Returns the encoder and its pre-training head with their weights, and the names of unused tensors."""
+    present = weight_names.kinds_in(set(tensors), architecture, described.kind)
+    kind = network
+    if network == "encoder":  # any; old folders name no class, but may have a single head
+        single = present[0] if len(present) == 1 else network
+        kind = described.kind if described.kind in present else single
+    elif network not in present:
+        raise _absent(present[0] if present else "encoder", network, architecture, folder)
     # As in transformers, weights that contain both a table and an output layer override config.json.
-    table, decoder = weight_names.table_and_decoder(tensors, config.architecture)
-    is_tied = folder_config.is_tied
-    if table is not None and decoder is not None:
-        is_tied = torch.equal(table, decoder)
+    table, decoder = weight_names.table_and_decoder(tensors, architecture)
+    has_both = table is not None and decoder is not None
+    is_tied = torch.equal(table, decoder) if has_both else described.is_tied  # type: ignore[arg-type]
 
     def build() -> nn.ModuleDict:
         modules: dict[str, nn.Module] = {"encoder": build_encoder(config)}
@@ -367,27 +276,21 @@ def _networks(
         raise ModelError(problem, where=folder)
     with torch.device("meta"):  # names and shapes are compared before memory is allocated
         template = build().state_dict()
-    state, unused = weight_names.from_transformers(tensors, template, config.architecture, kind, folder)
+    state, unused = weight_names.from_transformers(tensors, template, architecture, kind, folder)
     modules = build().eval()
     modules.load_state_dict(state)
+    head_weights: dict[str, Tensor] = {}
+    if kind in TUNED:
+        head_weights, used = weight_names.finetuned_head(tensors, architecture, kind)
+        unused = [name for name in unused if name not in used]
+    if of_encoder := [name for name in unused if name.startswith(weight_names.PREFIX[architecture])]:
+        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
+        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
+        raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
     encoder = modules["encoder"]
     assert isinstance(encoder, Encoder)
-    return encoder, next((modules[name] for name in modules if name == "head"), None), unused
-
-
-def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
-    """Returns the kind of head to load: `network`, unless that is "encoder".
-
-    For "encoder", it is the kind in config.json if the weights have it, or their only kind, or "encoder".
-    """
-    architecture = folder_config.encoder.architecture
-    present = weight_names.kinds_in(tensors, architecture, folder_config.kind)
-    if network == "encoder":
-        kind = folder_config.kind if folder_config.kind in present else "encoder"
-        return present[0] if kind == "encoder" and len(present) == 1 else kind  # old ones name no class
-    if network in present:
-        return network
-    raise _absent(present[0] if present else "encoder", network, architecture, folder)
+    head = modules["head"] if kind in ("discriminator", "generator") else None
+    return kind, encoder, head, head_weights, unused
 
 
 def _absent(present: Kind, network: Kind, architecture: str, folder: Path) -> AbsentNetwork:
@@ -398,15 +301,4 @@ def _absent(present: Kind, network: Kind, architecture: str, folder: Path) -> Ab
         f"this is {phrase} ({class_name}), not {KIND_PHRASES[network]}",
         where=folder,
         fix=f"Pass the folder of {KIND_PHRASES[network]}",
-    )
-
-
-def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Returns a note for each special token whose id in config.json is not the tokenizer's."""
-    keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
-    return tuple(
-        f"{CONFIG} sets {key} to {configured_id}; the tokenizer's id, {id_}, is used"
-        for role, id_ in tokenizer.specials._asdict().items()
-        for key in keys.get(role, (f"{role}_token_id",))
-        if isinstance(configured_id := folder.record.get(key), int) and configured_id != id_
     )

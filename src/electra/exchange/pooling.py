@@ -64,11 +64,8 @@ class TextVector:
 
     def fitted(self, width: int, positions: int) -> TextVector:
         """Returns it for an encoder of another shape: steps whose weights have another width are left out."""
-        steps, dropped = self.steps, set[str]()
-        try:
-            self.apply(np.zeros((1, width)))
-        except (ValueError, RuntimeError):
-            steps, dropped = tuple(step for step in steps if step[0] not in WEIGHTED), WEIGHTED
+        dropped = set() if self._fits(width) else WEIGHTED
+        steps = tuple(step for step in self.steps if step[0] not in dropped)
         files, modules = dict(self.files), list[Any]()
         for step in json.loads(files.get(MODULES, b"[]")):
             kind, file = _class_of(step), f"{step['path']}/{CONFIG}"
@@ -88,11 +85,16 @@ class TextVector:
 
     def check(self, hidden_size: int, folder: Path) -> None:
         """Raises ModelError if the sizes of the steps do not match each other or `hidden_size`."""
-        try:
-            self.apply(np.zeros((1, hidden_size)))
-        except (ValueError, RuntimeError):
+        if not self._fits(hidden_size):
             problem = f"the steps after the pooling do not fit its output (hidden size {hidden_size})"
-            raise ModelError(problem, where=folder / MODULES) from None
+            raise ModelError(problem, where=folder / MODULES)
+
+    def _fits(self, width: int) -> bool:
+        try:
+            self.apply(np.zeros((1, width)))
+        except (ValueError, RuntimeError):
+            return False
+        return True
 
     def apply(self, pooled: Array) -> Array:
         """Applies the steps after the pooling to pooled states [N, D]. Returns [N, D']."""

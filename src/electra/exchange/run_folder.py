@@ -5,8 +5,8 @@ It also opens a pair of folders outside a run, discriminator/ and generator/.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import safe_open
@@ -19,16 +19,22 @@ from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
+from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import MEAN, TextVector, read_text_vector
 from electra.exchange.weight_names import Kind
 from electra.exchange.weights import require_numbers
 from electra.foundation.config import convert
-from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
+from electra.foundation.errors import (
+    AbsentNetwork,
+    CheckpointError,
+    ConfigError,
+    DamagedModel,
+    ModelError,
+    RunFolderError,
+)
 from electra.model.networks import Network, Networks
 from electra.model.pair import (
-    Discriminator,
     EncoderAlone,
-    Generator,
     Pair,
     Sharing,
     build_networks,
@@ -38,19 +44,6 @@ from electra.model.sizes import UnsupportedConfig, recorded_config
 
 NETWORKS: tuple[Kind, ...] = EXPORTED
 PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned head
-
-
-@dataclass(frozen=True)
-class OpenedNetwork:
-    """One network of a checkpoint."""
-
-    network: Discriminator | Generator | EncoderAlone
-    kind: Kind
-    tokenizer: Tokenizer
-    checkpoint: Checkpoint
-    notes: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
-    output: str  # meaning of a discriminator's logits
-    text_vector: TextVector  # of the main network; the mean for others
 
 
 def holds_networks(path: Path) -> bool:
@@ -86,13 +79,13 @@ def network_kinds(path: Path) -> list[Kind]:
         return _networks_in(file.keys())
 
 
-def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> OpenedNetwork:
+def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded:
     """Opens a network of the checkpoint at `step`, or of the newest intact one.
 
     `electra.exchange.load.load` says what it takes and raises; ModelError also if a weight is not finite.
     """
     folder = RunFolder(run)
-    checkpoint, notes = _checkpoint(folder, step)
+    checkpoint, damaged = _checkpoint(folder, step)
     tensors: dict[str, Tensor] = load_file(checkpoint.weights)
     require_numbers(tensors, checkpoint.weights)
     present_kinds = _networks_in(tensors)
@@ -109,16 +102,27 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present_kinds)
     _fill(pair, tensors, checkpoint.path)
-    module = pair.named[kind]
+    module = pair.named[kind].eval()
     merge_token_table(module.encoder)
     text_vector = text_vector_of(run) if module is pair.main else MEAN
-    if is_headless:
-        encoder = EncoderAlone(module.encoder).eval()
-        return OpenedNetwork(encoder, "encoder", tokenizer, checkpoint, notes, LOG_ODDS, text_vector)
     identity = record.get("identity", {})
-    has_output = isinstance(identity, dict) and kind == "discriminator"
-    output = str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS
-    return OpenedNetwork(module.eval(), kind, tokenizer, checkpoint, notes, output, text_vector)
+    has_output = isinstance(identity, dict) and kind == "discriminator" and not is_headless
+    for problem in damaged:
+        warnings.warn(problem, DamagedModel, stacklevel=3)
+    note = f"the run has not ended; this is step {checkpoint.step:,}"
+    return Loaded(
+        module.encoder,
+        None if is_headless or isinstance(module, EncoderAlone) else module.head,
+        module.encoder.config,
+        tokenizer,
+        "encoder" if is_headless else kind,
+        (),
+        checkpoint.path,
+        notes=(note,) if step is None else (),
+        pooling=text_vector.pooling,
+        text_vector=text_vector,
+        output=str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS,
+    )
 
 
 def text_vector_of(run: Path) -> TextVector:
@@ -155,15 +159,10 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
         # Includes networks that are never exported, because others may share their weights.
         shapes = {name: record[name] for name in present} | network_tables(record)
         main_name: Head = next(name for name in EXPORTED if name in shapes)
-        networks = [
-            Network(
-                name,
-                "main" if name == main_name else "auxiliary",
-                validate(recorded_config(shape)),
-                main_name if name == main_name else "generator",
-            )
-            for name, shape in shapes.items()
-        ]
+        networks = []
+        for name, shape in shapes.items():
+            role, head = ("main", main_name) if name == main_name else ("auxiliary", "generator")
+            networks.append(Network(name, role, validate(recorded_config(shape)), head))  # type: ignore[arg-type]
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
         return build_networks(Networks.in_order(networks), sharing=sharing)
     except (KeyError, TypeError, ConfigError, UnsupportedConfig) as problem:

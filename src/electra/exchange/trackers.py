@@ -7,10 +7,12 @@ paths of this machine.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from electra.artifacts.ledger import point_of
@@ -44,7 +46,7 @@ class Tracker:
     def __init__(self, name: TrackerName, run: RunFolder, sent: Iterable[Mapping[str, Any]] = ()) -> None:
         settings = dict(flatten(without_paths(RunFolder.settings(run.record))))
         self._sent = {row.get("kind"): row["step"] for row in sent}
-        open_run = _tensorboard if name == "tensorboard" else _trackio if name == "trackio" else _wandb
+        open_run = _tensorboard if name == "tensorboard" else partial(_trackio_or_wandb, name)
         self._log, self.close = open_run(run, settings)
 
     def log(self, row: Mapping[str, Any]) -> None:
@@ -75,28 +77,16 @@ def _tensorboard(run: RunFolder, settings: Mapping[str, Any]) -> Opened:
     return log, writer.close
 
 
-def _trackio(run: RunFolder, settings: Mapping[str, Any]) -> Opened:
-    import trackio
-
-    trackio.init(project="electra", name=run.path.resolve().name, config=dict(settings), resume="allow")
-    return lambda step, values: trackio.log(values, step=step), trackio.finish
-
-
-def _wandb(run: RunFolder, settings: Mapping[str, Any]) -> Opened:
-    import wandb
-
-    id_file = run.path / "wandb" / "run-id"  # by which a resumed run continues the tracker's
-    if not id_file.is_file():
-        id_file.parent.mkdir(exist_ok=True)
-        id_file.write_text(secrets.token_hex(4))
-    logged = wandb.init(
-        project="electra",
-        name=run.path.resolve().name,
-        id=id_file.read_text(),
-        resume="allow",
-        dir=str(run.path),
-        config=dict(settings),
-        mode=os.environ.get("WANDB_MODE", "offline"),
-        settings=wandb.Settings(**QUIET_WANDB),
-    )
-    return lambda step, values: logged.log(values, step=step), logged.finish
+def _trackio_or_wandb(name: str, run: RunFolder, settings: Mapping[str, Any]) -> Opened:
+    library, options = importlib.import_module(name), dict[str, Any]()  # with the same functions
+    if name == "wandb":
+        id_file = run.path / "wandb" / "run-id"  # by which a resumed run continues the tracker's
+        if not id_file.is_file():
+            id_file.parent.mkdir(exist_ok=True)
+            id_file.write_text(secrets.token_hex(4))
+        options["mode"] = os.environ.get("WANDB_MODE", "offline")
+        options |= {"id": id_file.read_text(), "dir": str(run.path)}
+        options["settings"] = library.Settings(**QUIET_WANDB)
+    run_name = run.path.resolve().name
+    library.init(project="electra", name=run_name, config=dict(settings), resume="allow", **options)
+    return lambda step, values: library.log(values, step=step), library.finish

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import reduce
 from typing import Literal
 
 from torch import Tensor, cat, zeros_like
@@ -64,8 +63,8 @@ _LAYER: dict[str, dict[str, Names]] = {
 }
 
 _MODERN_HEAD = {"dense": "head.dense", "norm": "head.norm"}
-_PLAIN = {"tagger": {"output": "classifier"}, "reader": {"output": "qa_outputs"}}
-_HEAD: dict[str, dict[str, dict[str, str]]] = {
+_PLAIN: dict[Kind, dict[str, str]] = {"tagger": {"output": "classifier"}, "reader": {"output": "qa_outputs"}}
+_HEAD: dict[str, dict[Kind, dict[str, str]]] = {
     "electra": {
         "discriminator": {
             "dense": "discriminator_predictions.dense",
@@ -87,12 +86,8 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
     "modern": {
         "discriminator": {**_MODERN_HEAD, "prediction": "classifier"},
         "generator": {**_MODERN_HEAD, "": "decoder"},
-        **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in ("classifier", "tagger", "reader")},
+        **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in TUNED},
     },
-}
-# Heads whose weights have the same names; the configuration says which one is present.
-_SAME_NAMES: dict[str, tuple[Kind, ...]] = {
-    "modern": ("discriminator", "generator", "classifier", "tagger", "reader"),
 }
 MODERN_BIAS = "decoder.bias"  # optional in a modern generator
 # The output layer of a modern discriminator, with a row for each of its two labels.
@@ -117,7 +112,6 @@ _BERT_TUNED: dict[str, dict[str, Names]] = {
     "tagger": {"classifier": ("classifier",)},
     "reader": {"qa_outputs": ("qa_outputs",)},
 }
-_POSITIONS = "embeddings.position_embeddings.weight"
 _BERT_NAMES = {
     "electra": "bert",
     "classifier.pooler": "bert.pooler.dense",
@@ -199,9 +193,10 @@ def normalise_names(
     head have no prefix. The pooler of BERT and RoBERTa is dropped unless `kind`, the head in config.json,
     reads it, and so are the first `position_offset` rows of the position table.
     """
-    old_endings = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     renamed = {
-        reduce(lambda name, pair: name.replace(*pair), old_endings, name): tensor
+        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+            "LayerNorm.beta", "LayerNorm.bias"
+        ): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
@@ -223,10 +218,9 @@ def normalise_names(
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
-    positions = PREFIX[architecture] + _POSITIONS
-    return renamed | (
-        {positions: renamed[positions][position_offset:]} if position_offset and positions in renamed else {}
-    )
+    positions = f"{PREFIX[architecture]}embeddings.position_embeddings.weight"
+    shifted = {positions: renamed[positions][position_offset:]} if positions in renamed else {}
+    return renamed | shifted
 
 
 def tuned_kind(saved_class: str) -> Kind:
@@ -237,14 +231,13 @@ def tuned_kind(saved_class: str) -> Kind:
 def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]:
     """Returns the heads whose last layers are present; of heads with the same names, only `saved_kind`."""
     stems = {name.rpartition(".")[0] for name in names}
-    head_kinds: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
-    ambiguous = _SAME_NAMES.get(architecture, ())
-    required = {
-        kind: {stem for ours, stem in _HEAD[architecture][kind].items() if ours not in ("dense", "pooler")}
-        for kind in head_kinds
-    }
-    complete_kinds = [kind for kind in head_kinds if required[kind] <= stems]
-    return [kind for kind in complete_kinds if kind not in ambiguous or kind == saved_kind]
+    complete = [
+        kind
+        for kind, parts in _HEAD[architecture].items()
+        if {stem for ours, stem in parts.items() if ours not in ("dense", "pooler")} <= stems
+    ]
+    # The heads of a modern encoder have the same names; the configuration says which one is present.
+    return [kind for kind in complete if architecture != "modern" or kind == saved_kind]
 
 
 def finetuned_head(
