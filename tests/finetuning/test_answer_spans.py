@@ -49,10 +49,6 @@ from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.testing import toy_task
 
 
-def silent(line: str) -> None:
-    pass
-
-
 @pytest.fixture(scope="module")
 def squad_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_questions.write_squad(tmp_path_factory.mktemp("data") / "squad")
@@ -341,7 +337,7 @@ def test_training_learns_and_transformers_gives_the_same_answers(
 
     model, data = (request.getfixturevalue(f"{stem}_folder") for stem in (architecture, name))
     out, is_second = tmp_path / "out", name == "squad2"
-    results = finetune(str(model), toy_task.settings(out, data, name, epochs=5), silent)
+    results = finetune(str(model), toy_task.settings(out, data, name, epochs=5))
     assert results["eval_f1"] > 0.8
     files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
     said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
@@ -420,7 +416,7 @@ def test_predictions_as_the_official_scorer_reads_them(
 ) -> None:
     out, dev, said = tmp_path / "out", squad2_folder / "dev-v1.json", tmp_path / "said.json"
     chosen = toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2)
-    results = finetune(str(electra_folder), chosen, silent)
+    results = finetune(str(electra_folder), chosen)
     command = ["predict", str(out), str(dev), "--out", str(said)]
     assert main([*command, "--threshold", "0"]) == 0
     kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"
@@ -437,7 +433,7 @@ def test_a_threshold_is_refused_where_there_is_none(
     electra_folder: Path, squad_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    finetune(str(electra_folder), toy_task.settings(out, squad_folder, "squad", epochs=0.1), silent)
+    finetune(str(electra_folder), toy_task.settings(out, squad_folder, "squad", epochs=0.1))
     assert "no_answer_threshold" not in json.loads((out / "model/config.json").read_text())
     with pytest.raises(ConfigError) as caught:
         predict(str(out), squad_folder / "dev-v1.json", threshold=1.0)

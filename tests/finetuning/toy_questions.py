@@ -45,9 +45,5 @@ def write_squad(folder: Path, unanswerable: bool = False, train: int = 240, dev:
 
 def squad(*questions: dict[str, Any], context: str) -> str:
     """A SQuAD file with one paragraph."""
-    return json.dumps(
-        {
-            "version": "1.1",
-            "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
-        }
-    )
+    paragraph = {"context": context, "qas": list(questions)}
+    return json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [paragraph]}]})

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from typing_extensions import override
 
+from electra.finetuning.heads.linear import CLASSES as LINEAR
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.heads.parts.layers import (
     ElectraClassifier,
-    LinearReader,
-    LinearTagger,
     ModernClassifier,
     ModernTokens,
 )
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.model.sizes import Architecture
 
-ELECTRA: dict[HeadKind, type[Head]] = {
-    "classifier": ElectraClassifier,
-    "tagger": LinearTagger,
-    "reader": LinearReader,
-}
+ELECTRA: dict[HeadKind, type[Head]] = LINEAR | {"classifier": ElectraClassifier}
 CLASSES: dict[Architecture, dict[HeadKind, type[Head]]] = {
     "electra": ELECTRA,
     "transformers": ELECTRA,
