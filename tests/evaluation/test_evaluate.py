@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driven import spawn
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.main import main
@@ -163,12 +162,6 @@ def test_finished_tasks_are_not_repeated_and_seeds_can_be_added(
         assert score["n"] == 3 and score["by_seed"][:2] == before_row["scores"]["toy"]["by_seed"]
 
 
-def start(words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | variables
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "electra", *words], **pipes, env=environment)
-
-
 def until(process: subprocess.Popen[str], text: str) -> None:
     """Reads the output up to a line that contains `text`."""
     assert process.stdout is not None
@@ -185,7 +178,7 @@ def test_killed_shared_and_parallel_evaluations_give_the_same_record(
     """Two commands in one folder, of which one is killed; then the rest in two worker processes."""
     out = tmp_path / "out"
     words = line(out, *TWO_SEEDS)
-    first, second = start(words), start(words)
+    first, second = spawn(words), spawn(words)
     until(first, " seed 0 ")
     first.kill()
     first.communicate()

@@ -48,12 +48,6 @@ def test_responses_equal_the_results_of_the_python_library(client: Any, served: 
     assert client.post("/embed", json={"texts": []}).json() == {"model": "toy", "results": []}
 
 
-def test_each_mask_gets_its_own_candidates(client: Any) -> None:
-    answer = client.post("/fill", json={"texts": ["the [MASK] ate a [MASK] .", "[MASK]"], "top": 3}).json()
-    assert [[len(slot) for slot in slots] for slots in answer["results"]] == [[3, 3], [3]]
-    assert all(slot[0]["p"] >= slot[1]["p"] > 0 for slots in answer["results"] for slot in slots)
-
-
 @pytest.mark.parametrize("path", ["detect", "embed", "fill"])
 def test_outputs_beyond_the_numbers_are_an_error(path: str, served: list[ServedModel]) -> None:
     """Finite weights whose outputs overflow: no probability of 0, no vector of NaN."""

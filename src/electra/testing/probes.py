@@ -66,8 +66,7 @@ def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
 def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
     """Writes small data sets for all of our probes into `folder` and returns it.
 
-    They are learner texts in which every error is the wrong word, a treebank, running text, an agreement
-    paradigm, sentence pairs, and n-best lists. `permute` shuffles the labels of the learner texts.
+    In the learner texts every error is the wrong word; `permute` shuffles their labels.
     """
     rng = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
@@ -128,10 +127,17 @@ class ProbeContract(Contract):
     def data(self, tmp_path: Path) -> Path:
         return self.write_data(tmp_path / "data")
 
-    def scales(self, name: str) -> Mapping[str, tuple[float, float]]:
-        """Returns (chance, maximum) of each headline number of the probe; skips the test if it has none."""
-        scales: Mapping[str, tuple[float, float]] = analysis.module_of(name).Probe.scales
-        return scales or pytest.skip("its headline has no scale")
+    def headline(
+        self, name: str, tmp_path: Path, data: Path, kind: type[Loaded], end: int, **known: Any
+    ) -> None:
+        """Checks the headline of a kind of scorer against an end of its scales: 0 chance, 1 maximum."""
+        scales = analysis.module_of(name).Probe.scales or pytest.skip("its headline has no scale")
+        findings = run_probe(name, scorer(tmp_path, kind, **known), data, self.options)
+        compared = [key for key in scales if not end or not any(word in key for word in NOT_COMPARED)]
+        found = {key: findings.headline[key].value for key in compared if key in findings.headline}
+        assert found == pytest.approx({key: scales[key][end] for key in found}, abs=1e-9)
+        assert found or not end
+        json.dumps(findings.to_json(), allow_nan=False)
 
     def test_title_question_source_and_options_are_described(self, name: str) -> None:
         probe = analysis.create(name)
@@ -157,18 +163,7 @@ class ProbeContract(Contract):
         assert run_probe(name, model, data, self.options).to_json() == findings
 
     def test_a_constant_scorer_gets_chance(self, name: str, tmp_path: Path, data: Path) -> None:
-        scales = self.scales(name)
-        findings = run_probe(name, scorer(tmp_path, Constant), data, self.options)
-        for key, (chance, _) in scales.items():
-            if key in findings.headline:
-                assert findings.headline[key].value == pytest.approx(chance, abs=1e-9), key
-        json.dumps(findings.to_json(), allow_nan=False)
+        self.headline(name, tmp_path, data, Constant, 0)
 
     def test_a_perfect_scorer_gets_the_maximum(self, name: str, tmp_path: Path, data: Path) -> None:
-        scales = self.scales(name)
-        findings = run_probe(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
-        compared = [key for key in scales if not any(word in key for word in NOT_COMPARED)]
-        best_values = {key: scales[key][1] for key in compared if key in findings.headline}
-        assert best_values
-        for key, best in best_values.items():
-            assert findings.headline[key].value == pytest.approx(best, abs=1e-9), key
+        self.headline(name, tmp_path, data, Oracle, 1, knows=self.knows)

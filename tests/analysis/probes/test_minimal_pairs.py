@@ -127,21 +127,6 @@ def test_phenomena_paradigms_and_limit(data: Path, ask: Ask) -> None:
     json.dumps(report.json, allow_nan=False)
 
 
-def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, ask: Ask) -> None:
-    for folder, name, term, verb in (
-        ("blimp", "a", {"linguistics_term": "x"}, "eats"),
-        ("blimp", "b", {"linguistics_term": "y"}, "saw"),
-        ("supplement", "c", {}, "ran"),
-    ):
-        pairs = [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)]
-        write(tmp_path / folder, name, pairs, **term)
-    report = ask(tmp_path, lambda text: float(text.startswith("the") and "saw" not in text))
-    values = {name: each.value for name, each in report.headline.items() if "original" in name}
-    assert values == {"blimp: original": 0.75, "supplement: original": 1.0}
-    of_phenomena = [(row[0], row[1].value) for row in report.tables[1].rows]
-    assert of_phenomena == [("x", 1.0), ("y", 0.5), ("supplement", 1.0)]
-
-
 def test_each_model_is_scored_with_its_own_networks(data: Path, ask: Ask) -> None:
     report = ask(data, knows, "discriminator", twin="generator")
     kinds = {"toy": "discriminator", "twin": "generator"}

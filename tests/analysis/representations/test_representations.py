@@ -183,15 +183,6 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
     assert matrix["series"][2]["y"][1] == pytest.approx(expected, abs=1e-6)  # rows: depths of "one"
 
 
-def test_heads_of_rows_of_other_lengths(tmp_path: Path) -> None:
-    loaded = small.model(tmp_path).network("encoder")
-    sentences = [["the", "cat"], ["the", "unhappy", "cat", "ate", "that", "meal"]]
-    rows = rows_of_words(loaded.tokenizer, sentences, 16)
-    for i, _, weights_HTT in matching.head_weights(loaded.encoder, rows):
-        assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
-        assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
-
-
 def test_attention_between_equal_tokens_of_two_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,8 +77,8 @@ def make_plan(
 ) -> dict[str, Any]:
     """Returns the contents of study.json, which agree with an earlier plan in the study's folder `out`.
 
-    `recipe` (a name or path) is the one that the arms change; `budget_text` is the budget as the user writes
-    it (None: the recipe's own); `threads` are those of each run; `panel` is described by `panel_record`.
+    `recipe` is the one that the arms change; `budget_text` the budget as written (None: the recipe's own);
+    `threads` those of each run; `panel` is described by `panel_record`.
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     then = recorded["fixed"]["arms"] if recorded else {}
@@ -87,10 +87,8 @@ def make_plan(
         for name, arm in study.arms.items()
     }
     budget_text = budget_text or _recipe_budget(recipe)
-    if recorded is not None and recorded["budget"] == budget_text:
-        flops = float(recorded["fixed"]["flops"])
-    else:
-        flops = budget_in_flops(budget_text, arms, store)
+    is_known = recorded is not None and recorded["budget"] == budget_text
+    flops = recorded["fixed"]["flops"] if recorded and is_known else budget_in_flops(budget_text, arms, store)
     fixed = {
         "flops": flops,
         "data": store.digest,
@@ -98,9 +96,8 @@ def make_plan(
         "budgets": list(study.budgets),
         "arms": {
             name: {
+                **vars(arm),
                 "recipe": arm.recipe.to_sections(),
-                "flops_per_step": arm.flops_per_step,
-                "tokens_per_step": arm.tokens_per_step,
                 "steps": steps_of(arm, flops, study.budgets, name, budget_text),
                 **OBJECTIVES.identity(arm.recipe.objective["name"]),
             }
@@ -145,12 +142,14 @@ def _plan_arm(
     """
     try:
         planned = arm_recipe(study, arm, recipe)
-        training = replace(planned.training, threads=threads)
-        run = build_run(replace(planned, training=training), Path("."), store, World())
+        training = planned.training
+        run = build_run(
+            replace(planned, training=replace(training, threads=threads)), Path("."), store, World()
+        )
         schedule = run.training.schedule
-        if planned.training.schedule == "auto" and then is not None:
+        if training.schedule == "auto" and then is not None:
             schedule = then["recipe"]["training"].get("schedule", "linear")
-        planned = replace(planned, training=replace(planned.training, schedule=schedule))
+        planned = replace(planned, training=replace(training, schedule=schedule))
     except ElectraError as error:
         error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
         raise
@@ -186,12 +185,11 @@ def steps_of(
     steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:
         share = "" if min(shares) == 1 else f" (times {min(shares):g})"
-        raise ConfigError(
-            f"{budget_text}{share} is {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS}"
-            " held-out evaluations of a run",
-            key="budget",
-            fix=f"Pass at least {MIN_STEPS * arm.flops_per_step / min(shares):.3g}flops",
+        problem = (
+            f"{budget_text}{share} is {min(steps)} updates of arm {name!r}, too few for a run's evaluations"
         )
+        fix = f"Pass at least {MIN_STEPS * arm.flops_per_step / min(shares):.3g}flops"
+        raise ConfigError(problem, key="budget", fix=fix)
     return steps
 
 
@@ -199,10 +197,9 @@ def read_plan(out: Path) -> dict[str, Any]:
     """Returns the recorded plan of the study in `out`. Raises RunFolderError if it is damaged."""
     fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
-    for key in ("study", "budget", "fixed", "panel", "store"):
-        if key not in plan:
-            problem = f"the record of a study has no {key!r}"
-            raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
+    if missing := {"study", "budget", "fixed", "panel", "store"} - plan.keys():
+        problem = f"the record of a study has no {min(missing)!r}"
+        raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
     return plan
 
 

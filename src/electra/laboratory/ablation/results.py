@@ -86,11 +86,7 @@ def study_results(
 def primary_metric(
     panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]
 ) -> str | None:
-    """Returns the name of the score that decides the study; None if there is none.
-
-    It is the panel's (`panel_metrics`, the mean first) or, without a panel, a metric that is comparable
-    across arms. `arms` are their results at the full budget.
-    """
+    """Returns the score that decides the study: the panel's mean, or a metric comparable across arms."""
     if panel_metrics:
         return panel_metrics[0]
     in_all_arms = set.intersection(*(set(arm["scores"]) for arm in arms.values()))
@@ -170,18 +166,17 @@ def _compare_arms(
 def flops_to_baseline(
     budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
 ) -> dict[str, float | None]:
-    """Returns the FLOPs at which each arm's mean score first reaches the baseline's at the full budget.
-
-    None for an arm that never does; {} with a single budget, or if the baseline has no score.
-    """
+    """Returns by arm the FLOPs at which its mean reaches the baseline's final one; {} for one budget."""
     level = budgets[-1]["arms"][baseline]["scores"].get(metric)
     if len(budgets) < 2 or level is None:
         return {}
     crossings = {}
     for arm in budgets[-1]["arms"]:
-        scored = [budget for budget in budgets if metric in budget["arms"][arm]["scores"]]
-        means = [budget["arms"][arm]["scores"][metric]["mean"] for budget in scored]
-        crossings[arm] = first_crossing([budget["flops"] for budget in scored], means, level["mean"])
+        found = [(budget["flops"], budget["arms"][arm]["scores"].get(metric)) for budget in budgets]
+        points = [(flops, score["mean"]) for flops, score in found if score is not None]
+        crossings[arm] = first_crossing(
+            [flops for flops, _ in points], [mean for _, mean in points], level["mean"]
+        )
     return crossings
 
 
@@ -211,9 +206,8 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
     if metric is None:
         return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]
     lines = []
-    for name, score in (
-        (name, arm["scores"][metric]) for name, arm in arms.items() if metric in arm["scores"]
-    ):
+    scores = {name: arm["scores"][metric] for name, arm in arms.items() if metric in arm["scores"]}
+    for name, score in scores.items():
         line = f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}"
         if score["sd"] is not None:
             line += f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"

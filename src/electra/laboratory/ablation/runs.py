@@ -117,8 +117,7 @@ def _say(say: Say, job: Job, line: str, share: float | None = None) -> None:
 def panel_record(data: Path | None, suite: str) -> dict[str, Any]:
     """Returns the suite that scores a study's runs, as study.json records it (`data` None: none).
 
-    It has the folder, the suite's name, the tasks, and what their scores depend on (`identity`). Raises
-    DataError if a task has no files for training or for scoring, ConfigError if there is no such suite.
+    `identity` is what the scores depend on. Raises DataError if a task lacks files, ConfigError for no suite.
     """
     if data is None:
         return {"folder": "", "suite": "", "tasks": {}, "identity": {}}
@@ -144,10 +143,7 @@ def metric_of(task: ReadyTask) -> str:
 
 
 def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
-    """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task.
-
-    `panel` is the study's description of the suite (`panel_record`); a task's head may be frozen.
-    """
+    """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task."""
     began, scores, say = time.perf_counter(), dict[str, Any](), run.telemetry.say
     suite = load_suite(panel["suite"]) if panel["tasks"] else None
     for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():

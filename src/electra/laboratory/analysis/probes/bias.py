@@ -9,6 +9,7 @@ for any model: compare with other models, not between groups alone.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,9 +107,8 @@ class Probe(contract.Probe):
                 why = "left out: one token, or too long for the model."
                 findings.notes.append(f"{model.name}: {left_out} sentences were {why}")
         if "frequency" not in data:
-            findings.notes.append(
-                "No training file to count words in: frequencies are those of the sentences themselves."
-            )
+            note = "No training file to count words in: frequencies are those of the sentences themselves."
+            findings.notes.append(note)
         overall = findings.select(model=models[0].name)
         findings.headline.update({name: overall[name] for name in KINDS})
         add_tables_and_figures(findings, models[0].name, groups)
@@ -199,8 +199,8 @@ def add_rates(
             for factor, names in groups.items():
                 total = np.bincount(index[factor][mask], weights, len(names))
                 wrong = np.bincount(index[factor][mask], weights * events, len(names))
-                values = np.where(total > 0, wrong / np.where(total > 0, total, 1.0), np.nan)
-                rates |= {(kind, factor, name): v for name, v in zip(names, values.tolist(), strict=True)}
+                for name, count, events_of in zip(names, total.tolist(), wrong.tolist(), strict=True):
+                    rates[kind, factor, name] = events_of / count if count > 0 else np.nan
         return rates
 
     rates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
@@ -239,5 +239,5 @@ def add_tables_and_figures(findings: Findings, first: str, groups: Mapping[str, 
 
 def _bin_order(name: str) -> tuple[int, str]:
     """Returns a sort key that puts bins in the order of their first number."""
-    digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
+    digits = re.search(r"\d+", name)
     return (int(digits[0]) if digits else -1, name)

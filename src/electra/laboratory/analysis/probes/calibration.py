@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -163,19 +163,18 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
         p = recalibrate(z)
         width, mass = Bins.make(p, config.bins, "width"), Bins.make(p, config.bins, "mass")
 
-        def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[str, float]:
+        def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[Any, float]:
             parts, log_loss = reliability.brier(p, y, w, mass), reliability.log_loss(p, y, w)
             explained = parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else np.nan
             errors = {WIDTH: ece(p, y, w, width), MASS: ece(p, y, w, mass), "log loss": log_loss}
-            return {**errors, **parts, EXPLAINED: explained}
-
-        def shares(w: Floats, p: Floats = p, mass: Bins = mass) -> dict[int, float]:
             weights, _, share = mass.sums(p, y, w)
-            return dict(enumerate(np.where(weights > 0, share, np.nan).tolist()))
+            by_bin = dict(enumerate(np.where(weights > 0, share, np.nan).tolist()))
+            return {**errors, **parts, EXPLAINED: explained, **by_bin}
 
-        findings.add_all(bootstrap.estimates(measure, groups, **resampled), recalibrated=name, **at)
+        estimates = bootstrap.estimates(measure, groups, **resampled)
         weight, mean_p, _ = mass.sums(p, y, np.ones(len(p)))
-        curve = bootstrap.estimates(shares, groups, **resampled)
+        curve = [estimates.pop(b) for b in range(len(weight))]
+        findings.add_all(estimates, recalibrated=name, **at)
         for b in np.flatnonzero(weight > 0).tolist():
             findings.add(curve[b], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
     findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)

@@ -121,12 +121,11 @@ class Probe(contract.Probe):
         findings.headline["chance: average precision"] = findings.select(scorer=CHANCE)["average precision"]
         percent, num_words = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
         chosen_on, tested_on = ("dev", "test") if test else ("one half of dev", "the other half of dev")
+        kinds = "The file has no error types, so errors are grouped by the kind of word."
         findings.notes += [
             f"Thresholds chosen on {chosen_on} ({int(tuning.sum()):,} words), tested on {tested_on}:"
             f" {num_words:,} words, {percent:.1f} % wrong.",
-            "Error types as in the file."
-            if has_types(sentences)
-            else "The file has no error types, so errors are grouped by the kind of word.",
+            "Error types as in the file." if has_types(sentences) else kinds,
         ]
         return findings
 

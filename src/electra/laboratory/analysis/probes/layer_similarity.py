@@ -68,10 +68,8 @@ class Probe(contract.Probe):
         sentences = sample(treebank, self.config.sentences)
         vectors, sentence = common_words(encoders, sentences, progress)
         first = models[0].name
-        about = (
-            f"Debiased CKA of {first} and each other encoder. 1: equal up to rotation and scale. 0: nothing"
-        )
-        about += " in common. Depth 0 is the input to the first layer."
+        about = f"Debiased CKA of {first} and each other encoder. 1: equal up to rotation and scale. 0:"
+        about += " nothing in common. Depth 0 is the input to the first layer."
         if len(encoders) > 1:
             findings.table(SAME_DEPTH, "depth", across="encoder", note=about, measure=SAME_DEPTH)
             shown = {"note": f"{about} Bands are 95 % intervals.", "unit": "CKA"}
