@@ -140,11 +140,3 @@ def test_requests_to_a_tagger_may_be_sentences(tuned: str) -> None:
     (found,) = answer["results"]
     assert [(row["word"], row["label"]) for row in found["words"]] == [(word, "i") for word in WORDS]
     assert [TEXT[row["start"] : row["end"]] for row in found["words"]] == WORDS
-
-
-def test_a_text_without_spaces_is_reported(
-    tuned: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from_stdin("\u6771\u4eac\u306b\u884c\u304d\u307e\u3057\u305f\u3002\n", monkeypatch)
-    rows, notes = run([tuned, "-"], capsys)
-    assert len(rows) == 2 and "1 of 1 texts" in notes

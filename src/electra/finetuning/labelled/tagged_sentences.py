@@ -164,7 +164,11 @@ class _Reader:
         self.notes += table.notes
         usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
         names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
-        word = next((name for name in names if _are_texts(rows, name)), names[0] if names else None)
+        values = {
+            name: [value for _, row in rows if (value := get_field(row, name)) is not None] for name in names
+        }
+        texts = [name for name in names if values[name] and not any(map(holds_spans, values[name]))]
+        word = next(iter(texts or names), None)
         tag = table.first_column((*options.tag, *(SPAN_COLUMNS if len(options.tag) > 1 else ())))
         number = table.first_column(SENTENCE_COLUMNS)
         if word is None or (tag is None and labelled):
@@ -199,8 +203,8 @@ class _Reader:
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
             is_text = are_texts and isinstance(text, str)
-            words, spans = split_text(text, splitting) if is_text else (_cell_words(text, word, where), ())
-            gold = None if cell is None or are_spans else _cell_words(cell, str(tag), where, are_tags=True)
+            words, spans = split_text(text, splitting) if is_text else (_words(text, word, where), ())
+            gold = None if cell is None or are_spans else _words(cell, str(tag), where, are_tags=True)
             others = {name: other for name, other in row.items() if name != word}
             example = Example(row_id(row, "id", index), where, words, gold, others, spans)
             annotated += [(example, text if is_text else "", cell)] if words else []
@@ -374,12 +378,6 @@ def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
 # Cells
 
 
-def _are_texts(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
-    """Whether a column has texts or words, rather than objects or nothing."""
-    values = [value for _, row in rows if (value := get_field(row, column)) is not None]
-    return bool(values) and not any(map(holds_spans, values))
-
-
 def _annotation(row: Row, tag: str, where: Place) -> Any:
     """Returns the spans or tags of a row; None if Label Studio has none, or Prodigy did not accept them."""
     if (tag == "annotations" and not row.get(tag)) or row.get("answer") in ("reject", "ignore"):
@@ -398,19 +396,17 @@ def _parsed(value: Any, column: str, where: Place) -> Any:
     return value
 
 
-def _cell_words(value: Any, column: str, where: Place, are_tags: bool = False) -> tuple[str, ...]:
+def _words(value: Any, column: str, where: Place, are_tags: bool = False) -> tuple[str, ...]:
     """Returns the words or tags of a cell: a list, a list in JSON, or strings separated by white space."""
-    value = _parsed(value, column, where)
-    if isinstance(value, str):
-        return tuple(value.split())
-    kinds, noun = (str | int | None, "tags") if are_tags else (str | int, "words")
-    items = value if isinstance(value, list) else [...]
-    if wrong := [item for item in items if not isinstance(item, kinds)]:
-        shown = value if wrong == [...] else wrong[0]
-        problem = f"column {column!r} must have a list of {noun}, not {shown!r}"
-        fix = 'Write ["one", "two"]; for tags one for each word'
-        if isinstance(value, dict):
-            fix = f"Name one of its fields, such as {column}.{next(iter(value), 'text')}, with --text-column"
-        raise DataError(problem, where=where, fix=fix)
-    texts = ["" if item is None else str(item) for item in items]
-    return tuple(text.encode("utf-8", "replace").decode() for text in texts)
+    items = _parsed(value, column, where)
+    if isinstance(items, str):
+        return tuple(items.split())
+    kinds = str | int | None if are_tags else str | int
+    if isinstance(items, list) and all(isinstance(item, kinds) for item in items):
+        texts = ("" if item is None else str(item) for item in items)
+        return tuple(text.encode("utf-8", "replace").decode() for text in texts)
+    fix = 'Write ["one", "two"]; for tags one for each word'
+    if isinstance(items, dict):
+        fix = f"Name one of its fields, such as {column}.{next(iter(items), 'text')}, with --text-column"
+    problem = f"column {column!r} must have a list of {'tags' if are_tags else 'words'}, not "
+    raise DataError(problem + repr(items)[:80], where=where, fix=fix)
