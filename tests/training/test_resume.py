@@ -138,6 +138,21 @@ def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -
     return folder / "run"
 
 
+@pytest.mark.slow
+def test_two_killed_processes_resume_with_the_same_bits(
+    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    both = ranks(command(toy_store, out), 2, tmp_path)
+    wait_for(out, 14, *both)
+    for process in both:
+        process.send(signal.SIGKILL)
+    for process in both:
+        process.finish()
+    run_processes(command(toy_store, out), 2, tmp_path)
+    assert fingerprint(out) == fingerprint(unbroken_by_two)
+
+
 def lose_one(words: list[str], out: Path, meet: Path, lost: int, step: int) -> None:
     """Kill one of two processes as soon as `step` is done: the other says so in one line, and ends."""
     both = ranks(words, 2, meet)

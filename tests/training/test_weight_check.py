@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from driven import command, ranks
+from driven import command, complete, ranks, rows, run_processes
 
 from electra.artifacts.run import RunFolder
 from electra.testing import toy
@@ -51,3 +51,24 @@ def test_a_flipped_bit_or_a_nan_in_one_process_stops_both_before_it_is_saved(
     assert [process.poll() for process in both] == [1, 1], outputs
     assert all(told in " ".join(text.split()) and "Traceback" not in text for text in outputs), outputs
     assert [saved.step for saved in RunFolder(out).saved_checkpoints()] == [4]
+
+
+@pytest.mark.reliability
+def test_a_run_of_two_processes_can_be_resumed_by_one_and_by_two_again(
+    toy_store: Path, tmp_path: Path
+) -> None:
+    """The batches stay to the bit; losses up to rounding; and the log says what they are not."""
+    still = {"model.dropout": "0.0", "model.attention-dropout": "0.0"}
+    complete(command(toy_store, tmp_path / "whole", **still))
+    out = tmp_path / "run"
+    words = command(toy_store, out, **still)
+    run_processes(words, 2, tmp_path, until=6)
+    run_processes(words, 1, tmp_path, until=14)
+    run_processes(words, 2, tmp_path)
+    own, whole = rows(out), rows(tmp_path / "whole")
+    assert [row["batch_digest"] for row in own] == [row["batch_digest"] for row in whole]
+    assert [row["counts"] for row in own] == [row["counts"] for row in whole]
+    assert [row["loss"] for row in own] == pytest.approx([row["loss"] for row in whole], rel=1e-3)
+    log = " ".join((out / "log.txt").read_text().split())
+    assert "processes 1 instead of 2, " in log
+    assert "processes 2 instead of 1, " in log
