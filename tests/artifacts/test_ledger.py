@@ -13,15 +13,8 @@ from electra.foundation.errors import FullDisk
 
 
 def train(step: int, loss: float = 1.0, **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "train",
-        "step": step,
-        "tokens": step * 10,
-        "flops": 1e6 * step,
-        "seconds": 1.0,
-        "loss": loss,
-        **more,
-    }
+    place = {"step": step, "tokens": step * 10, "flops": 1e6 * step, "seconds": 1.0}
+    return {"kind": "train", **place, "loss": loss, **more}
 
 
 def held_out(step: int, **metrics: Any) -> dict[str, Any]:
@@ -38,13 +31,8 @@ def write(path: Path, rows: list[dict[str, Any]], more: str = "") -> Path:
 
 
 def test_rows_curves_and_last_row_of_each_kind(tmp_path: Path) -> None:
-    rows = [
-        event(0, "started"),
-        train(1, losses={"mlm": 6.5}),
-        held_out(2, auc=None),
-        train(3),
-        held_out(4, auc=0.7),
-    ]
+    first = [event(0, "started"), train(1, losses={"mlm": 6.5}), held_out(2, auc=None)]
+    rows = [*first, train(3), held_out(4, auc=0.7)]
     ledger = Ledger.read(write(tmp_path / "metrics.jsonl", rows))
     assert ledger.rows == rows and ledger.notes == ()
     assert ledger.curve("eval", "auc", "tokens") == ([40], [0.7])

@@ -28,17 +28,11 @@ from electra.training.recipe import Recipe, make_recipe
 @pytest.mark.parametrize(
     ("sections", "setting"),
     [
-        (
-            {"training": {"learnin_rate": 1}},
-            "training.learnin_rate",
-        ),
+        ({"training": {"learnin_rate": 1}}, "training.learnin_rate"),
         ({"trainin": {}}, "trainin"),
         ({"training": {"steps": "many"}}, "training.steps"),
         ({"training": {"steps": True}}, "training.steps"),
-        (
-            {"training": {"schedule": "lineer"}},
-            "training.schedule",
-        ),
+        ({"training": {"schedule": "lineer"}}, "training.schedule"),
         ({"training": 3}, "training"),
         ({"training": {"batch_size": 0}}, "training.batch_size"),
         ({"training": {"warmup": 1.5}}, "training.warmup"),
@@ -104,11 +98,7 @@ def test_merge_overrides_and_differences_lists_changes() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "a = " + "[" * 100_000,
-        ".".join("a" * 200_000) + " = 1",
-        "[" + ".".join("a" * 200_000) + "]",
-    ],
+    ["a = " + "[" * 100_000, ".".join("a" * 200_000) + " = 1", "[" + ".".join("a" * 200_000) + "]"],
 )
 def test_toml_that_would_hang_the_parser_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "hostile.toml").write_text(text)

@@ -27,9 +27,7 @@ def test_every_dependency_is_pinned_with_its_hashes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     expected = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     extras = project["project"]["optional-dependencies"]
-    [ours] = [
-        one for one in extras["dev"] if one.startswith("electra-encoder[")
-    ]  # those that are installed here
+    [ours] = [one for one in extras["dev"] if one.startswith("electra-encoder[")]  # installed here
     names = ["dev", *re.findall(r"[\w-]+", ours)[1:]]
     expected += [one for extra in names for one in extras[extra]]
     for requirement in map(Requirement, expected):

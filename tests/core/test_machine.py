@@ -9,6 +9,8 @@ import pytest
 from electra.foundation.errors import ConfigError, DataError, out_of_memory
 from electra.foundation.machine import library
 
+TWO = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1"}
+
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
 def test_cpu_affinity_limits_the_core_count() -> None:
@@ -35,25 +37,12 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     "variables",
     [
         {"WORLD_SIZE": "2"},
-        {"WORLD_SIZE": "abc"},
-        {"WORLD_SIZE": "0"},
-        {"WORLD_SIZE": "-1"},
-        {"WORLD_SIZE": ""},
-        {"WORLD_SIZE": "2", "RANK": "x"},
-        {"WORLD_SIZE": "2", "RANK": "2"},
+        *({"WORLD_SIZE": text} for text in ("abc", "0", "-1", "")),
+        *({"WORLD_SIZE": "2", "RANK": text} for text in ("x", "2", "0")),
         {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "x"},
-        {"WORLD_SIZE": "2", "RANK": "0"},
         {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": " "},
-        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": ""},
-        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": "http"},
-        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": "65536"},
-        {
-            "WORLD_SIZE": "2",
-            "RANK": "0",
-            "MASTER_ADDR": "::1",
-            "MASTER_PORT": "1",
-            "ELECTRA_TIMEOUT_MINUTES": "x",
-        },
+        *(TWO | {"MASTER_PORT": text} for text in ("", "http", "65536")),
+        TWO | {"MASTER_PORT": "1", "ELECTRA_TIMEOUT_MINUTES": "x"},
     ],
 )
 def test_wrong_launcher_variables_are_named(

@@ -15,10 +15,7 @@ from electra.commands.framework.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.package
-NEEDED = [
-    "py.typed",
-    "training/recipes/budget-tiny.toml",
-]
+NEEDED = ["py.typed", "training/recipes/budget-tiny.toml"]
 MODELS = ROOT / "src" / "electra" / "inference" / "models"
 NEEDED += [f"inference/models/{path.relative_to(MODELS)}" for path in MODELS.rglob("*") if path.is_file()]
 NEEDED += ["pages/page.html.j2", "pages/metrics.toml", "laboratory/ablation/studies/objectives.toml"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from typing_extensions import override
@@ -63,28 +62,20 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]
     Raises:
         CheckpointError: all are damaged; starting over silently would discard the user's training.
     """
-    intact, damaged = _intact(list_checkpoints(folder), 1)
-    if damaged and not intact:
+    damaged: dict[Path, str] = {}
+    for checkpoint in list_checkpoints(folder):
+        problem = durable.verify_directory(checkpoint.path)
+        if problem is None:
+            notes = (
+                f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items()
+            )
+            return checkpoint, tuple(notes)
+        damaged[checkpoint.path] = problem
+    if damaged:
         listed = "; ".join(f"{path.name}: {damage}" for path, damage in damaged.items())
         fix = "Restore one of them, or choose another `out` to start over"
         raise CheckpointError(f"every checkpoint is damaged ({listed})", where=folder, fix=fix)
-    warnings = (f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items())
-    return next(iter(intact), None), tuple(warnings)
-
-
-def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpoint], dict[Path, str]]:
-    """Returns the first `count` intact checkpoints, and the damage to those that were skipped."""
-    intact: list[Checkpoint] = []
-    damaged: dict[Path, str] = {}
-    for checkpoint in checkpoints:
-        if len(intact) == count:
-            break
-        problem = durable.verify_directory(checkpoint.path)
-        if problem is None:
-            intact.append(checkpoint)
-        else:
-            damaged[checkpoint.path] = problem
-    return intact, damaged
+    return None, ()
 
 
 def verified_checkpoint(folder: Path, step: int) -> Checkpoint:
