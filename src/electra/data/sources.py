@@ -118,14 +118,8 @@ def find_sources(
     for argument in arguments:
         with convert_errors(str(argument), OSError):
             for source in _expand(argument, scratch, format, say):
-                key = (
-                    id(source.texts)
-                    if source.texts
-                    else source.path.resolve()
-                    if source.path
-                    else source.name
-                )
-                found.setdefault(key, source)
+                path = source.path and source.path.resolve()
+                found.setdefault(path or (source.name, id(source.texts)), source)
     return list(found.values())
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +32,13 @@ from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.data.tokenizer import Count, Tokenizer
 from electra.data.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
 
+SAMPLE_CHARACTERS = 4_000_000  # from which the size of a corpus is estimated
 SAMPLED_DOCUMENTS = 10_000  # whose beginnings are searched for what deserves a note
 
 
@@ -250,6 +252,42 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
             sample = [entry for entry in sample if entry[0] < threshold] or [min(sample)]
             size = sum(len(text) for _, text in sample)
     return [text for _, text in sample] or held_out_texts
+
+
+class Survey(NamedTuple):
+    """The size of a corpus, not counting duplicates."""
+
+    documents: int
+    characters: int
+    tokens: int
+    """An estimate: the tokens per character of a sample, times all characters."""
+    tokenizer: Tokenizer
+    """That which encoded the sample, and counted its tokens."""
+
+
+def survey(
+    sources: Sequence[Argument], tokenizer: Tokenizer | TokenizerConfig, config: CorpusConfig
+) -> Survey:
+    """Reads a corpus and estimates its size; see `build_store` for arguments and errors."""
+    audit, sizes = Audit(), []
+
+    def counted(corpus: Documents) -> Iterator[KeptDocument]:
+        for document in keep_documents(corpus, audit, "reading"):
+            sizes.append(len(document.text))
+            yield document
+
+    with tempfile.TemporaryDirectory() as work:
+        corpus = Documents(sources, config, Path(work))
+        sample = sample_documents(counted(corpus), SAMPLE_CHARACTERS)
+        if not sample:
+            audit.sources = corpus.describe()
+            raise no_text(audit)
+    if isinstance(tokenizer, TokenizerConfig):
+        show("training a vocabulary on a sample", sum(map(len, sample)))
+        tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
+    tokenizer.counted = Count()
+    tokens = sum(map(len, tokenizer.encode_corpus(sample))) * sum(sizes) / max(1, sum(map(len, sample)))
+    return Survey(len(sizes), sum(sizes), round(tokens), tokenizer)
 
 
 def _write_documents(

@@ -89,12 +89,12 @@ def corpus_size(
 ) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data import unknown
-    from electra.data.survey import survey
+    from electra.data.store_builder import survey
 
     found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data)
     if note := unknown.note(found.tokenizer, allow_unknown):
         display.say(note)
-    vocab_size = min(found.vocab_size, recipe.tokenizer.cut_to or found.vocab_size)
+    vocab_size = min(found.tokenizer.vocab_size, recipe.tokenizer.cut_to or found.tokenizer.vocab_size)
     display.say(
         f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens with"
         f" a vocabulary of {vocab_size:,}"
