@@ -129,11 +129,7 @@ def source_of(
     columns: Sequence[str] = (),
     encoding: str | None = None,
 ) -> Data:
-    """Returns what an argument names: a file, or a text, piped input or the lines of a .txt file as `Given`.
-
-    Raises:
-        DataError: there is no such file, or no text.
-    """
+    """Returns what `name` names: a file, or a text, piped input or the lines of a .txt file as `Given`."""
     path, given = Path(name), partial(_given, task, text_column, columns, encoding)
     is_stdin = name in (STDIN, "/dev/stdin")
     if is_stdin or (path.exists() and not path.is_file() and not path.is_dir()):

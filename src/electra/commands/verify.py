@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 
 from typing_extensions import override
 
@@ -38,32 +39,26 @@ class Verify(
 
     @override
     def run(self) -> Iterator[Finding]:
-        yield from self._files()
-        yield from self._replayed()
+        return chain.from_iterable(findings for _, findings in self._checks())
 
-    def _files(self) -> Iterator[Finding]:
+    def _checks(self) -> Iterator[tuple[str, Iterable[Finding]]]:
+        """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
-        return check(checked_path(self.folder, "folder"))
-
-    def _replayed(self) -> Iterable[Finding]:
-        return () if self.replay is None else Run(self.folder).replay(self.replay, self.store)
+        yield "DAMAGED", check(checked_path(self.folder, "folder"))
+        if self.replay is not None:
+            yield "DIFFERS", Run(self.folder).replay(self.replay, self.store)
 
     @override
     def main(self) -> int:
-        damaged = _print(self._files(), "DAMAGED")
-        return 1 if _print(self._replayed(), "DIFFERS") or damaged else 0
-
-
-def _print(findings: Iterable[Finding], problem_label: str) -> int:
-    """Prints a line for each finding; returns how many have a problem."""
-    problems = 0
-    doing("checking files")
-    for finding in findings:
-        problems += bool(finding.problem)
-        status = problem_label if finding.problem else "ok"
-        sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
-    return problems
+        problems = 0
+        doing("checking files")
+        for problem, findings in self._checks():
+            for finding in findings:
+                problems += bool(finding.problem)
+                status = problem if finding.problem else "ok"
+                sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
+        return int(problems > 0)
 
 
 verify = function(Verify)

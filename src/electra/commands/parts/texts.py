@@ -31,18 +31,10 @@ SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
 def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str], None]) -> list[Argument]:
-    """Returns the sources in `data`: names, or texts, which are read where they are.
+    """Returns the sources in the argument `key` of a command: names, or texts, which are read where they are.
 
-    Args:
-        data: the argument of a command.
-        key: its name, for errors.
-        field: the field or column with the text.
-        format: the format that the user gave for files, or auto.
-        say: shows a line.
-
-    Raises:
-        ConfigError: the argument is neither names nor texts, or has no split train.
-        CorpusError: the text column is missing, or an item is not a text.
+    `field` is the field or column with the text, `format` what the user said of files (or auto). Raises
+    ConfigError if the argument is neither or has no split train, and CorpusError for what is not text.
     """
     found = _names_or_texts(data, field, key)
     if isinstance(found, list):

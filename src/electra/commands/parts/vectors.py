@@ -38,13 +38,9 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
 
 
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
-    """Yields texts one by one, so that their source may be larger than memory.
+    """Yields the texts of a file (a table or lines), of standard input ("-"), or those passed, one by one.
 
-    `texts` is a file (a table with a column of texts, or any other file with a text in each line), "-" for
-    the lines of standard input, or a text itself; in Python, also several texts or a DataFrame.
-
-    Raises:
-        DataError: there is no such file or column, a file has no text, or a text is not text.
+    The source may be larger than memory. Raises DataError for what is no text, and if there is none.
     """
     return (text for text, _ in _rows_of(texts, column))
 

@@ -64,7 +64,7 @@ class Model:
         locate(self.source)
 
     def __fspath__(self) -> str:
-        if self._is_checkpoint:
+        if self.step is not None:
             problem = "a checkpoint of a run cannot be passed as a folder"
             raise ConfigError(problem, where=self.source, fix="Export it first")
         return self.source
@@ -73,10 +73,6 @@ class Model:
         at = f" at step {self.step}" * (self.step is not None)
         shape = f"{self.config.architecture}, {self.config.num_layers} layers of {self.config.hidden_size}"
         return f"<Model {self.source!r}{at}: {shape}, {self.num_parameters / 1e6:.1f} M parameters>"
-
-    @property
-    def _is_checkpoint(self) -> bool:
-        return self.step is not None
 
     def network(self, kind: Kind) -> Loaded:
         """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
@@ -114,7 +110,7 @@ class Model:
         from electra.exchange.source import locate
         from electra.model.precision import pick_device
 
-        if self._is_checkpoint or self.backend == "onnx":
+        if self.step is not None or self.backend == "onnx":
             return None
         loaded = load_language_model(locate(self.source))
         return None if loaded is None else loaded.to(pick_device(self.device))
@@ -261,7 +257,7 @@ class Model:
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
 
-        if not self._is_checkpoint and is_tuned(self.source):
+        if self.step is None and is_tuned(self.source):
             return export_tuned(self.source, checked_path(out, "out"), int8=int8)
         return write_onnx(self.encoder, checked_path(out, "out"), int8=int8)
 
