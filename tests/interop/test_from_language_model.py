@@ -10,8 +10,6 @@ from driven import toy_store, write_corpus  # noqa: F401
 from safetensors.torch import load_file
 
 import electra
-from electra.foundation.errors import ConfigError
-from electra.testing import small
 
 SMALL = {
     "training.length": 16,
@@ -74,18 +72,3 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
     )
     for score in ("mlm_loss", "discriminator_loss", "generator_loss"):
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score
-
-
-def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
-    pair = small.write_pair(tmp_path / "pair")
-    corpus = write_corpus(tmp_path / "corpus.txt")
-    with pytest.raises(ConfigError, match="`init`"):
-        electra.pretrain(
-            corpus,
-            out=tmp_path / "run",
-            budget="1steps",
-            overrides=SMALL | {"objective.name": "mlm"},
-            init_discriminator=pair,
-            recipe="tiny",
-            allow_unknown=True,
-        )

@@ -79,13 +79,17 @@ def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
     return build_detection(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
 
 
+def written_pair(out: Path) -> PairFolder:
+    for path, loaded in make_included.load_networks(locate("tiny-en"), out).items():
+        export(loaded, path, "tiny-en", dtype="float16")
+    return PairFolder(out)
+
+
 @pytest.mark.slow
 def test_two_networks_can_share_the_weights_of_their_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = PairFolder(tmp_path / "pair")
-    for path, loaded in make_included.load_networks(locate("tiny-en"), pair.path).items():
-        export(loaded, path, "tiny-en", dtype="float16")
+    pair = written_pair(tmp_path / "pair")
     whole = load_language_model(pair.path)
     folder = pair.language_model.path
     make_included.share_encoder(folder, "discriminator")
@@ -115,9 +119,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
 
 @pytest.mark.slow
 def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -> None:
-    pair = PairFolder(tmp_path / "pair")
-    for path, loaded in make_included.load_networks(locate("tiny-en"), pair.path).items():
-        export(loaded, path, "tiny-en", dtype="float16")
+    pair = written_pair(tmp_path / "pair")
     folder, beside = pair.language_model.path, pair.network("discriminator").path
     make_included.share_encoder(folder, "discriminator")
     tokens = (beside / TOKENIZER).read_text()

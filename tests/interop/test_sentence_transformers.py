@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 import electra
 from electra.exchange.convert import export
-from electra.exchange.load import load, read_tensors
+from electra.exchange.load import load
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError
@@ -194,22 +193,8 @@ def test_weights_in_several_files(tmp_path: Path) -> None:
         path.rename(folder / path.name)
     assert len([*folder.glob("model-*")]) > 2
     np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), expected)
-    tensors = read_tensors(folder)
-    for path in folder.glob("model-*"):
-        path.unlink()
+    next(folder.glob("model-*")).unlink()
     with pytest.raises(ModelError, match="model-0000"):
-        load(folder, "encoder")
-    (folder / "model.safetensors.index.json").unlink()
-    for dtype in (torch.int8, torch.bool, torch.float8_e4m3fn, torch.complex64):
-        wrong = dict(tensors)
-        name = next(iter(wrong))
-        wrong[name] = wrong[name].to(dtype)
-        save_file(wrong, folder / "model.safetensors")
-        with pytest.raises(ModelError, match=name):
-            load(folder, "encoder")
-    (folder / "model.safetensors").unlink()
-    (folder / "tf_model.h5").touch()
-    with pytest.raises(ModelError, match=r"tf_model\.h5"):
         load(folder, "encoder")
 
 

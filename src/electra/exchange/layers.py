@@ -23,7 +23,10 @@ from electra.model.pair import build_encoder
 
 
 def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
-    """Returns the model with only the given layers, counted from 0 and in ascending order.
+    """Returns the model with copies of only the given layers, counted from 0 and in ascending order.
+
+    If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
+    attention norm), the parameter keeps its initial value. The detection threshold is reset to its default.
 
     Raises:
         ConfigError: no layers are given, they are not in ascending order, or the model does not have them.
@@ -37,23 +40,14 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
     if config.global_every > 1:
         problem = f"one layer in {config.global_every} attends to all tokens, so no layer can be removed"
         raise ModelError(problem, where=model.folder, fix="Set `layers` and `hidden_size` instead")
-    return _with_layers(model, layers)
-
-
-def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
-    """Returns the model with copies of the layers at these indices.
-
-    If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
-    attention norm), the parameter keeps its initial value. The detection threshold is reset to its default.
-    """
-    config = replace(model.config, num_layers=len(layers))
-    encoder, old_state = build_encoder(config), model.encoder.state_dict()
+    kept = replace(config, num_layers=len(layers))
+    encoder, old_state = build_encoder(kept), model.encoder.state_dict()
     state = encoder.state_dict()
     for name in state:
         source_name = LAYER.sub(lambda match: match[0].replace(match[1], str(layers[int(match[1])])), name, 1)
         state[name] = old_state.get(source_name, state[name])
     encoder.load_state_dict(state)
-    return replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
+    return replace(model, encoder=encoder.eval(), config=kept, threshold=DEFAULT_THRESHOLD)
 
 
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:

@@ -75,9 +75,7 @@ def load_weights_into(
             raise ModelError("this objective has no generator", key="init", fix=fix)
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
-        kept = nn.ModuleList(
-            [own_discriminator] if discriminator is not None and own_discriminator is not None else []
-        )
+        kept = nn.ModuleList([pair.named["discriminator"]] if discriminator is not None else [])
         fixed_ids = {id(parameter) for parameter in kept.parameters()}
         tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
         old_tables = [table.weight.detach().clone() for table in tables]
@@ -174,8 +172,14 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
         if isinstance(module, DisentangledTable):
             _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
             module.set_table(state.pop(f"{key}.weight"))
+    # A table that is derived from another network's was set above.
+    derived = tuple(
+        f"{key}."
+        for key, module in network.named_modules()
+        if isinstance(module, DisentangledTable | ProjectedTable)
+    )
     named = network.named_parameters()
-    parameters = {key: parameter for key, parameter in named if not _is_derived(key, encoder)}
+    parameters = {key: parameter for key, parameter in named if not key.startswith(derived)}
     for key, parameter in parameters.items():
         _check_shape(key, state.get(key), parameter, loaded, name)
         if id(parameter) not in fixed:
@@ -194,13 +198,6 @@ def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Lo
         found = "missing" if shape is None else f"of the shape {shape}"
         problem = f"tensor {key} is {found}; this run's {name} needs {list(own.shape)}"
         raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
-
-
-def _is_derived(key: str, encoder: nn.Module) -> bool:
-    """Whether a parameter is set separately: a token table is derived from it and another network's table."""
-    derived = (DisentangledTable, ProjectedTable)
-    tables = [name for name, module in encoder.named_modules() if isinstance(module, derived)]
-    return any(key.startswith(f"encoder.{name}.") for name in tables)
 
 
 def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int], loaded: Loaded) -> None:
