@@ -52,7 +52,5 @@ class Objective(replace_mlm.Objective):
         original, shown = corrupted.input_ids.flatten(), replaced.ids.flatten()
         mlm, correct = vocabulary.copy_loss(main, hidden[real], original[real], shown[real], gate[real])
         top1_correct = real.masked_scatter(real, correct)[corrupted.masked_positions]
-        return Outcome(
-            losses={"sampler": replaced.mlm, "mlm": mlm},
-            observed={"top1_correct": top1_correct, **replaced.observed(corrupted)},
-        )
+        observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
+        return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

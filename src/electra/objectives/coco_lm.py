@@ -69,6 +69,5 @@ class Objective(all_tokens_mlm.Objective):
             "replaced_logits": -gate.detach()[real],
             "replaced": ~is_original,
         }
-        return Outcome(
-            {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}, observed | replaced.observed(corrupted)
-        )
+        losses = {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}
+        return Outcome(losses, replaced.observed(corrupted) | observed)

@@ -124,7 +124,7 @@ class Objective(replacing.NoisyObjective):
             assert pair.auxiliary is not None and isinstance(corrupted, replacing.NoisyBatch)
             replaced = replacing.replace(pair.auxiliary, corrupted, self.config, corrupted.noise)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
-            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
+            observed = replaced.observed(corrupted)
 
         layout = (corrupted.position_ids, corrupted.document_ids)
         student_states, teacher_states = LayerStates(), LayerStates()

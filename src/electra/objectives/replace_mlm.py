@@ -48,7 +48,5 @@ class Objective(masking.MaskingObjective):
         mlm, top1_correct = vocabulary.loss_and_top1(
             main, hidden[corrupted.masked_positions], corrupted.targets
         )
-        return Outcome(
-            losses={"sampler": replaced.mlm, "mlm": mlm},
-            observed={"top1_correct": top1_correct, **replaced.observed(corrupted)},
-        )
+        observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
+        return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

@@ -44,9 +44,16 @@ class Objective(masking.MaskingObjective):
     def __init__(self, config: Config, **context: Any) -> None:
         super().__init__(config, **context)
         self.noise: replacing.Noise | None = None
-        if config.generator != "network":
-            self.auxiliary = False
-            self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
+        if config.generator == "network":
+            return
+        counts = np.ones(self.vocab_size)
+        if config.generator == "unigram":
+            if self.statistics is None:
+                problem = "'unigram' needs the token frequencies of the training text"
+                raise ConfigError(problem, key="objective.generator")
+            counts = self.statistics.counts.astype(np.float64)
+        counts[list(self.specials.values())] = 0
+        self.auxiliary, self.noise = False, replacing.Noise(counts ** (1 / config.temperature))
 
     @property
     @override
@@ -77,25 +84,10 @@ class Objective(masking.MaskingObjective):
             assert pair.auxiliary is not None
             replaced = replacing.replace(pair.auxiliary, corrupted, config)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
-            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
+            observed = replaced.observed(corrupted)
 
         positions = self.learned_positions(corrupted)
         detection = detect(discriminator, corrupted, ids)
         logits, is_replaced = detection.logits[positions], detection.replaced[positions]
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})
-
-    def _frequencies(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Returns each token's count in the training text, or 1 for `uniform` [V]; 0 for special tokens."""
-        is_uniform = self.config.generator == "uniform"
-        if not is_uniform and self.statistics is None:
-            raise ConfigError(
-                "'unigram' needs the token frequencies of the training text", key="objective.generator"
-            )
-        weights = (
-            np.ones(self.vocab_size)
-            if is_uniform or self.statistics is None
-            else self.statistics.counts.astype(np.float64)
-        )
-        weights[list(self.specials.values())] = 0
-        return weights

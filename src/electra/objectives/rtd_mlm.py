@@ -119,7 +119,7 @@ class Objective(replacing.NoisyObjective):
             replaced = replacing.replace(generator, rtd_rows, self.config, corrupted.noise[~mlm_slots])
             ids = ids.index_copy(0, (~mlm_rows).nonzero().squeeze(1), replaced.ids)
             losses["mlm"] = replaced.mlm
-            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(rtd_rows)}
+            observed = replaced.observed(rtd_rows)
 
         hidden = corrupted.encode(discriminator.encoder, ids)
         losses["naming"], _ = vocabulary.loss_and_top1(

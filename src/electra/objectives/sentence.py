@@ -99,6 +99,5 @@ class Objective(masking.MaskingObjective):
         is_corrupted = torch.bincount(text_index[detection.replaced], minlength=int(begins.sum())) > 0
         logits = pair.heads["sentence"](detection.hidden[begins]).squeeze(-1).float()
         sentence = F.binary_cross_entropy_with_logits(logits, is_corrupted.float(), reduction="sum")
-        observed = {"top1_correct": replaced.top1_correct} | replaced.observed(corrupted)
         losses = {"mlm": replaced.mlm, "rtd": detection.loss(), "sentence": sentence}
-        return Outcome(losses, observed | detection.observed())
+        return Outcome(losses, replaced.observed(corrupted) | detection.observed())

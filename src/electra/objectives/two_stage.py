@@ -108,5 +108,5 @@ class Objective(rtd.Objective):
             return super().forward(pair, corrupted)
         assert pair.auxiliary is not None
         replaced = replacing.replace(pair.auxiliary, corrupted, self.config)
-        observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
-        return Outcome({"mlm": replaced.mlm, "rtd": replaced.mlm.new_zeros(())}, observed)
+        losses = {"mlm": replaced.mlm, "rtd": replaced.mlm.new_zeros(())}
+        return Outcome(losses, replaced.observed(corrupted))

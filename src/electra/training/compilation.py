@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -99,13 +98,6 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
         for encoder in module.modules():
             if isinstance(encoder, Encoder):
                 yield from encoder.get_submodule("layers").children()
-
-
-@contextmanager
-def uncompiled() -> Iterator[None]:
-    """Runs layers uncompiled within the block, for work that is too rare to be worth compiling."""
-    with torch.compiler.set_stance("force_eager"):
-        yield
 
 
 def _rehearse(run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,50 +81,11 @@ def random_store(vocab_size: int) -> TokenStore:
     return TokenStore(Path("memory"), split, split, specials, vocab_size, RANDOM, description)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """What a run with a recipe would be, and what it would cost on this machine."""
+def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> list[str]:
+    """Returns what a recipe would train, how long it takes and what it needs on this machine, for the user.
 
-    run: Run
-    updates: int
-    seconds_per_update: float
-    """Without evaluations and checkpoints."""
-    memory: int
-    """Peak memory in bytes of this process, or of the GPU."""
-    corpus_tokens: int
-    is_fresh: bool
-    """Whether it starts from random weights."""
-
-    def lines(self) -> list[str]:
-        """Returns what would be trained, how long it takes, and what it needs, for the user."""
-        run, training, main = self.run, self.run.training, self.run.networks.main
-        tokens, flops = self.updates * run.tokens_per_step, self.updates * run.flops_per_step
-        epochs = tokens / max(1, self.corpus_tokens)
-        ratio = tokens_per_parameter(run, self.updates, self.corpus_tokens)
-        enough = too_little(run, self.updates, self.corpus_tokens) if self.is_fresh else ""
-        enough = enough or f"{ratio:,.1f} tokens per parameter of the layers"
-        facts = {
-            "objective": run.identity["objective"],
-            "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
-            "vocabulary": f"{main.vocab_size:,}",
-            "parameters": run.describe_networks(),
-            "rows x tokens": f"{training.batch_size} x {training.length}",
-            "learning rate": f"{training.learning_rate:.3g}, {training.schedule}",
-            "updates": f"{self.updates:,} ({tokens / 1e6:,.1f} M tokens, {flops:.2g} FLOPs)",
-            "epochs": f"{epochs:.2g} of {self.corpus_tokens:,} tokens",
-            "time": f"{duration(self.updates * self.seconds_per_update)} ({self.seconds_per_update:.2g} s per"
-            " update, layers not compiled)",
-            "memory": f"{mebibytes(self.memory)} on {run.device}, {run.precision}",
-            "disk": mebibytes(run.disk_bytes),
-            "enough?": enough,
-        }
-        return [f"{name:<15}{value}" for name, value in facts.items()]
-
-
-def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> Estimate:
-    """Measures what a recipe costs, on random ids and without compiling the layers. Writes nothing.
-
-    Of `warm`, the models to start from, only the shapes are used.
+    Measures it on random ids and without compiling the layers, and writes nothing. Of `warm`, the models to
+    start from, only the shapes are used.
 
     Raises:
         ConfigError: if settings do not fit the machine or the objective, or the budget is too small.
@@ -136,15 +97,31 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
     timed = replace(recipe, training=training, model=replace(recipe.model, start="fresh"))
     shapes = None if warm is None else WarmStart({}, warm.shapes)
     run = build_run(timed, Path("memory"), random_store(vocab_size), World(), shapes)
-    seconds = measure(run)
+    seconds, main = measure(run), run.networks.main
     updates = training.steps or steps_for(
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
         flops_per_step=run.flops_per_step,
         seconds_per_step=seconds,
     )
-    memory = device_kind(run.device).peak_memory()
-    return Estimate(run, updates, seconds, memory, corpus_tokens, is_fresh=warm is None)
+    tokens = updates * run.tokens_per_step
+    ratio = tokens_per_parameter(run, updates, corpus_tokens)
+    facts = {
+        "objective": run.identity["objective"],
+        "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
+        "vocabulary": f"{main.vocab_size:,}",
+        "parameters": run.describe_networks(),
+        "rows x tokens": f"{training.batch_size} x {training.length}",
+        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}",
+        "updates": f"{updates:,} ({tokens / 1e6:,.1f} M tokens, {updates * run.flops_per_step:.2g} FLOPs)",
+        "epochs": f"{tokens / max(1, corpus_tokens):.2g} of {corpus_tokens:,} tokens",
+        "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",
+        "memory": f"{mebibytes(device_kind(run.device).peak_memory())} on {run.device}, {run.precision}",
+        "disk": mebibytes(run.disk_bytes),
+        "enough?": (too_little(run, updates, corpus_tokens) if warm is None else "")
+        or f"{ratio:,.1f} tokens per parameter of the layers",
+    }
+    return [f"{name:<15}{value}" for name, value in facts.items()]
 
 
 def tokens_per_parameter(run: Run, updates: int, corpus_tokens: int) -> float:

@@ -31,18 +31,16 @@ MEANS = {
 }
 
 
-class EvaluationStopped(Exception):
-    """Raised when an evaluation is stopped; it has no side effects and can be repeated."""
-
-
 def evaluate(run: Run, stop: Stop) -> dict[str, float | None]:
     """Returns mean losses and metrics over the held-out rows; None for undefined metrics.
+
+    It has no side effects, so an evaluation that is stopped can be repeated.
 
     Masks and samples are the same for every run. A full-size masked language model is also evaluated with
     every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
 
     Raises:
-        EvaluationStopped: if `stop` returned True before a batch.
+        InterruptedError: if `stop` returned True before a batch.
         RunFailed: if a loss or an output is not finite.
     """
     pair, objective, fraction = run.pair, run.objective, run.recipe.evaluation.mask_fraction
@@ -71,7 +69,7 @@ def _score(
     size, num_rows = run.micro_batch_size, min(run.recipe.evaluation.rows, run.heldout.num_blocks)
     for index in range(-(-num_rows // size)):
         if stop():
-            raise EvaluationStopped
+            raise InterruptedError
         batch = run.heldout.batch(index, size, stop=min(size, num_rows - index * size))
         corrupted = objective.corrupt(batch, SEED, 1.0)
         with torch.no_grad(), autocast(run.device, run.precision):

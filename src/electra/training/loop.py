@@ -17,7 +17,6 @@ from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
 from electra.model.precision import autocast
 from electra.training import checkpoint, evaluation
-from electra.training.compilation import uncompiled
 from electra.training.distributed import require_same
 from electra.training.record import clock_state, recipe_sections, with_course
 from electra.training.run import Run
@@ -160,9 +159,10 @@ def evaluate(run: Run, stop: Stop) -> None:
         return
     began = time.monotonic()
     try:
-        with uncompiled() if run.compiled else nullcontext():
+        # compiling for what is so rare does not pay
+        with torch.compiler.set_stance("force_eager") if run.compiled else nullcontext():
             metrics = evaluation.evaluate(run, stop)
-    except evaluation.EvaluationStopped:
+    except InterruptedError:
         return
     run.evaluation_seconds = time.monotonic() - began
     if not run.step:

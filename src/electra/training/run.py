@@ -38,7 +38,7 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, mean_progress, multiplier, part, plateau_end, progress
+from electra.training.schedule import Course, multiplier, part, plateau_end, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -336,7 +336,7 @@ def build_run(
     if training.schedule == "auto":
         training = replace(training, schedule="linear" if in_phases(objective) else "wsd")
         recipe = replace(recipe, training=training)
-    objective.mean_progress = mean_progress(training.schedule, training.decay)
+    objective.mean_progress = training.decay / 2 if training.schedule == "wsd" else 0.5
     refuse_settings(recipe, objective)
     shapes = None if warm is None else warm.shapes
     networks = network_table(recipe.model, store, objective, training.generator_learning_rate, shapes)

@@ -106,11 +106,6 @@ def progress(step: float, total: int, kind: str, decay: float) -> float:
     return max(0.0, (step - begin) / (total - begin))
 
 
-def mean_progress(kind: str, decay: float) -> float:
-    """Returns `progress` averaged over the training."""
-    return decay / 2 if kind == "wsd" else 0.5
-
-
 def part(position: float, whole: int, shares: Sequence[float]) -> tuple[int, int, int]:
     """Returns the number (from 0), begin and end of the part of a training that contains `position`.
 

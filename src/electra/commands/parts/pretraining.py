@@ -80,7 +80,7 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
                 shapes = {name: replace(each, vocab_size=vocab_size) for name, each in warm.shapes.items()}
                 warm = replace(warm, shapes=shapes)
             display.progress("timing a few updates")
-            for line in estimate(recipe, vocab_size, tokens, warm).lines():
+            for line in estimate(recipe, vocab_size, tokens, warm):
                 display.say(line)
 
     def _prepared(self, display: Display) -> tuple[Recipe, Text, Origin]:

@@ -45,7 +45,11 @@ class Replaced(NamedTuple):
 
     def observed(self, corrupted: CorruptedBatch) -> dict[str, Tensor]:
         """Returns the entries of `Outcome.observed` that describe the samples."""
-        return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
+        return {
+            "top1_correct": self.top1_correct,
+            "sample_correct": self.sampled == corrupted.targets,
+            "sampled": self.sampled,
+        }
 
 
 def replace(
