@@ -53,9 +53,9 @@ def headline(record: Record) -> str:
     """Returns the headline numbers of a record with their intervals, in one line; empty if it has none."""
     known = []
     for name, number in record["headline"].items():
-        found = number if isinstance(number, Mapping) else {"value": number, "low": None, "high": None}
+        found = number if isinstance(number, Mapping) else {"value": number}
         if isinstance(found["value"], float):
-            ends = [f"{end:z.3f}" for end in (found["low"], found["high"]) if end is not None]
+            ends = [f"{found[end]:z.3f}" for end in ("low", "high") if found.get(end) is not None]
             interval = f" [{', '.join(ends)}]" if len(ends) == 2 else ""
             known.append(f"{name} {found['value']:z.3f}{interval}")
     more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []

@@ -138,10 +138,7 @@ def _cells(cell: Cell) -> list[Cell]:
 
 
 def as_json(value: Any) -> Any:
-    """Returns a value as JSON: dataclasses become objects, arrays and tuples lists, NaN and infinity null.
-
-    Keys, and values of any other kind such as paths, become strings.
-    """
+    """Returns a value as JSON: arrays become lists, NaN and infinity null, keys and anything else strings."""
     if hasattr(value, "__dataclass_fields__"):
         value = {name: getattr(value, name) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):

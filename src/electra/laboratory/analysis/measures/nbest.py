@@ -102,10 +102,7 @@ def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[
 
 
 def spread_within_lists(values: Floats, present: Bools) -> float:
-    """Returns the pooled standard deviation within lists; 0 if no list has two hypotheses.
-
-    Differences between lists do not affect the choice within a list.
-    """
+    """Returns the pooled standard deviation within lists; 0 if no list has two hypotheses."""
     counts = present.sum(1, keepdims=True)
     padded = np.where(present, values, 0.0)
     centred = np.where(present, padded - padded.sum(1, keepdims=True) / counts, 0.0)
@@ -114,10 +111,7 @@ def spread_within_lists(values: Floats, present: Bools) -> float:
 
 
 def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """Returns the weights with the fewest word errors on the utterances of `half`; the smallest if tied.
-
-    If `score` is None, only the bonus is tuned.
-    """
+    """Returns the weights (without `score`, the bonus) with fewest errors on `half`; the smallest if tied."""
     present = lists.present[half]
     half_lists = NBestLists(lists.errors[half], lists.words[half], lists.reference_words[half], present)
     acoustic_spread = spread_within_lists(acoustic[half], present)

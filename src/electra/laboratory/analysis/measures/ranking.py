@@ -22,11 +22,8 @@ class Ranking:
         scores, self.positive = np.asarray(scores, np.float64), np.asarray(positive, bool)
         self._order = np.argsort(-scores, kind="stable")
         sorted_scores = scores[self._order]
-        self._ends = (
-            np.flatnonzero(np.append(sorted_scores[1:] != sorted_scores[:-1], True))
-            if len(sorted_scores)
-            else np.zeros(0, np.int64)
-        )
+        is_last = np.append(sorted_scores[1:] != sorted_scores[:-1], True)[: len(scores)]  # of equal ones
+        self._ends = np.flatnonzero(is_last)
         self.scores, self._positive = scores, self.positive[self._order]
         self.thresholds = sorted_scores[self._ends]  # each distinct score, from the highest
 
@@ -52,10 +49,7 @@ class Ranking:
         return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
 
     def best_threshold(self, beta: float = 0.5) -> float:
-        """Returns the threshold with the highest F-beta; infinity without items.
-
-        Choose it on data other than the test data.
-        """
+        """Returns the threshold with the highest F-beta (infinity without items): not for the same data."""
         true, false = self.counts(np.ones(len(self.positive)))
         if not len(true):
             return float("inf")
@@ -63,10 +57,7 @@ class Ranking:
         return float(self.thresholds[int(np.nanargmax(np.nan_to_num(f_scores, nan=-1.0)))])
 
     def matched_threshold(self) -> float:
-        """Returns the threshold that calls about as many items positive as there are positives.
-
-        Infinity if there are none.
-        """
+        """Returns the threshold that calls as many items positive as are; infinity without positives."""
         num_positives = int(self.positive.sum())
         sorted_scores = self.scores[self._order]
         return float(sorted_scores[num_positives - 1]) if num_positives else float("inf")

@@ -178,10 +178,7 @@ def _closed_classes() -> dict[str, dict[str, str]]:
 
 
 def kind_of(word: str, num_tokens: int, language: str) -> str:
-    """Returns the kind of a word: its closed class (en and de), or its number of tokens.
-
-    A word of many tokens is rare or misspelt.
-    """
+    """Returns the kind of a word: its closed class (en and de), or its number of tokens (many: rare)."""
     if not any(letter.isalnum() for letter in word):
         return "punctuation"
     if any(letter.isdigit() for letter in word):

@@ -128,10 +128,9 @@ def compare_scores(good: Floats, bad: Floats) -> Accuracy:
 
 
 def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
-    """Returns the mean over paradigms (`parts`, at least one), as BLiMP reports it.
+    """Returns the mean over paradigms (`parts`, at least one), with an interval for new pairs of the same.
 
-    The interval is for new pairs from the same paradigms; other paradigms would differ by more. Its variance
-    is recovered from each paradigm's interval (Zou and Donner 2008).
+    Its variance is recovered from each paradigm's interval (Zou and Donner 2008).
     """
     mean = sum(part.value for part in parts) / len(parts)
     below, above = (
