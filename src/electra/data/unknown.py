@@ -81,7 +81,7 @@ def _cause(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[str, str]:
     """Returns the likely cause of unknown tokens in these texts, to follow their share, and what to do."""
     limit = json.loads(tokenizer.definition)["model"].get("max_input_chars_per_word") or 1 << 30
     words, entries = [word for text in texts for word in tokenizer.unknown_words(text)], tokenizer.vocabulary
-    reasons = {word: _reason(word, tokenizer.normalised(word), limit, entries) for word in words}
+    reasons = {word: _reason(word, limit, entries) for word in words}
     if not words:
         return "", _OTHER
     (cause, fix), _ = Counter(map(reasons.__getitem__, words)).most_common(1)[0]
@@ -90,18 +90,11 @@ def _cause(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[str, str]:
     return f" ({cause.format(shown)})", fix
 
 
-def _reason(word: str, normalised: str, limit: int, entries: Mapping[str, int]) -> tuple[str, str]:
+def _reason(word: str, limit: int, entries: Mapping[str, int]) -> tuple[str, str]:
     """Returns why a word is unknown, with {} for the word, and what to do."""
     if len(word) > limit:
         cause = f"words of more than {limit} letters, such as {{}}: no spaces between letters or words?"
         return cause, f"Separate letters or words by spaces, or {_BYTES}"
-    is_known = all(letter in entries for letter in normalised)
-    if all(letter in entries for letter in word) and not is_known:
-        fix = "Set do_lower_case to false in tokenizer_config.json"
-        return "it lower-cases {}, but its vocabulary has the capitals", fix
-    if len(normalised) > 1 and is_known:
-        cause = "its vocabulary has the letters of {}, but only as separate words"
-        return cause, "Separate the letters by spaces"
     letter = next((letter for letter in word if letter not in entries), word[0])
     script = unicodedata.name(letter, "Other").replace("-", " ").partition(" ")[0].title()
     return (
