@@ -80,11 +80,10 @@ def _articles(source: Data) -> list[Any] | None:
     except (ValueError, RecursionError) as error:
         fix = "Name a file with one object per line .jsonl"
         raise DataError(f"not valid JSON ({error})", where=source, fix=fix) from None
-    articles = document.get("data") if isinstance(document, dict) else None
-    is_squad = isinstance(articles, list) and any(
-        isinstance(each, dict) and "paragraphs" in each for each in articles[:1]
-    )
-    return articles if is_squad else None
+    match document:
+        case {"data": [{"paragraphs": _}, *_] as articles}:
+            return list(articles)
+    return None
 
 
 def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -145,10 +144,7 @@ def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
         problem = f"answer_start {start!r} is out of range ({size})"
         raise DataError(problem, where=where, fix="Count characters from 0")
     start = int(start)
-    if text and context.startswith(text, start):
-        return GoldAnswer(text, start)
     nearby = (context.rfind(text, 0, start + len(text)), context.find(text, start))
     offsets = [offset for offset in nearby if offset >= 0 and text]
-    if not offsets:
-        return GoldAnswer(text, None)
-    return GoldAnswer(text, min(offsets, key=lambda offset: abs(offset - start)), moved=True)
+    found = min(offsets, key=lambda offset: abs(offset - start), default=None)
+    return GoldAnswer(text, found, moved=found not in (None, start))
