@@ -114,9 +114,8 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
             case _:
                 parts = [None] * len(KEYS)
         match parts:
-            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and bool not in (
-                type(start),
-                type(end),
+            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and bool not in map(
+                type, parts
             ):
                 own = own if isinstance(own, str) else None
                 spans.append(Span(text, words, start, end, kind.strip(), own))

@@ -146,5 +146,5 @@ def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
     start = int(start)
     nearby = (context.rfind(text, 0, start + len(text)), context.find(text, start))
     offsets = [offset for offset in nearby if offset >= 0 and text]
-    found = min(offsets, key=lambda offset: abs(offset - start), default=None)
-    return GoldAnswer(text, found, moved=found not in (None, start))
+    nearest = min(offsets, key=lambda offset: abs(offset - start), default=None)
+    return GoldAnswer(text, nearest, moved=nearest not in (None, start))
