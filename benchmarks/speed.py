@@ -35,7 +35,7 @@ from electra.training.recipe import Recipe, make_recipe, read_recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
-WARM_UP = 2  # steps that are not measured
+WARM_UP = 4  # steps that are not measured; a graph is captured in the third
 MIN_STEPS = 5  # minimum number of measured steps
 
 
@@ -50,13 +50,14 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", choices=["auto", "bf16", "fp32"])
     parser.add_argument("--threads", type=int, help="CPU threads per process (default: torch's choice)")
     parser.add_argument("--compile", default="off", choices=["off", "on"])
+    parser.add_argument("--graph", default="off", choices=["auto", "on", "off"])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dropout", type=float, help="dropout rate (default: the recipe's)")
     parser.add_argument("--vocab-size", type=int, default=8192)
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()
     recipe = make_recipe(read_recipe(find_recipe(options.recipe)))
-    names = ("batch_size", "length", "precision", "threads", "compile", "device")
+    names = ("batch_size", "length", "precision", "threads", "compile", "graph", "device")
     training = {name: value for name in names if (value := getattr(options, name)) is not None}
     model: dict[str, Any] = {"size": options.size or recipe.model.size}
     if options.dropout is not None:
@@ -85,18 +86,18 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     world = world or World()
     recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
     run = build_run(recipe, Path("memory"), random_store(vocab_size), world)
-    run = replace(run, telemetry=Telemetry(run.folder, is_main=False))
+    run.telemetry = Telemetry(run.folder, is_main=False)
     problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
     if problem is not None:
         raise RunFailed(f"the layers cannot be compiled: {problem}", key="training.compile")
     now = clock(run.device)
-    for _ in range(WARM_UP):
-        began = now()
-        update(run)
     with (
         torch.compiler.set_stance("force_eager") if run.compiled else nullcontext(),
         FlopCounterMode(display=False) as counter,
     ):
+        update(run)
+    for _ in range(WARM_UP):
+        began = now()
         update(run)
     steps = world.broadcast(max(MIN_STEPS, round(seconds / (now() - began) * 2)))
     times = []
@@ -137,7 +138,7 @@ def time_parts(run: Run, steps: int) -> dict[str, float]:
 
     The run's methods stay wrapped in timers, so do not use the run afterwards.
     """
-    now = clock(run.device)
+    now, run.fixed = clock(run.device), None  # a graph has no parts
     spent: dict[str, float] = {}
 
     def timed(name: str, owner: Any, method: str) -> None:

@@ -1,7 +1,7 @@
 """What must hold on every device: the CPU's losses and gradients, training that learns, checkpoints, compiled
 layers.
 
-`python benchmarks/gpu.py` runs these where there is a CUDA device.
+`python benchmarks/quarter_hour.py DATA` runs these where there is a CUDA device.
 """
 
 from __future__ import annotations

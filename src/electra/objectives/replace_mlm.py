@@ -25,6 +25,7 @@ class Objective(masking.MaskingObjective):
     """
 
     main = "generator"
+    fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
     config: replacing.Options
 
@@ -46,7 +47,7 @@ class Objective(masking.MaskingObjective):
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
         mlm, top1_correct = vocabulary.loss_and_top1(
-            main, hidden[corrupted.masked_positions], corrupted.targets
+            main, hidden[corrupted.masked_positions], corrupted.targets, corrupted.is_slot
         )
         observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

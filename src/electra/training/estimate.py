@@ -58,6 +58,8 @@ def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
         recipe=replace(run.recipe, training=replace(run.training, batch_size=rows)),
         world=World(),
         telemetry=Telemetry(run.folder, is_main=False),
+        fixed=run.fixed if rows == run.training.batch_size else None,
+        pending=[],
         course=Course([(0, LONG)]),
         step=step,
     )

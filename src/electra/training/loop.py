@@ -36,12 +36,16 @@ def train(run: Run, stop: Stop) -> bool:
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     while True:
+        if run.step == run.total_steps:
+            settle(run)
         if run.evaluation_due():
+            settle(run)
             evaluate(run, stop)
         num_stops, new_total = run.world.sum([float(stop()), float(run.new_total())])
         if new_total:
             follow(run, int(new_total))
         if run.checkpoint_due() or num_stops:
+            settle(run)
             save(run)
         if run.step == run.total_steps:
             return True
@@ -81,6 +85,15 @@ def update(run: Run) -> None:
     counts = dict(zip(names, world.sum(local_counts), strict=True))
 
     objective.begin_update(run.pair, step, run.course.progress(step), run.new_stage)
+    if run.fixed is not None:
+        run.pending.append(run.fixed.enqueue(step, run.rate, corrupted[0], counts))
+        if note := run.fixed.note:
+            run.fixed.note = ""
+            run.telemetry.record_event(step, "warning", note)
+        run.step += 1
+        settle(run, pending=1)
+        run.seconds += time.perf_counter() - began
+        return
     run.optimizer.zero_grad()
     micro_batch_losses: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
     for index, micro_batch in enumerate(corrupted):
@@ -99,24 +112,35 @@ def update(run: Run) -> None:
 
     run.reduction.finish()
     norm = float(run.optimizer.clip())
-    if not math.isfinite(norm):
-        raise RunFailed(
-            f"the gradient is not finite at step {step}; the update was not applied",
-            where=run.folder,
-            fix=evaluation.LOWER_RATE,
-        )
+    check_gradient(run, step, norm)
     summed_losses = run.reduction.sum_losses(micro_batch_losses)
-    means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
-    loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
+    rate = run.rate
     run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
         trim_memory(run.step)
     run.seconds += time.perf_counter() - began
-    if run.log_due(run.step):
-        measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
-        applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
-        log(run, measured | applied)
+    log(run, run.step, rate, norm, summed_losses, counts)
+
+
+def settle(run: Run, pending: int = 0) -> None:
+    """Waits until at most `pending` updates are unfinished; checks and logs those that are finished.
+
+    Raises:
+        RunFailed: if a gradient was not finite; the weights are then unchanged since.
+    """
+    while len(run.pending) > pending:
+        update = run.pending.pop(0)
+        norm, *summed_losses = update.read()
+        check_gradient(run, update.step, norm)
+        log(run, update.step + 1, update.rate, norm, summed_losses, update.counts)
+
+
+def check_gradient(run: Run, step: int, norm: float) -> None:
+    """Raises RunFailed if the gradient's norm is not finite."""
+    if not math.isfinite(norm):
+        problem = f"the gradient is not finite at step {step}; the update was not applied"
+        raise RunFailed(problem, where=run.folder, fix=evaluation.LOWER_RATE)
 
 
 def trim_memory(step: int) -> None:
@@ -130,18 +154,25 @@ def trim_memory(step: int) -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def log(run: Run, measured: dict[str, Any]) -> None:
-    """Writes a training row to the ledger.
-
-    `measured` has its further entries: losses, counts, learning rate and gradient norm.
-    """
-    (step, seconds), run.logged = run.logged, (run.step, run.seconds)
+def log(  # noqa: PLR0917
+    run: Run, step: int, rate: float, norm: float, summed_losses: list[float], counts: dict[str, float]
+) -> None:
+    """Writes a training row about the update that ended at `step` to the ledger, if one is due."""
+    if not run.log_due(step):
+        return
+    weights = run.objective.weights
+    means = {name: value / max(1.0, counts[name]) for name, value in zip(weights, summed_losses, strict=True)}
+    (before, seconds), run.logged = run.logged, (step, run.seconds)
     row: dict[str, Any] = {
         "kind": "train",
-        **run.progress(),
-        "tokens_per_s": run.tokens_per_step * (run.step - step) / (run.seconds - seconds),
-        **measured,
-        "batch_digest": run.batch_digest(run.step - 1),
+        **run.progress(step),
+        "tokens_per_s": run.tokens_per_step * (step - before) / (run.seconds - seconds),
+        "loss": sum(weights[name] * mean for name, mean in means.items()),
+        "losses": means,
+        "counts": {name: int(n) for name, n in counts.items()},
+        "learning_rate": rate * run.optimizer.settings.learning_rate,
+        "gradient_norm": norm,
+        "batch_digest": run.batch_digest(step - 1),
     }
     run.telemetry.record_training(row, run.total_steps)
 

@@ -25,6 +25,7 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import Clock, seconds_of
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
+from electra.training.fixed_update import Enqueued, FixedUpdate, why_not
 from electra.training.networks import (
     WarmStart,
     frozen_identity,
@@ -77,6 +78,8 @@ class Run:
     evaluated_steps: set[int] = field(default_factory=set)
     collapse_reported: bool = False
     compiled: bool = False  # whether the layers are compiled
+    fixed: FixedUpdate | None = None  # performs the updates on a GPU, where it can
+    pending: list[Enqueued] = field(default_factory=list)  # updates whose results were not read yet
     logged: tuple[int, float] = (0, 0.0)  # step and seconds of the newest logged row
     evaluation_seconds: float = 0.0  # of the newest evaluation
     checkpoint_seconds: float = 0.0  # of the newest checkpoint
@@ -117,7 +120,8 @@ class Run:
             for start in range(first, end, self.micro_batch_size)
         ]
         # compiled layers always get a mask, even if they do not need it, so that they compile only once
-        return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
+        always = self.compiled or self.fixed is not None
+        return [replace(batch, packed=True) for batch in batches] if always else batches
 
     def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
@@ -207,12 +211,13 @@ class Run:
         """
         return self.batches.batch(step, self.training.batch_size).digest
 
-    def progress(self) -> dict[str, Any]:
-        """Returns step, tokens, FLOPs and seconds so far, as ledger rows contain them."""
+    def progress(self, step: int | None = None) -> dict[str, Any]:
+        """Returns step (None: the current one), tokens, FLOPs and seconds, as ledger rows contain them."""
+        step = self.step if step is None else step
         return {
-            "step": self.step,
-            "tokens": self.step * self.tokens_per_step,
-            "flops": self.step * self.flops_per_step,
+            "step": step,
+            "tokens": step * self.tokens_per_step,
+            "flops": step * self.flops_per_step,
             "seconds": round(self.seconds, 3),
         }
 
@@ -373,7 +378,7 @@ def build_run(
         micro_batch = micro_batch_rows(training, world.size)
         micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
         reduction = FixedOrder(world, optimizer.parameters, micro_batches)
-    return Run(
+    run = Run(
         folder=folder,
         store=store,
         networks=networks,
@@ -394,6 +399,14 @@ def build_run(
         notes=notes,
         text_vector=text_vector,
     )
+    if training.graph != "off":
+        is_cuda = device.type == "cuda"
+        reason = why_not(objective, pair, training, world.size) if is_cuda else "it needs a CUDA GPU"
+        if reason is None:
+            run.fixed = FixedUpdate(objective, pair, optimizer, training, device, precision, graph=True)
+        elif training.graph == "on":
+            raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
+    return run
 
 
 def _own_text_vector(given: TextVector | None, main: EncoderConfig) -> tuple[TextVector, tuple[str, ...]]:

@@ -246,6 +246,7 @@ def describe(run: Run) -> str:
         f" {training.batch_size} x {training.length} tokens per update,"
         f" {run.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
         f" {run.device}, {run.precision}, {threads} thread{'s' * (threads > 1)}, {run.world.size}"
-        f" process{'es' * (run.world.size > 1)}{', compiled layers' * run.compiled};"
+        f" process{'es' * (run.world.size > 1)}{', compiled layers' * run.compiled}"
+        f"{', one CUDA graph' * (run.fixed is not None and run.fixed.use_graph)};"
         f" up to {mebibytes(run.disk_bytes)} on disk"
     )

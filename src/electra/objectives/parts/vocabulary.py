@@ -198,6 +198,7 @@ def loss_and_sample(
     temperature: float = 1.0,
     *,
     disallow_correct: bool = False,
+    is_slot_M: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the summed MLM loss, a sample [M], and whether the top token is correct [M].
 
@@ -211,15 +212,31 @@ def loss_and_sample(
         uniforms_M: Random numbers in [0, 1), float64.
         temperature: Softmax temperature of the samples; the loss is at 1.
         disallow_correct: Whether to exclude the target from the distribution that is sampled.
+        is_slot_M: False where a slot has no loss (default: nowhere).
     """
     sampling = Sampling(temperature, disallow_correct)
-    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, None)
+    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, *_only(is_slot_M))
 
 
-def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the summed MLM loss, and whether the top token is correct [M]; draws no samples."""
-    loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), None)
+def loss_and_top1(
+    generator: Generator, hidden_MD: Tensor, targets_M: Tensor, is_slot_M: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Returns the summed MLM loss, and whether the top token is correct [M]; draws no samples.
+
+    There is no loss where `is_slot_M` is False (default: nowhere).
+    """
+    loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), *_only(is_slot_M))
     return loss, top1_correct
+
+
+def _only(is_slot_M: Tensor | None) -> tuple[Any, ...]:
+    """Returns the rule and its extras that leave out the slots where `is_slot_M` is False."""
+    return (None,) if is_slot_M is None else (weighted, is_slot_M.float())
+
+
+def weighted(log_softmax: Tensor, weight: Tensor) -> Tensor:
+    """Returns -log p times a weight."""
+    return -log_softmax * weight
 
 
 def copy_loss(
