@@ -6,7 +6,7 @@ MODEL is a folder that both sides load, or tiny-en (default: ELECTRA-Small's sha
 vocabulary trained on such sentences). The sentences, of mixed length, are from Python's documentation, split
 at full stops. Both sides start from text, compute in fp32, and return P(replaced) of every token. The largest
 difference is printed, and how often both agree whether it is above 0.5. --onnx adds the same network as an
-ONNX graph, in fp32 and in int8.
+ONNX graph.
 """
 
 from __future__ import annotations
@@ -128,10 +128,8 @@ def main() -> None:
             from electra.exchange.load import load
             from electra.exchange.onnx_graph import write_onnx
 
-            loaded = load(model, "discriminator")
-            for side in ("onnx", "int8"):
-                models[side] = str(Path(folder) / side)
-                print(f"{side}: {write_onnx(loaded, Path(models[side]), int8=side == 'int8')}")
+            models["onnx"] = str(Path(folder) / "onnx")
+            print(f"onnx: {write_onnx(load(model, 'discriminator'), Path(models['onnx']))}")
         contenders = [
             Contender(
                 side,

@@ -4,7 +4,7 @@
     python benchmarks/vectors.py predict
 
 The model is tiny-en; for `predict` it is fine-tuned briefly. All sides start from sentences of mixed length
-and compute in fp32, except int8. The largest difference from the padded transformers loop is printed.
+and compute in fp32. The largest difference from the padded transformers loop is printed.
 """
 
 from __future__ import annotations
@@ -111,9 +111,8 @@ def main() -> None:
         models = {"transformers": model, "electra": model}
         if arguments.task == "embed":
             models["sentence-transformers"] = model
-        for side in ("onnx", "int8"):
-            models[side] = str(folder / side)
-            print(f"{side}: {load(model, device='cpu').export_onnx(models[side], int8=side == 'int8')}")
+        models["onnx"] = str(folder / "onnx")
+        print(f"onnx: {load(model, device='cpu').export_onnx(models['onnx'])}")
         contenders = [
             Contender(
                 side,

@@ -126,7 +126,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("embed tiny-en binary.txt", DataError, r"binary\.txt:1: "),
     ("export {run} --out made --step 7", CheckpointError, "step 7.*2, 4"),
     ("export {run} --out made --format onnx --network generator", ConfigError, "supports discriminators"),
-    ("export {run} --out made --format onnx --dtype bfloat16", ConfigError, "float32 or int8"),
+    ("export {run} --out made --format onnx --dtype bfloat16", ConfigError, "in float32"),
     ("export {run} --out other --format onnx", ModelError, r"other: .*\(x\)"),
     ("export {run} --out lines.txt --format onnx", ModelError, r"lines\.txt: "),
     ("export tiny-en --out made --step 3", ModelError, "no checkpoints to choose from. Omit --step"),

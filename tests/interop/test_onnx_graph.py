@@ -101,17 +101,6 @@ def test_a_graph_that_differs_is_not_written(
         onnx_graph.write_onnx(network, tmp_path / "busy")
 
 
-def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, folder = written
-    graph = (folder / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx_graph, "_trace", lambda made, loaded, path: path.write_bytes(graph))
-    message = onnx_graph.write_onnx(network, tmp_path / "int8", int8=True)
-    assert 0 < message.difference <= onnx_graph.INT8_TOLERANCE
-    made = onnx_session.load_onnx(tmp_path / "int8", "discriminator")
-    assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
-    np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
-
-
 def test_the_logits_are_those_of_a_tagger(written: tuple[Loaded, Path]) -> None:
     """The softmax over the labels of config.json is P(replaced), as pipelines elsewhere compute it."""
     network, folder = written
@@ -173,9 +162,8 @@ def test_a_graph_that_does_not_match_its_folder_is_refused(
         onnx_session.load_onnx(written[1], "discriminator")
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_a_graph_holds_no_path_of_this_machine(tmp_path: Path, int8: bool) -> None:
-    onnx_graph.write_onnx(small.network(tmp_path), tmp_path / "graph", int8=int8)
+def test_a_graph_holds_no_path_of_this_machine(tmp_path: Path) -> None:
+    onnx_graph.write_onnx(small.network(tmp_path), tmp_path / "graph")
     content = (tmp_path / "graph" / "model.onnx").read_bytes()
     packages = str(Path(torch.__file__).parents[1])
     for place in (str(Path(electra.__file__).parent), packages, str(Path.home()), ".py"):

@@ -22,7 +22,7 @@ class Export(
     Command[Path],
     examples=(
         "electra export runs/mine --out exported",
-        "electra export runs/reviews --format onnx --dtype int8 --out graph",
+        "electra export runs/reviews --format onnx --out graph",
         "electra export tiny-en --network generator --out generator",
     ),
 ):
@@ -42,8 +42,8 @@ class Export(
     dtype: Dtype | None = None
     """Number format of the weights (default: the model's, if it has 16 bits, else float32). int8 and int4:
     8-bit and 4-bit integers, a quarter and about a seventh of the size (matrices whose width is no multiple
-    of 64 keep 8 bits), which only electra reads; exporting such a folder makes a float32 copy. ONNX graphs:
-    float32 or int8.
+    of 64 keep 8 bits), which only electra reads; exporting such a folder makes a float32 copy. ONNX graphs
+    are float32.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned
@@ -61,10 +61,10 @@ class Export(
                 for note in model.chosen(self.network).notes:
                     display.say(f"note: {note}")
                 return out
-            if self.network in ("generator", "language_model") or self.dtype not in (None, "float32", "int8"):
-                problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
+            if self.network in ("generator", "language_model") or self.dtype not in (None, "float32"):
+                problem = "ONNX export supports discriminators and fine-tuned models, in float32"
                 raise ConfigError(problem, key="format")
-            display.say(str(model.export_onnx(out, int8=self.dtype == "int8")))
+            display.say(str(model.export_onnx(out)))
         return out
 
     @override

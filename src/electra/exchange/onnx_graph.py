@@ -10,9 +10,8 @@ import io
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,7 @@ from electra.foundation.errors import ModelError
 from electra.foundation.machine import library
 from electra.foundation.progress import doing
 
-KINDS = ("discriminator", "encoder")
-FLOAT_TOLERANCE = 1e-3  # maximum difference of any output in fp32; measured: 1e-5
-INT8_TOLERANCE = 0.05  # for int8: mean difference of probabilities, or 1 - cosine similarity of vectors
+TOLERANCE = 1e-3  # maximum difference of any output; measured: 1e-5
 ROWS, LENGTH = 16, 64  # shape of the batch on which graph and network are compared
 README = """# {name}
 
@@ -46,7 +43,7 @@ for a discriminator, `logits` of the labels ORIGINAL and REPLACED, whose softmax
 class ExportReport:
     """The comparison of a graph (after) with the network in PyTorch from which it was exported (before)."""
 
-    difference: float  # between their outputs: the maximum; for int8, a mean (see INT8_TOLERANCE)
+    difference: float  # maximum, of any output
     bytes_before: int
     bytes_after: int
 
@@ -85,10 +82,8 @@ class Graph(nn.Module):
         return torch.stack([torch.zeros_like(log_odds_BT), log_odds_BT], -1)
 
 
-def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport:
+def write_onnx(loaded: Loaded, out: Path) -> ExportReport:
     """Writes a discriminator or an encoder (also that of a generator) as a folder with an ONNX graph.
-
-    `int8` stores and multiplies weights as 8-bit integers.
 
     Raises:
         ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
@@ -97,10 +92,9 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
     """
     if loaded.kind == "generator":  # neither detection nor embedding needs its output layer
         loaded = replace(loaded, kind="encoder", head=None)
-    if loaded.kind not in KINDS:
-        problem = (
-            f"this is {KIND_PHRASES[loaded.kind]}; only discriminators and encoders can be exported here"
-        )
+    if loaded.kind not in ("discriminator", "encoder"):
+        phrase = KIND_PHRASES[loaded.kind]
+        problem = f"this is {phrase}; only discriminators and encoders can be exported here"
         raise ModelError(problem, where=loaded.folder)
     if loaded.config.settings:
         problem = "encoders that run through transformers are not exported here"
@@ -118,21 +112,13 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
         CARD: README.format(name=out.resolve().name, kind=loaded.kind).encode(),
     }
     graph = Graph(loaded.encoder, loaded.head if is_discriminator else None)
-    return commit_graph(loaded, graph, out, files, partial(torch.softmax, dim=-1), int8=int8)
+    return commit_graph(loaded, graph, out, files)
 
 
 def commit_graph(
-    loaded: Loaded,
-    graph: Graph,
-    out: Path,
-    files: Mapping[str, durable.Content],
-    probabilities: Callable[[Tensor], Tensor] | None,
-    *,
-    int8: bool,
+    loaded: Loaded, graph: Graph, out: Path, files: Mapping[str, durable.Content]
 ) -> ExportReport:
     """Traces and checks `graph`, then writes it with the files of the tokenizer and the pooling, and `files`.
-
-    An int8 graph is compared by `probabilities`, which makes them of logits, or by hidden states (None).
 
     Raises:
         ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
@@ -146,11 +132,8 @@ def commit_graph(
         path = Path(folder) / ONNX
         doing("tracing the graph")
         _trace(graph.eval(), loaded, path)
-        if int8:
-            doing("quantizing the graph")
-            path = _quantize(path, Path(folder) / "int8.onnx")
         doing("comparing the graph with the model")
-        report = _compare(loaded, graph, path, probabilities, int8)
+        report = _compare(loaded, graph, path)
         config, vector = loaded.config, loaded.text_vector
         common: dict[str, durable.Content] = {
             **vector_files(vector, config.hidden_size),
@@ -172,7 +155,13 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
         0: torch.export.Dim("batch", max=1 << 16),
         1: torch.export.Dim("tokens", min=2, max=loaded.config.max_positions),
     }
-    with torch.no_grad(), _quietly():
+    logging_level = logging.root.manager.disable
+    with contextlib.ExitStack() as quiet:  # the exporter prints, logs and warns
+        quiet.enter_context(torch.no_grad())
+        quiet.enter_context(warnings.catch_warnings(action="ignore"))
+        quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        quiet.callback(logging.disable, logging_level)
+        logging.disable(logging.ERROR)
         program = torch.onnx.export(
             graph, tuple(inputs[name] for name in graph.inputs), dynamo=True, verbose=False,
             dynamic_shapes=tuple(dynamic_dims for _ in graph.inputs),
@@ -187,20 +176,7 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
             program.save(str(path))
 
 
-def _quantize(source: Path, target: Path) -> Path:
-    library("onnxruntime", "onnx")
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    # Weights get 7 bits (reduce_range): processors with AVX2 or AVX512 but without VNNI add two products in
-    # 16 bits, which could overflow with 8-bit weights.
-    with _quietly():
-        quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    return target
-
-
-def _compare(
-    loaded: Loaded, graph: Graph, path: Path, probabilities: Callable[[Tensor], Tensor] | None, int8: bool
-) -> ExportReport:
+def _compare(loaded: Loaded, graph: Graph, path: Path) -> ExportReport:
     """Compares graph and network on padded rows of random tokens. Raises ModelError if they differ."""
     rng = torch.Generator().manual_seed(0)
     length = min(LENGTH, loaded.config.max_positions)
@@ -209,39 +185,18 @@ def _compare(
     mask[ROWS // 2 :, length // 2 :] = 0
     types = (torch.arange(length) > length // 4).long().expand_as(ids).contiguous()
     inputs = {name: {IDS: ids, MASK: mask, TYPES: types}[name] for name in graph.inputs}
-    session, arrays = open_session(path), {name: tensor.numpy() for name, tensor in inputs.items()}
-    is_token = mask > 0
+    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
     with torch.inference_mode():
-        expected = dict(zip(graph.outputs, graph(*inputs.values()), strict=True))
-        actual = {
-            name: torch.from_numpy(array)
-            for name, array in zip(graph.outputs, session.run(list(graph.outputs), arrays), strict=True)
-        }
-        for outputs in (expected, actual):
-            outputs[HIDDEN] = outputs[HIDDEN][is_token]
-            if LOGITS in outputs and graph.per_token:
-                outputs[LOGITS] = outputs[LOGITS][is_token]
-        if not int8:
-            difference = max(float((expected[name] - actual[name]).abs().max()) for name in graph.outputs)
-        elif probabilities is not None and LOGITS in expected:
-            difference = float((probabilities(expected[LOGITS]) - probabilities(actual[LOGITS])).abs().mean())
-        else:
-            difference = float(1 - torch.cosine_similarity(expected[HIDDEN], actual[HIDDEN], dim=-1).mean())
-    if not difference <= (tolerance := INT8_TOLERANCE if int8 else FLOAT_TOLERANCE):
-        problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
-        raise ModelError(problem, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
+        expected = graph(*inputs.values())
+    actual = open_session(path).run(list(graph.outputs), arrays)
+    largest = []
+    for name, ours, theirs in zip(graph.outputs, expected, actual, strict=True):
+        differences = (ours - torch.from_numpy(theirs)).abs()
+        per_token = name == HIDDEN or graph.per_token
+        largest.append((differences[mask > 0] if per_token else differences).max())
+    difference = float(torch.stack(largest).max())  # NaN if any is
+    if not difference <= TOLERANCE:
+        problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {TOLERANCE:g}"
+        raise ModelError(problem, where=loaded.folder, fix="Please report this")
     network_bytes = sum(tensor.nbytes for tensor in graph.state_dict().values())
     return ExportReport(difference, network_bytes, path.stat().st_size)
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Suppresses what the exporters print and log."""
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -222,13 +222,12 @@ def open_predictor(
     return Predictor(loaded, task, max_length, tuned, allow_unknown)
 
 
-def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
+def export_tuned(model: str, out: Path) -> ExportReport:
     """Writes a fine-tuned model as a folder with an ONNX graph.
 
     Args:
         model: as for `open_predictor`.
         out: the folder to write.
-        int8: whether to quantise the weights.
 
     Returns:
         A comparison of the graph's outputs with the model's.
@@ -242,7 +241,7 @@ def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
 
     loaded, record = open_tuned(model)
     task, _ = task_of(loaded, record)
-    return write_tuned(loaded, task, tuned_model(loaded, task, record), record, out, int8)
+    return write_tuned(loaded, task, tuned_model(loaded, task, record), record, out)
 
 
 def predict(

@@ -248,18 +248,18 @@ class Model:
         export(self.chosen(network), path, self.source, dtype=dtype)
         return Model(path, device=self.device)
 
-    def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
+    def export_onnx(self, out: Source) -> ExportReport:
         """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph to the new folder `out`.
 
-        Returns a comparison of the graph's outputs with the model's. `int8` stores weights as 8-bit integers.
+        Returns a comparison of the graph's outputs with the model's.
         Raises ModelError if the model cannot be exported, or the outputs differ; nothing is written then.
         """
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
 
         if self.step is None and is_tuned(self.source):
-            return export_tuned(self.source, checked_path(out, "out"), int8=int8)
-        return write_onnx(self.encoder, checked_path(out, "out"), int8=int8)
+            return export_tuned(self.source, checked_path(out, "out"))
+        return write_onnx(self.encoder, checked_path(out, "out"))
 
 
 load = Model  # electra.load("runs/mine", step=1000)

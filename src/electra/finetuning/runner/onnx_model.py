@@ -5,8 +5,7 @@ The outputs of the graph are the encoder's states and the head's logits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +66,10 @@ class GraphModel(FinetunedModel):
         return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.document_ids, types))
 
 
-def write_tuned(  # noqa: PLR0917
-    loaded: Loaded,
-    task: Task,
-    model: FinetunedModel,
-    record: Mapping[str, Any] | None,
-    out: Path,
-    int8: bool = False,
+def write_tuned(
+    loaded: Loaded, task: Task, model: FinetunedModel, record: Mapping[str, Any] | None, out: Path
 ) -> ExportReport:
-    """Writes a fine-tuned model as a folder with an ONNX graph, and compares the outputs of the two.
-
-    Returns:
-        A comparison of the graph's outputs with the model's.
-    """
+    """Writes a fine-tuned model as a folder with an ONNX graph, and compares the outputs of the two."""
     if model.head.not_in_graphs:
         raise ModelError(
             model.head.not_in_graphs, where=loaded.folder, fix="Fine-tune with `head` transformers"
@@ -93,12 +83,4 @@ def write_tuned(  # noqa: PLR0917
     }
     if record:
         files[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
-    return commit_graph(loaded, graph, out, files, _probabilities(task, config), int8=int8)
-
-
-def _probabilities(task: Task, config: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
-    """Returns the function from logits to probabilities; None for regression and question answering."""
-    if task.head == "reader" or task.num_outputs < 2:
-        return None
-    multi_label = config.get("problem_type") == "multi_label_classification"
-    return torch.sigmoid if multi_label else partial(torch.softmax, dim=-1)
+    return commit_graph(loaded, graph, out, files)
