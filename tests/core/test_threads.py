@@ -27,26 +27,16 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("rates", "chosen"), [((7000.0, 1500.0), 1), ((5000.0, 9000.0), 2)])
-def test_the_faster_number_of_threads_is_chosen_and_reported(
-    rates: tuple[float, float], chosen: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(threads, "measure", lambda counts: dict(zip((1, 2), rates, strict=True)))
-    message = set_threads(None, None, "--training.threads")
-    assert torch.get_num_threads() == chosen
-    assert f"{chosen} CPU thread" in message and "--training.threads" in message
-
-
-def test_threads_are_not_measured_if_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "measure", lambda counts: 1 / 0)
-    assert set_threads(2, 1, "--threads") == "" and torch.get_num_threads() == 2
-    assert set_threads(None, 1, "--threads") == "" and torch.get_num_threads() == 1, "it began with one"
+def test_a_training_has_the_threads_that_are_set_recorded_or_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "free_cores", lambda: 3)
+    for requested, recorded, expected in ((2, 1, 2), (None, 1, 1), (None, None, 3)):
+        set_threads(requested, recorded)
+        assert torch.get_num_threads() == expected
+    monkeypatch.setattr(threads, "_ours", {})
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     torch.set_num_threads(2)  # as torch does when it is imported
-    assert set_threads(None, 1, "--threads") == "" and torch.get_num_threads() == 2
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(machine, "cores", lambda: 1)
-    assert set_threads(None, None, "--threads") == "" and torch.get_num_threads() == 1
+    set_threads(None, 1)
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 Threads wait for each other many times per operation. If another program uses a core, or if a container's
 limit is below their number, waiting costs more than sharing the work gains, and one thread can be ten times
 as fast as two. So the number is, in this order: what the user passed, OMP_NUM_THREADS, what a resumed run
-recorded (threads change the order of sums), or the number of cores that other programs leave free. Training
-compares numbers by measuring; the other commands only count, which takes no time, and count again sometimes.
+recorded (threads change the order of sums), or the number of cores that other programs leave free. Commands
+that apply a model count them again sometimes; a training keeps its number.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -21,8 +20,6 @@ from typing import NamedTuple
 from electra.foundation import machine
 from electra.foundation.errors import ConfigError
 
-SECONDS = 0.15  # duration of each measurement
-ROUNDS = 3  # measurements of each number of threads, alternating
 SHORTEST, LONGEST = 0.1, 10.0  # seconds over which the load of the cores is averaged
 FOLLOW_SECONDS = 2.0  # between two counts of the free cores
 PART = 0.7  # a core counts as free if this part of it is
@@ -137,46 +134,19 @@ def applied(requested: int | None) -> Iterator[None]:
 def follow() -> None:
     """Counts the free cores again if that was a while ago; to be called between batches.
 
-    Does nothing if the number was passed, set, recorded or measured.
+    Does nothing if the number was passed, set or recorded, or in a training.
     """
     is_due = _follows and time.monotonic() - _last.at > FOLLOW_SECONDS
     if is_due and str(threads := free_cores()) != _ours.get("OMP_NUM_THREADS"):
         use(threads)
 
 
-def set_threads(requested: int | None, recorded: int | None = None, option: str = "") -> str:
-    """Sets the number of threads of a training: as requested, from OMP_NUM_THREADS, as recorded, or measured.
+def set_threads(requested: int | None, recorded: int | None = None) -> None:
+    """Sets the number of threads of a training: as requested, from OMP_NUM_THREADS, as recorded, or free cores.
 
-    Returns a message for the user, which names the `option` that overrides it ("" if nothing was measured).
+    It stays so until the end, because the order of sums depends on it.
     """
     global _follows
-    _follows, cores = False, machine.cores()
-    if known := requested or (None if are_set() else recorded or (cores == 1)):
-        use(int(known))
-    if known or are_set():
-        return ""
-    rates = measure(sorted({1, free_cores(), cores}))
-    threads = max(rates, key=lambda count: rates[count])
-    use(threads)
-    speed = f"{cores} are now {rates[cores] / rates[1]:.2g} times as fast as 1"
-    return f"using {threads} CPU thread{'s' * (threads > 1)} ({speed}); override with {option} N"
-
-
-def measure(counts: list[int]) -> dict[int, float]:
-    """Returns forward and backward passes per second of a small layer, for each number of threads."""
-    import torch
-    from torch import nn
-
-    layer = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128), nn.LayerNorm(128))
-    rows = torch.ones(2048, 128)
-    rates: dict[int, list[float]] = {count: [] for count in counts}
-    for round_index in range(ROUNDS + 1):
-        for threads, samples in rates.items():
-            torch.set_num_threads(threads)
-            began, passes = time.perf_counter(), 0
-            while not passes or time.perf_counter() - began < (SECONDS if round_index else 0):
-                layer(rows).sum().backward()
-                passes += 1
-            if round_index:  # the first round only starts the threads
-                samples.append(passes / (time.perf_counter() - began))
-    return {count: statistics.median(samples) for count, samples in rates.items()}
+    _follows = False
+    if requested or not are_set():
+        use(requested or recorded or free_cores())

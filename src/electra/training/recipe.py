@@ -152,7 +152,7 @@ class MachineSection(OnDevice):
     the objectives mlm, rtd, electra_15 and replace_mlm. Not tried on a card yet.
     """
     threads: int | None = None
-    """CPU threads per process (default: OMP_NUM_THREADS, else one or all cores, whichever is faster)."""
+    """CPU threads per process (default: OMP_NUM_THREADS, else the cores that no other program uses)."""
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,7 @@ def start(
         was = recorded["training"].get("schedule", "linear")
         recipe = replace(recipe, training=replace(recipe.training, schedule=was))
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
-        message = set_threads(recipe.training.threads, then.get("threads"), "--training.threads")
-        if message:
-            say(message)
+        set_threads(recipe.training.threads, then.get("threads"))
 
     def build(steps: int | None) -> Run:
         training = replace(recipe.training, steps=steps)

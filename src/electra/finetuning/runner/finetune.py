@@ -81,7 +81,7 @@ def finetune(
     settings = with_recorded_defaults(settings, recorded)
     threads, thread_note = recorded.get("environment", {}).get("threads"), ""
     if settings.device in ("auto", "cpu"):
-        thread_note = set_threads(settings.threads, threads, "--threads")
+        set_threads(settings.threads, threads)
     if threads not in (None, now := torch.get_num_threads()):
         thread_note = f"resumed with {now} instead of {threads} threads: not bit-identical"
     doing("reading the data")
