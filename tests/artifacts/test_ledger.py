@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.ledger import Ledger, Writer, read_rows
+from electra.artifacts.ledger import Ledger, Writer
 from electra.foundation.errors import FullDisk
 
 
@@ -52,14 +52,6 @@ def test_unreadable_lines_are_skipped_and_reported(tmp_path: Path) -> None:
     assert Ledger.read(tmp_path / "absent").notes == ("absent is missing.",)
 
 
-def test_rows_repeated_by_a_resume_replace_the_earlier_ones(tmp_path: Path) -> None:
-    gone = [train(20, 4.0), held_out(20, auc=0.4), train(30, 3.0), held_out(30, auc=0.3)]
-    kept = [event(15, "resumed"), train(16, 9.0), train(20, 8.0), held_out(20, auc=0.8)]
-    path = write(tmp_path / "metrics.jsonl", [train(10), *gone, *kept])
-    assert Ledger.read(path).rows == [train(10), *kept]
-    assert read_rows(path)[0] == [train(10), *gone, *kept]
-
-
 @pytest.mark.parametrize(
     ("names", "total", "status"),
     [
@@ -81,7 +73,7 @@ def test_the_writer_moves_aside_rows_that_will_be_repeated(tmp_path: Path) -> No
     writer.add(train(3, 0.5))
     writer.close()
     assert Ledger.read(path) == Ledger([train(1), train(2), train(3, 0.5)])
-    assert read_rows(tmp_path / "metrics.cut.jsonl")[0] == [train(3)]
+    assert Ledger.read(tmp_path / "metrics.cut.jsonl").rows == [train(3)]
     Writer(tmp_path / "new.jsonl", 0).close()
     assert (tmp_path / "new.jsonl").read_bytes() == b""
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import pytest
 
 from electra.artifacts import checkpoints
-from electra.artifacts.ledger import Ledger, Writer, read_rows
+from electra.artifacts.ledger import Ledger, Writer
 from electra.artifacts.run import RunFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
@@ -225,10 +225,9 @@ def test_a_kill_while_resuming_a_ledger_loses_no_row(tmp_path: Path) -> None:
     for at in operations(resume, anew):
         anew()
         assert forked(resume, at) == -1
-        found, notes = read_rows(path)
-        assert found[:3] == rows[:3] and not notes
-        beside, notes = read_rows(path.with_suffix(".cut.jsonl"))
-        assert {row["step"] for row in [*found, *beside]} == set(range(1, 7)), "no row is lost"
+        found, beside = Ledger.read(path), Ledger.read(path.with_suffix(".cut.jsonl"))
+        assert found.rows[:3] == rows[:3] and not found.notes
+        assert {row["step"] for row in [*found.rows, *beside.rows]} == set(range(1, 7)), "no row is lost"
         resume()
         assert Ledger.read(path).rows == rows[:4]
 

@@ -7,9 +7,8 @@ One JSON object per line, each with its `step` (finished updates) and its `kind`
     event   `event` (started, resumed, stopped, collapse, finished, ...) and its `message`
 
 A run may be in progress, killed, resumed or partly copied, so reading is tolerant: a line that is incomplete
-or not an object with a `step` is left out. If a run resumed from an earlier step, a row replaces the
-abandoned rows at the same step or later. Unknown keys are kept. Missing or damaged content becomes a sentence
-in `notes`, not an error.
+or not an object with a `step` is left out. Unknown keys are kept. Missing or damaged content becomes a
+sentence in `notes`, not an error.
 """
 
 from __future__ import annotations
@@ -62,16 +61,25 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """The rows of a ledger in order, without abandoned ones."""
+    """The rows of a ledger in order."""
 
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Ledger:
-        """Reads the readable rows of the file; if it is missing, the ledger has a note and no rows."""
-        rows, notes = read_rows(path)
-        return cls(_without_abandoned(rows), notes)
+        """Reads every readable row of the file, with notes on what is unreadable or missing."""
+        try:
+            content = durable.plain(path).read_bytes()
+        except FileNotFoundError:
+            return cls([], (f"{path.name} is missing.",))
+        except OSError as error:
+            return cls([], (f"{path.name} cannot be read ({error.strerror}).",))
+        *lines, last_line = content.split(b"\n")  # a row that is being written has no newline yet
+        rows = [_row(line) for line in lines if line.strip()]
+        num_damaged = rows.count(None) + (b"\0" in last_line)  # zeros are left by a power cut
+        notes = (f"Unreadable lines of {path.name}, left out: {num_damaged}.",) if num_damaged else ()
+        return cls([row for row in (*rows, _row(last_line)) if row is not None], notes)
 
     def rows_of_kind(self, kind: str) -> list[Row]:
         """Returns the rows of one kind."""
@@ -139,7 +147,7 @@ class Writer:
         Later rows, whose updates are about to be repeated, are moved to metrics.cut.jsonl in the same folder.
         Unreadable lines are removed. Raises DiskError if the ledger cannot be written.
         """
-        rows, _ = read_rows(path)
+        rows = Ledger.read(path).rows
         self.rows = [row for row in rows if row["step"] <= step]
         if cut_rows := [row for row in rows if row["step"] > step]:
             cut_path = path.with_suffix(".cut.jsonl")
@@ -173,21 +181,6 @@ class Writer:
             self._file.close()
 
 
-def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
-    """Returns every readable row, including abandoned ones, and notes on what is unreadable."""
-    try:
-        content = durable.plain(path).read_bytes()
-    except FileNotFoundError:
-        return [], (f"{path.name} is missing.",)
-    except OSError as error:
-        return [], (f"{path.name} cannot be read ({error.strerror}).",)
-    *lines, last_line = content.split(b"\n")  # a row that is being written has no newline yet
-    rows = [_row(line) for line in lines if line.strip()]
-    num_damaged = rows.count(None) + (b"\0" in last_line)  # zeros are left by a power cut
-    notes = (f"Unreadable lines of {path.name}, left out: {num_damaged}.",) if num_damaged else ()
-    return [row for row in (*rows, _row(last_line)) if row is not None], notes
-
-
 def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row) + "\n"
 
@@ -200,23 +193,6 @@ def _row(line: bytes) -> Row | None:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return {**row, "step": step} if isinstance(row, dict) and 0 <= step < 2**53 else None
-
-
-def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows without train and eval rows that a resumed run repeated; events are all kept.
-
-    A train or eval row replaces earlier ones of a later step, and those of its own kind at the same step.
-    """
-    measured: dict[Any, list[int]] = {"train": [], "eval": []}  # kind -> indices of its rows
-    abandoned: set[int] = set()
-    for index, row in enumerate(rows):
-        kind, step = row.get("kind"), row["step"]
-        if kind in ("train", "eval"):
-            for other, indices in measured.items():
-                while indices and rows[indices[-1]]["step"] >= step + (other != kind):
-                    abandoned.add(indices.pop())
-            measured[kind].append(index)
-    return [row for index, row in enumerate(rows) if index not in abandoned]
 
 
 def point_of(row: Row) -> Point:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message, json_finding
-from electra.artifacts.ledger import Ledger, read_rows
+from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.networks import EXPORTED, ORDER, network_tables
 from electra.artifacts.session import LOG
@@ -172,13 +172,13 @@ class RunFolder(PairFolder):
 
         Raises CheckpointError if the checkpoint's record is damaged.
         """
-        rows, notes = read_rows(self.metrics)
         num_expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
-        num_present = sum(row["step"] <= checkpoint.step for row in rows)
+        ledger = self.ledger()
+        num_present = len(ledger.until(checkpoint.step).rows)
         if num_present >= num_expected:
             return ""
         lost = f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
-        return " ".join([f"{self.metrics.name} has lost {lost} up to step {checkpoint.step}.", *notes])
+        return " ".join([f"{self.metrics.name} has lost {lost} up to step {checkpoint.step}.", *ledger.notes])
 
     def saved_checkpoints(self) -> list[Checkpoint]:
         """Returns the checkpoints, including damaged ones, newest first."""
