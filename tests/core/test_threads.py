@@ -20,7 +20,9 @@ from electra.foundation.threads import _Load, applied, available, follow, free_c
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = torch.get_num_threads()
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name in threads.VARIABLES:
+        monkeypatch.setenv(name, "")  # so that what a test sets is removed again
+        monkeypatch.delenv(name)
     monkeypatch.setattr(machine, "cores", lambda: 2)
     monkeypatch.setattr(threads, "_ours", {})
     yield

@@ -176,9 +176,7 @@ def test_no_estimate_makes_a_course_jump(estimates: list[tuple[int, int]]) -> No
     last, course = estimates[-1][1], Course(estimates)
     positions = [course.position(step) for step in range(last + 1)]
     assert (
-        positions[0] == 0
-        and positions[-1] == pytest.approx(course.whole(0))
-        and positions == sorted(positions)
+        positions[0] == 0 and positions[-1] == pytest.approx(course.whole) and positions == sorted(positions)
     )
     for (begin, _), (end, _) in zip(estimates, [*estimates[1:], (last, 0)], strict=True):
         steps = [b - a for a, b in zip(positions[begin:end], positions[begin + 1 : end + 1], strict=True)]

@@ -18,9 +18,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.run import Run
-from electra.training.schedule import Course, plateau_end, warmup_updates
-
-ESTIMATES = ("lengths", "settled", "continuous", "evaluations")  # in a record's environment
+from electra.training.schedule import Course, warmup_updates
 
 
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
@@ -40,9 +38,8 @@ def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -
 
 def restart(folder: RunFolder, record: Mapping[str, Any], budget: str) -> str:
     """Returns the advice to start another run from the networks of one that cannot be extended."""
-    objective = str(record.get("identity", {}).get("objective", record["objective"].get("name", "rtd")))
     store = folder.store.path if folder.store.exists() else record["environment"].get("store") or "STORE"
-    path = os.path.normpath(folder.path)
+    path, objective = os.path.normpath(folder.path), record["identity"]["objective"]
     words = ["electra", "pretrain", str(store), "--recipe", "continue", "--objective.name", objective]
     words += ["--init", path, "--out", f"{path}-longer", "--budget", budget]
     return f"Start another run from its networks: {shlex.join(words)}"
@@ -57,13 +54,12 @@ def warmup_of(training: Mapping[str, Any], course: Course) -> int:
     """Returns the number of warm-up updates of a run, which stays the same when it is extended."""
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
-    return course.first(warmup_updates(course.whole(0), float(training["warmup"])))
+    return course.first(warmup_updates(course.whole, float(training["warmup"])))
 
 
-def cooldown_start(training: Mapping[str, Any], course: Course) -> int:
-    """Returns the step at which the cooldown of a run with schedule `wsd` begins."""
-    last = course.estimates[-1][0]
-    return course.first(plateau_end(course.whole(last), float(training["decay"])))
+def cooldown_start(record: Mapping[str, Any]) -> int:
+    """Returns the step at which the cooldown of a recorded run with schedule `wsd` begins."""
+    return course_of(record).cooldown_start(float(record["training"]["decay"]))
 
 
 def length_settings(recipe: Recipe) -> dict[str, Any]:
@@ -72,13 +68,28 @@ def length_settings(recipe: Recipe) -> dict[str, Any]:
     return {"budget": training.budget, "steps": training.steps, "warmup_steps": training.warmup_steps}
 
 
-def extended_record(record: Mapping[str, Any], run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the record with the length settings of `run` and the `state` of its time budget."""
-    environment = {name: value for name, value in record["environment"].items() if name not in ESTIMATES}
+def clock_state(run: Run) -> dict[str, Any]:
+    """Returns what the environment records of a time budget; {} for others."""
+    if run.budget_seconds is None:
+        return {}
+    return {"lengths": [list(entry) for entry in run.course.estimates], "evaluations": run.evaluations}
+
+
+def restore_clock_state(run: Run, record: Mapping[str, Any]) -> None:
+    """Gives a run the recorded state of its time budget, and the recorded estimates of its length."""
+    run.course = course_of(record)
+    run.evaluations = int(record["environment"].get("evaluations", run.evaluations))
+
+
+def with_length(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """Returns the record with the length settings of `run` and all estimates of its length so far."""
+    environment = dict(record["environment"])
+    for name in ("lengths", "evaluations"):
+        environment.pop(name, None)
     return {
         **record,
         "training": {**record["training"], **length_settings(run.recipe)},
-        "environment": {**environment, **state},
+        "environment": {**environment, **clock_state(run)},
     }
 
 
@@ -86,7 +97,7 @@ def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str
     """Whether a checkpoint's state, of a run with these settings, is also one of a run of another length."""
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
-    last_shared_step = min(run.plateau_end, cooldown_start(training, course))
+    last_shared_step = min(run.plateau_end, course.cooldown_start(float(training["decay"])))
     own_warmup = warmup_of(vars(run.training), run.course)
     return int(state["step"]) <= last_shared_step and warmup_of(training, course) == own_warmup
 
@@ -97,7 +108,7 @@ def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[s
     Raises:
         ConfigError: if the checkpoint to continue from is missing.
     """
-    start, saved = cooldown_start(record["training"], course_of(record)), folder.saved_checkpoints()
+    start, saved = cooldown_start(record), folder.saved_checkpoints()
     shared = next((checkpoint for checkpoint in saved if 0 < checkpoint.step <= start), None)
     if shared is None and saved:
         raise ConfigError(
@@ -108,11 +119,11 @@ def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[s
     return shared.record if shared else {}
 
 
-def extend(run: Run, record: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+def extend(run: Run, record: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
     Removes the checkpoints of its cooldown. The record is written last, so if the process is killed, the
-    folder still contains the shorter run. `state` is what the record says of its time budget.
+    folder still contains the shorter run.
 
     Raises:
         ConfigError: if the run is already that long.
@@ -125,11 +136,11 @@ def extend(run: Run, record: Mapping[str, Any], state: Mapping[str, Any]) -> Non
             fix="Set the budget of the whole run, including the part already used",
         )
     keep_milestone(folder, recorded_steps)
-    start = cooldown_start(record["training"], course_of(record))
+    start = cooldown_start(record)
     for checkpoint in folder.saved_checkpoints():
         if checkpoint.step > start:
             durable.remove_directory(checkpoint.path)
-    folder.write_record(extended_record(record, run, state))
+    folder.write_record(with_length(record, run))
 
 
 def keep_milestone(folder: RunFolder, steps: int) -> None:

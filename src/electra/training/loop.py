@@ -18,7 +18,8 @@ from electra.foundation.signals import Stop
 from electra.model.precision import autocast
 from electra.training import checkpoint, evaluation
 from electra.training.distributed import require_same
-from electra.training.record import clock_state, recipe_sections, with_course
+from electra.training.extend import clock_state, with_length
+from electra.training.record import recipe_sections
 from electra.training.run import Run
 
 SAID_SHARE = 0.2  # a new number of steps is said if it differs by more
@@ -64,7 +65,7 @@ def follow(run: Run, steps: int) -> None:
     run.recipe = replace(run.recipe, training=replace(run.training, steps=steps))
     if run.world.is_main:
         folder = RunFolder(run.folder)
-        folder.write_record(with_course(folder.record, run))
+        folder.write_record(with_length(folder.record, run))
         if abs(steps - run.said_total) > SAID_SHARE * run.said_total:
             run.said_total = steps
             message = f"{run.training.budget} is now {steps:,} steps at the speed measured last"
@@ -158,7 +159,7 @@ def log(  # noqa: PLR0917
     run: Run, step: int, rate: float, norm: float, summed_losses: list[float], counts: dict[str, float]
 ) -> None:
     """Writes a training row about the update that ended at `step` to the ledger, if one is due."""
-    if not run.log_due(step):
+    if step % run.training.log_every and step not in (1, run.total_steps):
         return
     weights = run.objective.weights
     means = {name: value / max(1.0, counts[name]) for name, value in zip(weights, summed_losses, strict=True)}
@@ -172,7 +173,7 @@ def log(  # noqa: PLR0917
         "counts": {name: int(n) for name, n in counts.items()},
         "learning_rate": rate * run.optimizer.settings.learning_rate,
         "gradient_norm": norm,
-        "batch_digest": run.batch_digest(step - 1),
+        "batch_digest": run.batches.batch(step - 1, run.training.batch_size).digest,
     }
     run.telemetry.record_training(row, run.total_steps)
 

@@ -19,7 +19,7 @@ from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
-from electra.training.extend import length_settings, shares_state
+from electra.training.extend import clock_state, length_settings, shares_state
 from electra.training.networks import INHERITED
 from electra.training.recipe import make_recipe, recorded_sections
 from electra.training.run import Run
@@ -107,28 +107,6 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         fix = "Restore it, or start over in another folder"
         raise RunFolderError(f"table [{missing[0]}] is missing", where=folder / run.RECORD, fix=fix)
     return record
-
-
-def clock_state(run: Run) -> dict[str, Any]:
-    """Returns what the environment records of a time budget; {} for others."""
-    if run.budget_seconds is None:
-        return {}
-    return {**run.course.to_record(), "evaluations": run.evaluations}
-
-
-def restore_clock_state(run: Run, environment: Mapping[str, Any], steps: Any) -> None:
-    """Gives a run the recorded state of its time budget, and the recorded estimates of its length."""
-    run.course = Course.recorded(environment, steps)
-    run.evaluations = int(environment.get("evaluations", run.evaluations))
-
-
-def with_course(record: Mapping[str, Any], run: Run) -> dict[str, dict[str, Any]]:
-    """Returns the record with the current number of steps and all estimates so far."""
-    return {
-        **record,
-        "training": {**record["training"], "steps": run.training.steps},
-        "environment": {**record["environment"], **clock_state(run)},
-    }
 
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:

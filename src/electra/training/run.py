@@ -39,7 +39,7 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, multiplier, part, plateau_end, progress
+from electra.training.schedule import Course, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -130,8 +130,8 @@ class Run:
 
     def schedule_progress(self, step: int) -> float:
         """Returns the fraction of the training that is done at `step`, for mask fractions and the like."""
-        position, whole, training = self.course.position(step), self.course.whole(step), self.training
-        return progress(position, whole, training.schedule, training.decay)
+        training = self.training
+        return progress(self.course.position(step), self.course.whole, training.schedule, training.decay)
 
     def next_batches(self, prefetch: bool) -> list[CorruptedBatch]:
         """Returns the batches of the next update, and prepares those after it in the background (`prefetch`).
@@ -177,7 +177,7 @@ class Run:
 
     def part(self, step: int, shares: Sequence[float]) -> tuple[int, int, int]:
         """Returns the number, begin and end of the stage or phase at `step`, as positions on the course."""
-        return part(self.course.position(step), self.course.whole(step), shares)
+        return part(self.course.position(step), self.course.whole, shares)
 
     @property
     def new_stage(self) -> bool:
@@ -192,9 +192,7 @@ class Run:
         None for schedules without a plateau.
         """
         training = self.training
-        if training.schedule != "wsd":
-            return None
-        return self.course.first(plateau_end(self.course.whole(self.step), training.decay))
+        return self.course.cooldown_start(training.decay) if training.schedule == "wsd" else None
 
     @property
     def disk_bytes(self) -> int:
@@ -203,13 +201,6 @@ class Run:
         exports = sum(4 * p.numel() for network in self.pair.named.values() for p in network.parameters())
         saved = max(1, self.training.keep) + 1
         return saved * (weights + self.optimizer.bytes) + exports + OTHER_BYTES
-
-    def batch_digest(self, step: int) -> str:
-        """Returns a 64-bit digest of the batch at `step`, over all processes.
-
-        In the ledger it shows that no example was repeated or skipped.
-        """
-        return self.batches.batch(step, self.training.batch_size).digest
 
     def progress(self, step: int | None = None) -> dict[str, Any]:
         """Returns step (None: the current one), tokens, FLOPs and seconds, as ledger rows contain them."""
@@ -224,7 +215,7 @@ class Run:
     @property
     def budget_seconds(self) -> float | None:
         """The seconds of a time budget that the run follows; None for other budgets."""
-        return seconds_of(self.training.budget) if self.course.continuous else None
+        return seconds_of(self.training.budget)
 
     @property
     def checkpoints(self) -> int:
@@ -274,10 +265,6 @@ class Run:
             return 0
         self.clock.see(self.step, self.seconds)
         return self.clock.total(self.step, self.total_steps, self.seconds_left_over)
-
-    def log_due(self, step: int) -> bool:
-        """Whether the update that ends at `step` is logged."""
-        return step % self.training.log_every == 0 or step in (1, self.total_steps)
 
 
 def identity_of(

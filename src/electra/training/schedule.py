@@ -19,19 +19,17 @@ class Course:
 
     estimates: list[tuple[int, int]]
     """(first step, total number of updates from then on)"""
-    continuous: bool = True
-    """False in runs of earlier versions: the position is the step, and the total jumps."""
 
     @classmethod
     def recorded(cls, environment: Mapping[str, Any], steps: Any) -> Course:
         """Returns the recorded course of a run of `steps` updates."""
         entries = environment.get("lengths") or [(0, steps or 0)]
-        is_continuous = bool(environment.get("continuous"))
-        return cls([(int(begin), int(total)) for begin, total in entries], is_continuous)
+        return cls([(int(begin), int(total)) for begin, total in entries])
 
-    def to_record(self) -> dict[str, Any]:
-        """Returns what a record's environment says about a course with several estimates."""
-        return {"lengths": [list(entry) for entry in self.estimates], "continuous": self.continuous}
+    @property
+    def whole(self) -> int:
+        """The position of the end."""
+        return self.estimates[0][1]
 
     def total(self, step: int) -> int:
         """Returns the total number of updates as known at `step`; 0 while a budget is unresolved."""
@@ -40,7 +38,7 @@ class Course:
     def position(self, step: int) -> float:
         """Returns the position after `step` updates: from 0 to `whole`."""
         known = [estimate for estimate in self.estimates if estimate[0] <= step]
-        if len(known) == 1 or not self.continuous:
+        if len(known) == 1:
             return step
         begin, end = known[0]
         left = whole = float(end)
@@ -48,17 +46,17 @@ class Course:
             left, begin, end = left * (end - next_begin) / (end - begin), next_begin, next_end
         return whole - left * (end - step) / (end - begin)
 
-    def whole(self, step: int) -> int:
-        """Returns the position of the end, as known at `step`."""
-        return self.estimates[0][1] if self.continuous else self.total(step)
-
     def progress(self, step: int) -> float:
         """Returns the fraction of the run that is done after `step` updates."""
-        return self.position(step) / max(1, self.whole(step))
+        return self.position(step) / max(1, self.whole)
 
     def first(self, position: float) -> int:
         """Returns the first step at `position` or beyond; the estimates to come may change it."""
         return bisect_left(range(self.estimates[-1][1]), position, key=self.position)
+
+    def cooldown_start(self, decay: float) -> int:
+        """Returns the step at which the rate of a wsd schedule begins to fall."""
+        return self.first(plateau_end(self.whole, decay))
 
 
 def multiplier(step: float, total: int, warmup: float, kind: str, decay: float = 0.0) -> float:

@@ -26,18 +26,16 @@ from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
 from electra.training.distributed import World
 from electra.training.extend import extend as extend_folder
-from electra.training.extend import extended_record, shared_checkpoint
+from electra.training.extend import restore_clock_state, shared_checkpoint, with_length
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
-    clock_state,
     make_record,
     parts_of,
     read_record,
     record_resumption,
     refuse_changes,
     refuse_foreign_checkpoint,
-    restore_clock_state,
 )
 from electra.training.run import Run, build_run
 from electra.training.token_init import initialise_tokens
@@ -88,7 +86,7 @@ def start(
 
     run, run_folder = build(known_steps(recipe, recorded)), RunFolder(folder)
     if recorded is not None:
-        refuse_changes(extended_record(recorded, run, {}) if extend else recorded, run)
+        refuse_changes(with_length(recorded, run) if extend else recorded, run)
     budget_notes, is_extended = [""], extend and not run.total_steps
     if not run.total_steps:
         shared = shared_checkpoint(run_folder, recorded) if extend and recorded is not None else {}
@@ -99,10 +97,10 @@ def start(
         budget_notes = [note, estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""]
     if is_extended and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
-            extend_folder(run, recorded, clock_state(run))
+            extend_folder(run, recorded)
         world.barrier()
     elif recorded is not None:
-        restore_clock_state(run, recorded["environment"], recorded["training"].get("steps"))
+        restore_clock_state(run, recorded)
     warnings = compile_run(run, None if recorded is None else bool(then.get("compiled")))
     warnings += resume(run)
     if recorded is not None and run.step < run.total_steps:
