@@ -81,6 +81,7 @@ def test_a_command_computes_with_the_free_cores_and_follows_them(monkeypatch: py
     np.ones((2, 2)) @ np.ones((2, 2))
     torch.set_num_threads(2)
     monkeypatch.setattr(threads, "free_cores", lambda: 1)
+    monkeypatch.setattr(threads, "_last", threads._load())
     with applied(None):
         assert torch.get_num_threads() == 1 and blas_threads() == {1}
         assert os.environ["OMP_NUM_THREADS"] == "1", "for libraries that are loaded later"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -79,22 +78,29 @@ def start(
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
         set_threads(recipe.training.threads, then.get("threads"))
 
+    own = None if recorded is None else text_vector_of(folder)
+
     def build(steps: int | None) -> Run:
         training = replace(recipe.training, steps=steps)
-        own = None if recorded is None else text_vector_of(folder)
         return build_run(replace(recipe, training=training), folder, store, world, warm, text_vector=own)
 
-    run, run_folder = build(known_steps(recipe, recorded)), RunFolder(folder)
+    steps, text = recipe.training.steps, recipe.training.budget
+    if text is not None:  # a resumed run with the same budget keeps its number of updates
+        known = {} if recorded is None else recorded["training"]
+        steps = int(known["steps"]) if known.get("budget") == text else None
+    run, run_folder = build(steps), RunFolder(folder)
     if recorded is not None:
         refuse_changes(with_length(recorded, run) if extend else recorded, run)
-    budget_notes, is_extended = [""], extend and not run.total_steps
-    if not run.total_steps:
+    lines: list[tuple[str, str]] = []  # to record: event and message
+    is_extended = extend and not steps
+    if not steps:
         shared = shared_checkpoint(run_folder, recorded) if extend and recorded is not None else {}
         done = int(shared.get("step", 0)), float(shared.get("spent", shared.get("seconds", 0.0)))
         resolved = resolve_budget(run, say, began, done) if world.is_main else None
         steps, note = world.broadcast(resolved) or (0, "")
         run = build(steps)  # again, because measuring changed its weights
-        budget_notes = [note, estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""]
+        too_little = estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""
+        lines = [("budget", note), ("budget", too_little)]
     if is_extended and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
             extend_folder(run, recorded)
@@ -121,38 +127,23 @@ def start(
         run.clock = budget.Clock(run.budget_seconds, began - run.spent, run.step)
         run.repeated_until = int((run_folder.ledger().last("train") or {}).get("step", 0))
     run.said_total = run.total_steps
-    newest = checkpoints.at_step(run_folder.checkpoints, run.step)
-    lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""
+    lines = [("warning", line) for line in warnings] + lines
+    if run.step and world.is_main:
+        lost_rows = run_folder.lost_rows(checkpoints.at_step(run_folder.checkpoints, run.step))
+        lines.insert(0, (LOST_ROWS, lost_rows and f"warning: {lost_rows}"))
+    if run.step < run.total_steps:
+        event = "resumed" if run.step else "started"
+        lines.append((event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"))
     rows = run.telemetry.open(run.step, say, progress, track)
     run.evaluated_steps = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:
-        if lost_rows:
-            run.telemetry.record_event(run.step, LOST_ROWS, f"warning: {lost_rows}")
-        for line in warnings:
-            run.telemetry.record_event(run.step, "warning", line)
-        for line in filter(None, budget_notes):
-            run.telemetry.record_event(run.step, "budget", line)
-        if run.step < run.total_steps:
-            event = "resumed" if run.step else "started"
-            message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
-            run.telemetry.record_event(run.step, event, message)
+        for event, line in lines:
+            if line:
+                run.telemetry.record_event(run.step, event, line)
         yield run
     finally:
         run.telemetry.close()
-
-
-def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | None:
-    """Returns the number of updates, or None if a budget has yet to be converted.
-
-    A resumed run with the same budget keeps its number of updates.
-    """
-    budget_text = recipe.training.budget
-    if budget_text is None:
-        return recipe.training.steps
-    if recorded is not None and recorded["training"].get("budget") == budget_text:
-        return int(recorded["training"]["steps"])
-    return None
 
 
 def resume(run: Run) -> list[str]:
@@ -226,10 +217,8 @@ def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) ->
             fix=f"Use at least `budget={budget.scaled(text, 1.5 * needed / seconds)}`",
         )
     steps = done[0] + int(left / per_update)
-    return (
-        steps,
-        f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock",
-    )
+    note = f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock"
+    return steps, note
 
 
 def describe(run: Run) -> str:
