@@ -142,11 +142,11 @@ def follow() -> None:
 
 
 def set_threads(requested: int | None, recorded: int | None = None) -> None:
-    """Sets the number of threads of a training: as requested, from OMP_NUM_THREADS, as recorded, or free cores.
+    """Sets the number of threads of a training: requested, from OMP_NUM_THREADS, recorded, or the free cores.
 
     It stays so until the end, because the order of sums depends on it.
     """
-    global _follows
+    global _follows  # noqa: PLW0603
     _follows = False
     if requested or not are_set():
         use(requested or recorded or free_cores())
