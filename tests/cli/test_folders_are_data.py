@@ -27,7 +27,7 @@ from electra.finetuning.tasks.classification import TASK
 RESUME = ["--recipe", "tiny", "--training.steps", "6", "--model.layers", "1", "--training.threads", "1"]
 COMMANDS = {
     RUN: [
-        ["extend", RUN, "--budget", "9steps"],
+        ["verify", RUN, "--replay", "2"], ["extend", RUN, "--budget", "9steps"],
         ["pretrain", "--out", RUN, "--store", f"{RUN}/store", *RESUME],
         ["verify", RUN],
         ["pretrain", "--recipe", f"{RUN}/run.toml", "--store", f"{RUN}/store", "--out", "new", "--dry-run"],

@@ -19,6 +19,7 @@ from electra.testing import toy
 from electra.training import budget, checkpoint, estimate, evaluation, loop
 from electra.training.distributed import World
 from electra.training.extend import extended_recipe
+from electra.training.replay import replay
 from electra.training.run import Run
 from electra.training.schedule import Course
 from electra.training.start import start
@@ -112,7 +113,7 @@ def test_a_time_budget_is_that_time(
 
 @pytest.mark.parametrize("objective", ["rtd", "two_stage", "rtd_mlm", "adversarial"])
 @pytest.mark.slow
-def test_resumed_runs_have_the_bits_of_one_never_stopped(
+def test_resumed_and_replayed_runs_have_the_bits_of_one_never_stopped(
     objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if more estimates are recorded than the newest checkpoint has seen."""
@@ -121,6 +122,9 @@ def test_resumed_runs_have_the_bits_of_one_never_stopped(
     whole = train(tmp_path / "run", **settings)
     folder = RunFolder(tmp_path / "run")
     weights = {saved.step: saved.weights.read_bytes() for saved in folder.saved_checkpoints()}
+    assert not [
+        each.problem for each in replay(folder, toy.store(), whole[-1]["step"] - min(weights)) if each.problem
+    ]
     for saved in folder.saved_checkpoints():
         if saved.step > 0.4 * whole[-1]["step"]:
             for file in saved.path.iterdir():
@@ -144,6 +148,7 @@ def test_a_longer_time_goes_on_from_the_plateau(tmp_path: Path, monkeypatch: pyt
     assert [row["losses"] for row in long[:plateau]] == [row["losses"] for row in short[:plateau]]
     assert long[-1]["step"] > short[-1]["step"]
     assert machine.now - began == pytest.approx(400 - short[plateau]["seconds"], rel=0.1)
+    assert not [each.problem for each in replay(RunFolder(tmp_path / "run"), toy.store(), 5) if each.problem]
 
 
 def test_a_resumed_run_counts_the_time_spent_but_no_pause(

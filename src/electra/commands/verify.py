@@ -1,15 +1,17 @@
-"""The command `electra verify`; checks are in `electra.exchange.verify`."""
+"""The command `electra verify`; checks are in `electra.exchange.verify` and `electra.training.replay`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 
 from typing_extensions import override
 
 from electra.artifacts import Finding
 from electra.commands.framework.command import Command, function
+from electra.commands.results.folders import Run
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 
@@ -17,31 +19,45 @@ from electra.foundation.progress import doing
 @dataclass(frozen=True)
 class Verify(
     Command[Iterator[Finding]],
-    examples=("electra verify runs/mine", "electra verify store"),
+    examples=("electra verify runs/mine", "electra verify runs/mine --replay 3"),
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 
-    Exit code 1: something is damaged. In Python, yields a Finding for each thing checked; its `problem` is
-    empty if nothing is wrong.
+    Exit code 1: something is damaged, or a replay differs. In Python, yields a Finding for each thing
+    checked; its `problem` is empty if nothing is wrong.
     """
 
     folder: Source
     """The folder to check, or the name of a model that comes with the package."""
+    _: KW_ONLY
+    replay: int | None = None
+    """Also repeat this many updates of a run from one of its checkpoints, and compare batches, losses and
+    weights with the recorded ones.
+    """
+    store: Source | None = None
+    """For --replay: the store that the run was trained on (default: RUN/store, or the recorded path)."""
 
     @override
     def run(self) -> Iterator[Finding]:
+        return chain.from_iterable(findings for _, findings in self._checks())
+
+    def _checks(self) -> Iterator[tuple[str, Iterable[Finding]]]:
+        """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
-        return check(checked_path(self.folder, "folder"))
+        yield "DAMAGED", check(checked_path(self.folder, "folder"))
+        if self.replay is not None:
+            yield "DIFFERS", Run(self.folder).replay(self.replay, self.store)
 
     @override
     def main(self) -> int:
         problems = 0
         doing("checking files")
-        for finding in self.run():
-            problems += bool(finding.problem)
-            status = "DAMAGED" if finding.problem else "ok"
-            sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
+        for problem, findings in self._checks():
+            for finding in findings:
+                problems += bool(finding.problem)
+                status = problem if finding.problem else "ok"
+                sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
         return int(problems > 0)
 
 

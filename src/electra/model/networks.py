@@ -1,6 +1,6 @@
 """The table of the networks of a run.
 
-Building, optimizer groups, FLOP counts, checkpoints and export all iterate over it.
+Building, optimizer groups, FLOP counts, checkpoints, export and replay all iterate over it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 How many updates fit into a time is measured before a run starts, and again through the whole run, because a
 machine may become slower or faster at any time: see `Clock`. Each estimate is recorded with the step from
-which it holds, so that resumed runs use the same numbers: see `schedule.Course`.
+which it holds, so that resumed and replayed runs use the same numbers: see `schedule.Course`.
 """
 
 from __future__ import annotations

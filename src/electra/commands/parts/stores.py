@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
 from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, StoreError
 from electra.foundation.options import Source
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
@@ -140,3 +140,16 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
         return os.fspath(path)
     problem = "the run does not record where its store is"
     raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
+
+
+def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
+    """Opens the store of a run. Raises StoreError if it is not the one that the run was trained on."""
+    from electra.data.store import TokenStore
+
+    record, name = folder.record, run_store_path(folder, path)
+    source = record.get("tokenizer", {}).get("source")
+    tokenizer = existing_tokenizer(source) if source and name.endswith(DOCUMENTS_SUFFIX) else None
+    store = TokenStore.open(name, tokenizer)
+    if store.digest != record.get("identity", {}).get("data"):
+        raise StoreError("not the store that the run was trained on", where=name, fix="Pass another `store`")
+    return store

@@ -14,10 +14,12 @@ from electra.artifacts.store import StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.commands.results.rows import Rows
 from electra.foundation import durable
+from electra.foundation.config import convert
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
+    from electra.artifacts import Finding
     from electra.commands.results.model import Model
     from electra.data.store import TokenStore
     from electra.data.tokenizer import Tokenizer
@@ -208,6 +210,23 @@ class Run(Artifact[RunFolder]):
     def checkpoints(self) -> list[int]:
         """The steps that have a checkpoint, oldest first; `electra.load(run, step=...)` loads one."""
         return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
+
+    def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
+        """Repeats `steps` updates from a checkpoint and compares their results with the log. Writes nothing.
+
+        It starts from the newest intact checkpoint that is followed by `steps` updates. Returns a finding for
+        each comparison; its `problem` is empty if the values are equal.
+
+        Raises:
+            ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
+                where its store is.
+            CheckpointError: no checkpoint has that many logged updates after it.
+            StoreError: the store is missing, or is not the one that the run was trained on.
+        """
+        from electra.commands.parts.stores import open_run_store
+        from electra.training.replay import replay
+
+        return replay(self.folder, open_run_store(self.folder, store), convert(int, steps, "steps"))
 
 
 class Study(Artifact[StudyFolder]):

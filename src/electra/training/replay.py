@@ -1,0 +1,184 @@
+"""Repeats logged updates from a checkpoint, and compares them with the ledger. Nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from typing_extensions import override
+
+from electra.artifacts import Finding
+from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.ledger import Row
+from electra.artifacts.networks import network_tables
+from electra.artifacts.run import RunFolder
+from electra.data.store import TokenStore
+from electra.exchange.run_folder import text_vector_of
+from electra.foundation import durable
+from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
+from electra.model.sizes import recorded_config
+from electra.training import checkpoint
+from electra.training.compilation import compile_run
+from electra.training.distributed import World
+from electra.training.loop import update
+from electra.training.networks import WarmStart
+from electra.training.recipe import recorded_recipe
+from electra.training.record import parts_of, refuse_foreign_checkpoint, restore_clock_state
+from electra.training.run import Run, build_run
+from electra.training.telemetry import Telemetry
+
+COMPARED = ("loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops")
+TOLERANCE = 1e-3  # maximum relative difference between losses that were summed in another order
+
+
+class RowCollector(Telemetry):
+    """Collects the training rows in memory instead of writing them."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__(folder.path, is_main=False)
+        self.rows: dict[int, Row] = {}
+
+    @override
+    def record_training(self, row: dict[str, Any], total: int) -> None:
+        self.rows[row["step"]] = json.loads(json.dumps(row))
+
+
+def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
+    """Compares batches, losses and weights of `steps` updates with the recorded ones.
+
+    They must be bit-identical if a single process trained on a CPU. Otherwise losses are compared up to
+    rounding, and weights are not compared. The replay ends where the run was resumed under other conditions.
+
+    Raises:
+        CheckpointError: if no checkpoint has that many logged updates after it.
+        ConfigError: if `steps` is below 1.
+    """
+    start = starting_point(folder, steps)
+    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > start.step]
+    threads = torch.get_num_threads()
+    try:
+        return [
+            *compare(rebuild(folder, start, store), folder, start, min([start.step + steps, *resumptions]))
+        ]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
+    """Returns the newest intact checkpoint that is followed by `steps` updates."""
+    if steps < 1:
+        raise ConfigError(f"must be at least 1, not {steps}", key="replay")
+    last = max((row["step"] for row in folder.ledger().rows_of_kind("train")), default=0)
+    intact = [saved for saved in folder.saved_checkpoints() if durable.verify_directory(saved.path) is None]
+    for saved in intact:
+        if saved.step + steps <= last:
+            return saved
+    saved_steps = ", ".join(str(saved.step) for saved in reversed(intact)) or "none"
+    most = last - min((saved.step for saved in intact), default=last)
+    raise CheckpointError(
+        f"no checkpoint has {steps:,} logged updates after it: the ledger ends at step {last:,}; intact"
+        f" checkpoints: {saved_steps}",
+        where=folder.path,
+        fix=f"Replay at most {most:,}" if most > 0 else "Keep more checkpoints, with `training.keep`",
+    )
+
+
+def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
+    """Returns the run as it was at the checkpoint `start`, in one process and without output.
+
+    A run that started from models gets their recorded shapes; they are not opened.
+
+    Raises:
+        CheckpointError: if the checkpoint lacks a tensor.
+        RunFolderError: if the checkpoint belongs to another run.
+    """
+    record, recipe = folder.record, recorded_recipe(folder.record)
+    part = [part for part in parts_of(record) if part["step"] <= start.step][-1]
+    rows = recipe.training.batch_size // int(start.record.get("world_size", 1))
+    as_then = replace(
+        recipe.training,
+        log_every=1,
+        threads=part.get("threads", recipe.training.threads),
+        # dropout is drawn per micro-batch
+        micro_batch=min(part.get("micro_batch", recipe.training.micro_batch) or rows, rows),
+    )
+    initial = {
+        name.removeprefix("initial_"): source
+        for name, source in record["identity"].items()
+        if name.startswith("initial_")
+    }
+    shapes = {name: recorded_config(shape) for name, shape in network_tables(record).items()}
+    warm, own = WarmStart(initial, shapes) if initial else None, text_vector_of(folder.path)
+    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm, text_vector=own)
+    restore_clock_state(run, record["environment"], record["training"].get("steps"))
+    refuse_foreign_checkpoint(start, run)
+    compile_run(run, bool(part.get("compiled")))
+    checkpoint.restore(start.path, run.pair, run.optimizer)
+    run.step, run.telemetry = start.step, RowCollector(folder)
+    return run
+
+
+def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterator[Finding]:
+    """Repeats the updates to step `end` and yields findings on batches, losses and weights."""
+    processes = int(start.record.get("world_size", 1))
+    exact = processes == 1 and run.device.type == "cpu"
+    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()} if exact else {}
+    weights: list[Finding] = []
+    failure = ""
+    try:
+        while run.step < end:
+            update(run)
+            if run.step in saved:
+                place = saved[run.step]
+                difference = tensor_difference(run, place)
+                weights.append(Finding(place.path, "weights and moments, bit by bit", difference))
+    except RunFailed as error:
+        failure = error.what
+    yield Finding(start.path, f"replayed to step {run.step:,}", failure)
+    assert isinstance(run.telemetry, RowCollector)
+    now = run.telemetry.rows
+    pairs = [(row, now[row["step"]]) for row in folder.ledger().rows_of_kind("train") if row["step"] in now]
+    rows = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
+    yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"], True))
+    difference = first_difference(pairs, COMPARED, exact)
+    if difference and exact:
+        then = folder.record.get("environment", {})
+        difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
+        difference += f"; replayed with torch {torch.__version__}"
+    precision = "bit by bit" if exact else "up to rounding"
+    yield Finding(folder.metrics, f"the losses of {rows}, {precision}", difference)
+    trainer = f"{processes} processes" if processes > 1 else str(run.device)
+    reason = "no checkpoint among these steps" if exact else f"trained by {trainer}"
+    yield from weights or [Finding(start.path, f"{reason}, so weights are not compared")]
+
+
+def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:
+    """Describes the first difference between ledger rows and replayed rows ("": none).
+
+    Unless `exact`, numbers may differ by `TOLERANCE`. Names that a row of an older ledger lacks are not
+    compared.
+    """
+    for row, now in pairs:
+        for name in names:
+            if name in row and not _same(row[name], now[name], exact):
+                return f"step {row['step']:,}: {name} {row[name]} in the ledger, {now[name]} in the replay"
+    return ""
+
+
+def _same(then: Any, now: Any, exact: bool) -> bool:
+    if isinstance(now, Mapping):
+        return isinstance(then, Mapping) and all(_same(then.get(key), now[key], exact) for key in now)
+    if exact or not isinstance(now, float) or not isinstance(then, int | float):
+        return bool(then == now)
+    return abs(then - now) <= TOLERANCE * max(abs(then), abs(now))
+
+
+def tensor_difference(run: Run, saved: Checkpoint) -> str:
+    """Describes how weights and moments differ from those of a checkpoint ("": they are bit-identical)."""
+    tensors, on_disk = run.tensors(), {**load_file(saved.weights), **load_file(saved.optimizer)}
+    wrong = [name for name in tensors if name not in on_disk or not torch.equal(tensors[name], on_disk[name])]
+    return f"{len(wrong):,} of {len(tensors):,} tensors differ, such as {wrong[0]}" if wrong else ""
