@@ -13,8 +13,8 @@ from typing_extensions import override
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
+from electra.commands.parts.given import read_texts
 from electra.commands.parts.shared import OnTexts
-from electra.commands.parts.vectors import each_text_of
 from electra.commands.results.model import Model, load
 from electra.foundation.terminal_text import one_line
 
@@ -56,7 +56,7 @@ class Detect(
         return load(self.model, device=self.device, backend=self.backend)
 
     def _detections(self, model: Model) -> Iterator[Detection]:
-        texts = each_text_of(self.texts, self.text_column)
+        texts = (text for text, _ in read_texts(self.texts, self.text_column))
         return model.detections(texts, self.threshold, scorer=self.scorer, allow_unknown=self.allow_unknown)
 
     @override

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from typing_extensions import override
 
 from electra.commands.framework.command import Sections, function
+from electra.commands.parts.given import Corpus
 from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
-from electra.commands.parts.texts import Corpus
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, as_name, optional_name

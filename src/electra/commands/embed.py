@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for, json_text
+from electra.commands.parts.given import read_texts
 from electra.commands.parts.shared import OnTexts
-from electra.commands.parts.vectors import Rows, check_format, json_lines, texts_of, write_vectors
 from electra.commands.results.model import load
+from electra.data.columnar import write_parquet
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.machine import library
 from electra.foundation.options import Source, checked_path
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
+
+Rows = Sequence[Mapping[str, Any]]
+"""One record per text: the columns of the user's table, or only `text`."""
+FORMATS = (".npy", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,8 @@ class Embed(
         out = None if self.out is None else checked_path(self.out, "out")
         if out is not None:
             check_format(out)
-        texts, rows = texts_of(self.texts, self.text_column)
+        found = [*read_texts(self.texts, self.text_column)]
+        texts, rows = [text for text, _ in found], [row for _, row in found]
         model = load(self.model, device=self.device, backend=self.backend)
         with display_for(self.progress) as display:
             vectors = model.embed(
@@ -73,3 +86,33 @@ class Embed(
 
 
 embed = function(Embed)
+
+
+def check_format(out: Path) -> None:
+    """Raises ConfigError for an unknown file extension, and DataError if its library is missing."""
+    if out.suffix.lower() not in FORMATS:
+        fix = f"Use one of {', '.join(FORMATS)}"
+        raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
+    if out.suffix.lower() == ".parquet":
+        library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
+
+
+def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
+    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
+    import numpy as np
+
+    if out.suffix.lower() == ".parquet":
+        durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))
+    elif out.suffix.lower() == ".jsonl":
+        durable.commit_file(out, "".join(json_lines(rows, vectors)).encode("utf-8", "surrogatepass"))
+    else:
+        content = io.BytesIO()
+        np.save(content, vectors)
+        durable.commit_file(out, content.getvalue())
+
+
+def json_lines(rows: Rows, vectors: Vectors) -> Iterator[str]:
+    """Yields a line for each row: a JSON object with its vector, with enough digits to restore float32."""
+    for row, vector in zip(rows, vectors, strict=True):
+        record = {**row, "vector": [float(f"{value:.9g}") for value in vector]}
+        yield json.dumps(record, ensure_ascii=False) + "\n"

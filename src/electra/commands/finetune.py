@@ -15,8 +15,8 @@ from typing_extensions import override
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
+from electra.commands.parts.given import records
 from electra.commands.results.finetuned import FineTuned
-from electra.commands.results.rows import records
 from electra.data.hub_files import DATA_SET, load_data_set
 from electra.data.lines import Place
 from electra.data.table_files import Given
@@ -112,14 +112,12 @@ def _line(row: Any, where: str) -> str:
     if not isinstance(row, Mapping):
         raise DataError(f"{shortened(row)} is not a row", where=where, fix="Pass dicts, or a DataFrame")
     for column, value in row.items():
-        if isinstance(column, tuple):
-            fix = "Give each column a single name: frame.columns = ['text', 'label']"
-            raise DataError(f"{column!r} is not the name of a column", where=where, fix=fix)
         try:  # UTF-8 has no lone surrogates
-            json.dumps(value, ensure_ascii=False, default=_plain).encode()
+            json.dumps({column: value}, ensure_ascii=False, default=_plain).encode()
         except (TypeError, ValueError, RecursionError):
             problem = f"column {column!r} has {shortened(value)}, which is not text"
-            raise DataError(problem, where=where, fix="Decode or replace it, or omit the column") from None
+            fix = "Decode or replace it, or omit the column; give each column a single name"
+            raise DataError(problem, where=where, fix=fix) from None
     return json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n"
 
 

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,8 +13,8 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
+from electra.commands.parts.given import is_text
 from electra.commands.parts.shared import OnBackend
-from electra.commands.parts.vectors import is_text
 from electra.data.settings import AllowUnknown
 from electra.data.table_files import Data, Given, is_saved_dataset, split_name
 from electra.data.tables import read_bytes, read_lines
@@ -130,34 +129,22 @@ def source_of(
     encoding: str | None = None,
 ) -> Data:
     """Returns what `name` names: a file, or a text, piped input or the lines of a .txt file as `Given`."""
-    path, given = Path(name), partial(_given, task, text_column, columns, encoding)
+    path = Path(name)
     is_stdin = name in (STDIN, "/dev/stdin")
     if is_stdin or (path.exists() and not path.is_file() and not path.is_dir()):
-        return given("standard input", sys.stdin.buffer.read() if is_stdin else path.read_bytes())
-    if is_text(name) or not name.strip():
-        return given("the text", decode_argument(name).encode("utf-8", "surrogatepass"))
-    if not path.exists() and not path.suffix:
+        name, content = "standard input", sys.stdin.buffer.read() if is_stdin else path.read_bytes()
+    elif is_text(name) or not name.strip():
+        name, content = "the text", decode_argument(name).encode("utf-8", "surrogatepass")
+    elif not path.exists() and not path.suffix:
         fix = "Pipe a text of one word into electra predict MODEL -"
         raise DataError("no such file", where=name, fix=fix)
-    if path.is_dir() and not is_saved_dataset(path):
+    elif path.is_dir() and not is_saved_dataset(path):
         raise DataError("is a folder, not a file", where=path, fix="Pass a file")
-    if task.head == "classifier" and path.is_file() and split_name(path)[1] == ".txt":
-        return given(name, read_bytes(path))
-    return path
-
-
-def _given(  # noqa: PLR0917
-    task: Task,
-    text_column: Sequence[str],
-    columns: Sequence[str],
-    encoding: str | None,
-    name: str,
-    content: bytes,
-) -> Given:
-    """Returns content without a file name, in the format that the task can read and its first line suggests.
-
-    Lines are rows if the task reads single texts, the first line is no header and the user named no column.
-    """
+    elif task.head == "classifier" and path.is_file() and split_name(path)[1] == ".txt":
+        content = read_bytes(path)
+    else:
+        return path
+    # Content without a file name: in the format that the task can read and its first line suggests.
     if not content.strip():
         raise DataError("no text", where=name, fix="Pass a text, or a file")
     first_line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", "replace")
@@ -173,5 +160,6 @@ def _given(  # noqa: PLR0917
     is_header = bool(text_column) or any({each.casefold() for each in names} <= cells for names in task.texts)
     if ending == ".jsonl" or columns or (is_header and not is_line) or single_column is None:
         return Given(name, content, ending)
+    # The task reads single texts, the first line is no header, and no column was named: lines are rows.
     lines = read_lines(Given(name, content, ".txt"), encoding)
     return Given(name, rows=[{single_column: line} for _, line in lines])

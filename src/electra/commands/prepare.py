@@ -12,8 +12,8 @@ from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Command, TypedNames, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts import stores
+from electra.commands.parts.given import Corpus, sources_of
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import Corpus, sources_of
 from electra.commands.results.folders import Store
 from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing_extensions import override
 
 from electra.commands.framework.command import function
+from electra.commands.parts.given import Corpus
 from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
-from electra.commands.parts.texts import Corpus
 from electra.foundation.options import Source, optional_name
 
 

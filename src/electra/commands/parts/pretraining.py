@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
+from electra.commands.parts.given import sources_of
 from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import sources_of
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, TrackerName, as_name, checked_path

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.finetuning import FinetuningFolder
+from electra.commands.parts.given import records
 from electra.commands.results.folders import Artifact
-from electra.commands.results.rows import Rows, records
+from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Device
 from electra.foundation.options import Source

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from electra.artifacts.model import Dtype, Pooling
 from electra.commands.framework.display import ProgressOption, display_for
+from electra.commands.parts.given import each_text
 from electra.commands.parts.shared import Backend
-from electra.commands.results.rows import each_text
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError
 from electra.foundation.machine import Device

@@ -1,0 +1,225 @@
+"""Reads what the user passed: names of files or sources, "-", texts, rows, or tables from Python."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from glob import has_magic
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import TYPE_CHECKING, Annotated, Any
+
+from electra.commands.framework.command import TypedNames
+from electra.commands.parts.shared import Texts
+from electra.data.lines import COMPRESSIONS
+from electra.data.table_files import TABLES, Data, Given, extension_of
+from electra.data.tables import cell_text, get_field, open_table, read_lines
+from electra.foundation.errors import ConfigError, CorpusError, DataError
+from electra.foundation.machine import library
+from electra.foundation.options import STDIN, OnCommandLine, Source, as_name, as_tuple
+from electra.foundation.terminal_text import decode_argument, plural
+
+if TYPE_CHECKING:
+    from electra.data.sources import Argument
+
+Corpus = Annotated[Source | Iterable[Any], OnCommandLine(tuple[str, ...])]
+"""Names of sources, or texts: what `sources_of` takes."""
+SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
+
+
+# Tables and texts from Python
+
+
+def records(rows: Any, where: str = "") -> list[Any]:
+    """Returns the rows of a table, a data set or any other iterable as a list.
+
+    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow; libraries
+    are not imported for that.
+
+    Raises:
+        DataError: two columns have the same name, or the argument cannot be iterated over.
+    """
+    for method in ("collect", "to_table"):  # of a lazy frame, a data set of pyarrow
+        rows = getattr(rows, method)() if hasattr(type(rows), method) else rows
+    methods = [name for name in ("to_dicts", "to_pylist", "to_dict") if hasattr(rows, name)]
+    if hasattr(rows, "__arrow_c_stream__") and not methods:
+        rows = library("pyarrow", "data", "tables of Arrow").RecordBatchReader.from_stream(rows).read_all()
+    names = _columns(rows)
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
+    if getattr(rows, "features", None) and hasattr(rows, "with_format"):
+        from electra.data.columnar import class_names, with_class_names
+
+        class_names_of = class_names(rows.features.to_dict())
+        return [with_class_names(row, class_names_of) for row in rows.with_format(None)]
+    if hasattr(rows, "columns") and methods == ["to_dict"]:
+        return list(rows.to_dict("records"))
+    for method in ("to_dicts", "to_pylist"):
+        if hasattr(rows, method):
+            return list(getattr(rows, method)())
+    return list(_iterable(rows, where, "Pass a list, or a DataFrame"))
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table of pandas, Polars, pyarrow, DuckDB or `datasets`, not one column."""
+    return any(hasattr(type(value), name) for name in ("columns", "column_names"))
+
+
+def each_text(texts: Any) -> Iterator[str]:
+    """Yields the texts, or the single text. Raises DataError for anything that is not a text."""
+    if hasattr(texts, "to_pylist") and not is_table(texts):  # a column of pyarrow
+        texts = texts.to_pylist()
+    if isinstance(texts, Mapping) or is_table(texts):
+        raise DataError("expected texts, got a table", where="texts", fix="Pass one column: frame['text']")
+    fix = "Pass a text, or a list of texts"
+    for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):
+        if not isinstance(text, str):
+            raise DataError(f"{shortened(text)} is not text", where=f"text {number}", fix=fix)
+        yield text
+
+
+def _columns(table: Any) -> list[str]:
+    """Returns the names of the columns of a frame, or of a table of `datasets` or pyarrow; [] of others."""
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    return [] if names is None else list(names)
+
+
+def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
+    with suppress(TypeError):
+        if not isinstance(values, bytes):
+            return iter(values)
+    raise DataError(f"{shortened(values)} is not a list", where=where, fix=fix)
+
+
+# Texts to which a model is applied
+
+
+def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
+
+    The texts are those of a file (a table or lines), of standard input ("-"), or as passed. The source may be
+    larger than memory. Raises DataError for what is no text, and if there is none.
+    """
+    if isinstance(texts, str) and not texts.strip():
+        raise DataError("no text", fix="Pass a text, or a file of texts")
+    source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
+    if source is None:
+        found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
+    elif extension_of(source) in TABLES:
+        return ((cell_text(row, column, where), row) for where, row in open_table(source).rows)
+    else:
+        found = _lines(source)
+    return ((text, {"text": text}) for text in found)
+
+
+def _lines(source: Data) -> Iterator[str]:
+    is_empty = True
+    for line, following in pairwise(chain((line for _, line in read_lines(source)), [None])):
+        if line or following is not None:  # the last line break ends no empty line
+            is_empty = False
+            yield str(line)
+    if is_empty:
+        raise DataError("no text", where=str(source))
+
+
+def _file(texts: Texts) -> Data | None:
+    """Returns the file that `texts` names, or standard input; None for a text or several texts."""
+    if not isinstance(texts, str | os.PathLike):
+        return None
+    if texts == STDIN:
+        return Given("standard input", extension=".txt", stream=sys.stdin.buffer)
+    path = Path(texts)
+    if _is_file(path):
+        return path
+    if isinstance(texts, os.PathLike) or _looks_like_a_file(texts):
+        raise DataError("no such file", where=str(texts), fix="Check the path")
+    return None
+
+
+def is_text(argument: str) -> bool:
+    """Whether this is a text: it contains a space, is not a file, and does not look like a file's name."""
+    return not _is_file(Path(argument)) and not _looks_like_a_file(argument) and " " in argument.strip()
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError, ValueError):  # a long text, or one with a NUL, is not a path
+        return path.exists() and not path.is_dir()
+    return False
+
+
+def _looks_like_a_file(name: str) -> bool:
+    """Whether this is one word with a path separator or the extension of a file of texts."""
+    suffixes = (*TABLES, *COMPRESSIONS, ".txt")
+    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)
+
+
+# Text to train on
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The texts of rows or a list, checked as they are read."""
+
+    items: Iterable[Any]
+    field: str
+
+    def __iter__(self) -> Iterator[str | None]:
+        for number, item in enumerate(self.items, 1):
+            text = get_field(item, self.field) if isinstance(item, Mapping) else item
+            is_missing = text is None or (isinstance(text, float) and math.isnan(text))  # as in pandas
+            if not is_missing and not isinstance(text, str):
+                raise CorpusError(f"{shortened(text)} is not text", where=f"text {number}")
+            yield None if is_missing else text
+
+
+def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str], None]) -> list[Argument]:
+    """Returns the sources in the argument `key` of a command: names, or texts, which are read where they are.
+
+    Texts are strings that are not names of files, a DataFrame, a Hugging Face dataset, dicts with a field for
+    the text, or a generator of strings or dicts. `field` is the field or column with the text, `format` what
+    the user said of files (or auto). Raises ConfigError if the argument is neither or has no split train, and
+    CorpusError for what is not text.
+    """
+    from electra.data.sources import Texts as CorpusTexts
+
+    if isinstance(data, Mapping):  # a data set with several splits
+        if "train" not in data:
+            fix = f"Pass one of its splits: {', '.join(map(str, data))}"
+            raise ConfigError("the data set has no split named train", key=key, fix=fix)
+        data = data["train"]
+    if isinstance(data, TypedNames | str | os.PathLike) or not isinstance(data, Iterable):
+        return [as_name(name, key) for name in as_tuple(data)]
+    columns = _columns(data)
+    if columns and field not in columns:
+        problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
+        raise CorpusError(problem, where=key, fix="Pass the name of the column as `text_field`")
+    items: Any = records(data, key) if hasattr(data, "columns") else data
+    items = list(items) if iter(items) is items else items  # a generator is read once
+    if not columns and not _are_texts([*islice(items, SAMPLED_ITEMS)]):
+        return [as_name(item, key) for item in items]
+    if format not in ("auto", "jsonl"):
+        raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
+    found = _Column(items, field)
+    say(f"{plural(sum(1 for _ in found), 'text')} passed (not names of files)")
+    return [CorpusTexts(found, field)]
+
+
+def _are_texts(items: list[Any]) -> bool:
+    """Whether items are texts: none is the name of a source or a glob, and some have several words."""
+    from electra.data.sources import must_be_source
+
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        return any(isinstance(item, str | Mapping) for item in items)
+    if any(isinstance(item, os.PathLike) or must_be_source(item) for item in items):
+        return False
+    with suppress(ValueError):  # a NUL character is in no name
+        if any(os.path.exists(os.path.expanduser(item)) for item in items):
+            return False
+    words = [item.split() for item in items]
+    are_globs = any(len(split) == 1 and has_magic(split[0]) for split in words)
+    return not are_globs and any(len(split) > 1 for split in words)
