@@ -62,10 +62,11 @@ def free_cores() -> int:
     Takes no longer than a tenth of a second, and usually no time: the load is averaged since the last call.
     """
     global _last  # noqa: PLW0603
-    cores = machine.cores()
+    if (cores := machine.cores()) == 1:
+        return 1
     if (now := _load()).at - _last.at > LONGEST:
         _last = now
-    if (missing := SHORTEST - (now.at - _last.at)) > 0 and cores > 1:
+    if (missing := SHORTEST - (now.at - _last.at)) > 0:
         time.sleep(missing)
         now = _load()
     before, _last = _last, now
