@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import CONFIG
-from electra.exchange.weight_names import TUNED, Kind, tuned_kind
+from electra.exchange.configs import OWN_HEAD
+from electra.exchange.weight_names import TUNED, Kind
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder
@@ -24,22 +25,15 @@ from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 NOTE = "runs through transformers: slower"
-HEAD = "electra_head"  # key in config.json: the kind of head; prefix of its tensors
 HEADS = {"discriminator": DiscriminatorHead, "generator": GeneratorHead}
 # The classes that run published heads
 AUTO: dict[Kind, str] = {"generator": "AutoModelForMaskedLM"}
 AUTO |= {kind: f"AutoModel{ending}" for kind, ending in TUNED.items()}
 # Keys of config.json that do not shape the encoder
-_OTHER_KEYS = {
-    HEAD,
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    "transformers_version",
-    "_name_or_path",
-    "id2label",
-}
-_OTHER_KEYS |= {"label2id", "problem_type", "auto_map", "discriminator_output", "detection_threshold"}
+_OTHER_KEYS = (
+    *(OWN_HEAD, "architectures", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "id2label"),
+    *("label2id", "problem_type", "auto_map", "discriminator_output", "detection_threshold"),
+)
 
 
 def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
@@ -107,16 +101,6 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
         raise UnsupportedConfig(reason) from None
 
 
-def kind_of(values: Mapping[str, Any]) -> Kind:
-    """Returns the kind of head that config.json names: of ours, or a published masked language model's."""
-    kind = values.get(HEAD)
-    if kind in HEADS:
-        return kind  # type: ignore[no-any-return]
-    named = str((values.get("architectures") or [""])[0])
-    is_language_model = named.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"))
-    return "generator" if is_language_model and named != "ElectraForPreTraining" else tuned_kind(named)
-
-
 def read_networks(
     tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, labels: Sequence[str], folder: Path
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
@@ -126,7 +110,7 @@ def read_networks(
         ModelError: the weights do not fit.
     """
     encoder = AdaptedEncoder(config)
-    prefix = f"{HEAD}."
+    prefix = f"{OWN_HEAD}."
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     others = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
     if kind in AUTO and not own:
@@ -140,7 +124,7 @@ def read_networks(
     try:
         head.load_state_dict({name: tensor.float() for name, tensor in own.items()})
     except RuntimeError as problem:
-        raise ModelError(f"its {HEAD} does not fit ({reason_of(problem)})", where=folder) from None
+        raise ModelError(f"its {OWN_HEAD} does not fit ({reason_of(problem)})", where=folder) from None
     return encoder, head.eval(), unused
 
 
@@ -185,9 +169,9 @@ def folder_parts(
         tied = {tensors[name].data_ptr(): name for name in in_order}  # stored once, as the encoder's
         return {name: tensors[name].clone() for name in tied.values()}, settings
     if head is not None:
-        settings[HEAD] = kind
+        settings[OWN_HEAD] = kind
     named = {
-        name.removeprefix("encoder.model.").replace("head.", f"{HEAD}.", name.startswith("head.")): tensor
+        name.removeprefix("encoder.model.").replace("head.", f"{OWN_HEAD}.", name.startswith("head.")): tensor
         for name, tensor in weights.items()
     }
     return {name: tensor.clone().contiguous() for name, tensor in named.items()}, settings

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
@@ -16,6 +16,9 @@ from electra.exchange.weight_names import TUNED, Kind, tuned_kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer_folder import Specials
 
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
@@ -45,6 +48,7 @@ HEAD_KEYS = (
     *("problem_type", "classifier_pooling", "default_label", "word_splitting"),
     *("no_answer_threshold", "output_range"),
 )
+OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its kind, and its tensors' prefix
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
 CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
@@ -81,6 +85,7 @@ _FIXED: dict[str, dict[str, Any]] = {
         "mlp_bias": False,
         "classifier_bias": False,
         "classifier_activation": "gelu",
+        "decoder_bias": True,
     },
 }
 
@@ -97,7 +102,6 @@ class FolderConfig:
     position_offset: int = 0  # row of the position table that belongs to the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits
     threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
-    decoder_bias: bool = True  # whether a modern generator's output layer has a bias
 
 
 def write_config(
@@ -105,7 +109,7 @@ def write_config(
     kind: Kind,
     labels: Sequence[str],
     dtype: str,
-    special_ids: Mapping[str, int],
+    specials: Specials,
     *,
     output: str = LOG_ODDS,
     threshold: float | None = None,
@@ -114,8 +118,7 @@ def write_config(
     """Returns the contents of config.json, with the keys in `further`.
 
     `labels` are the names of a fine-tuned head's outputs (those of a modern discriminator are fixed),
-    `dtype` is the number format of the stored weights, and `special_ids` has the ids of [CLS] and [SEP] under
-    the keys "cls" and "sep". `output` and `threshold` are those of `FolderConfig`.
+    `dtype` is the number format of the stored weights. `output` and `threshold` are those of `FolderConfig`.
     """
     architecture = config.architecture
     if kind == "discriminator" and architecture == "modern":
@@ -133,7 +136,9 @@ def write_config(
         label_keys[THRESHOLD] = threshold
     if config.settings:
         return {**further, **label_keys}
-    own = _electra_keys(config) if architecture == "electra" else _modern_keys(config, special_ids)
+    own: dict[str, Any] = {"embedding_size": config.embedding_size}
+    if architecture == "modern":
+        own = _modern_keys(config, specials)
     return {
         "model_type": next(name for name, ours in MODEL_TYPES.items() if ours == architecture),
         "architectures": [CLASSES[architecture][kind]],
@@ -149,18 +154,7 @@ def write_config(
     }
 
 
-def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
-    return {
-        "embedding_size": config.embedding_size,
-        "classifier_dropout": None,
-        "summary_type": "first",
-        "summary_use_proj": True,
-        "summary_activation": "gelu",
-        "summary_last_dropout": config.dropout,
-    }
-
-
-def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+def _modern_keys(config: EncoderConfig, specials: Specials) -> dict[str, Any]:
     has_windows = config.global_every > 1
     rope = {"rope_type": "default", "rope_theta": config.rope_theta}
     window_rope = rope | {"rope_theta": config.window_theta} if has_windows else rope
@@ -173,14 +167,11 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "global_attn_every_n_layers": config.global_every,
         "global_rope_theta": rope["rope_theta"],
         "local_rope_theta": window_rope["rope_theta"],
-        "decoder_bias": True,
         # for fine-tuning in transformers: pre-training trains the state at [CLS] little or not at all
         "classifier_pooling": "mean",
         "classifier_dropout": config.dropout,
-        "cls_token_id": special_ids["cls"],
-        "bos_token_id": special_ids["cls"],
-        "sep_token_id": special_ids["sep"],
-        "eos_token_id": special_ids["sep"],
+        **dict.fromkeys(("cls_token_id", "bos_token_id"), specials.cls),
+        **dict.fromkeys(("sep_token_id", "eos_token_id"), specials.sep),
     }
 
 
@@ -191,12 +182,8 @@ def read_config(folder: Path) -> FolderConfig:
     """
     path = folder / CONFIG
     if not path.exists() and FinetuningFolder.is_at(folder):
-        problem = "this is a fine-tuning folder, not a model folder"
-        raise ModelError(
-            problem,
-            where=folder,
-            fix="Use electra predict, or pass its subfolder model/",
-        )
+        fix = "Use electra predict, or pass its subfolder model/"
+        raise ModelError("this is a fine-tuning folder, not a model folder", where=folder, fix=fix)
     values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
@@ -212,12 +199,7 @@ def read_config(folder: Path) -> FolderConfig:
         labels = _labels(values)
         encoder = _encoder_or_other(values, architecture, folder)
         architecture = encoder.architecture
-        if encoder.settings:
-            from electra.exchange.adapted import kind_of
-
-            kind = kind_of(values)
-        else:
-            kind = _kind(values, architecture, labels)
+        kind = _kind(values, architecture, labels)
         position_offset = first_position(values) if architecture == "electra" else 0
         threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
         if isinstance(threshold, bool) or not 0 <= threshold <= 1:
@@ -239,7 +221,6 @@ def read_config(folder: Path) -> FolderConfig:
         position_offset=position_offset,
         output=str(values.get(OUTPUT, LOG_ODDS)),
         threshold=threshold,
-        decoder_bias=architecture != "modern" or bool(values.get("decoder_bias", True)),
     )
 
 
@@ -305,9 +286,9 @@ def _pad_id(values: Mapping[str, Any]) -> int:
     return default if values.get("pad_token_id") is None else _integer(values, "pad_token_id")
 
 
-def _integer(values: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """Returns an integer. Raises KeyError if missing without a default, UnsupportedConfig if not whole."""
-    value = values[name] if default is None else values.get(name, default)
+def _integer(values: Mapping[str, Any], name: str) -> int:
+    """Returns an integer. Raises KeyError if missing, UnsupportedConfig if not whole."""
+    value = values[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
     return int(value)
@@ -401,7 +382,13 @@ def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) ->
 
     A modern discriminator and the graph of any are saved as taggers, known by labels and the OUTPUT key.
     """
-    saved_class = (values.get("architectures") or [""])[0]
+    saved_class = str((values.get("architectures") or [""])[0])
+    if architecture == "transformers":
+        if (own := values.get(OWN_HEAD)) in ("discriminator", "generator"):
+            return own  # type: ignore[no-any-return]
+        is_language_model = saved_class.endswith(("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"))
+        detects = saved_class == CLASSES["electra"]["discriminator"]
+        return "generator" if is_language_model and not detects else tuned_kind(saved_class)
     if saved_class == CLASSES[architecture]["tagger"]:
         is_discriminator = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
         return "discriminator" if is_discriminator else "tagger"

@@ -141,14 +141,13 @@ def write_model(
     else:
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     max_length = further_settings.pop(MAX_LENGTH, config.max_positions)
-    special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     threshold = None if card.threshold is None else round(card.threshold, 4)
     settings = write_config(
         config,
         kind,
         labels,
         dtype,
-        special_ids,
+        tokenizer.specials,
         output=card.output,
         threshold=threshold,
         further=further_settings,

@@ -133,22 +133,18 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     if (sibling := model.shares_encoder_with) is not None:
         weights = _shared_tensors(model, sibling, config.architecture) | weights
     require_numbers(weights, folder)
-    head_weights: dict[str, Tensor] = {}
+    notes, head_weights = list[str](), dict[str, Tensor]()
     if config.settings:
         from electra.exchange import adapted
 
         kind = folder_config.kind if network == "encoder" else network
-        if kind not in ("encoder", folder_config.kind):
+        if kind != folder_config.kind:
             raise _absent(folder_config.kind, network, config.architecture, folder)
-        encoder, head, unused_names = adapted.read_networks(
-            weights, config, kind, folder_config.labels, folder
-        )
-        own_notes: tuple[str, ...] = (adapted.NOTE,)
+        labels, notes = folder_config.labels, [adapted.NOTE]
+        encoder, head, unused_names = adapted.read_networks(weights, config, kind, labels, folder)
     else:
-        kind, encoder, head, head_weights, unused_names = _own_networks(
-            weights, folder_config, network, folder
-        )
-        own_notes = ()
+        networks = _own_networks(weights, folder_config, network, folder)
+        kind, encoder, head, head_weights, unused_names = networks
     text_vector = described or TextVector(folder_config.pooling if kind == "classifier" else "mean")
     text_vector.check(config.hidden_size, folder)
     outputs = len(head_weights.get("output.bias", ()))
@@ -156,19 +152,14 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         outputs = head.whole.config.num_labels
     labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
-        raise ModelError(
-            f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}",
-            where=folder / CONFIG,
-            key="id2label",
-            fix="Name one label for each output",
-        )
+        problem = f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}"
+        raise ModelError(problem, where=folder / CONFIG, key="id2label", fix="Name one label for each output")
     for name, problem in model.changed_files().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
         warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
     tokenizer = Tokenizer.load(sibling or folder)
     require_entries(tokenizer, config, folder)
-    notes = list(own_notes)
     if unused_names:
         unused_names = [name.removeprefix(weight_names.FOREIGN) for name in unused_names]
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
@@ -249,8 +240,6 @@ def _own_networks(
     """Returns the kind, the encoder, its pre-training head, a fine-tuned head's weights, and unused names."""
     config, architecture = described.encoder, described.encoder.architecture
     tensors = weight_names.normalise_names(weights, architecture, described.position_offset, described.kind)
-    if not described.decoder_bias and described.kind == "generator":
-        tensors = {weight_names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     present = weight_names.kinds_in(set(tensors), architecture, described.kind)
     kind = network
     if network == "encoder":  # any; old folders name no class, but may have a single head
@@ -260,8 +249,9 @@ def _own_networks(
         raise _absent(present[0] if present else "encoder", network, architecture, folder)
     # As in transformers, weights that contain both a table and an output layer override config.json.
     table, decoder = weight_names.table_and_decoder(tensors, architecture)
-    has_both = table is not None and decoder is not None
-    is_tied = torch.equal(table, decoder) if has_both else described.is_tied  # type: ignore[arg-type]
+    is_tied = described.is_tied
+    if table is not None and decoder is not None:
+        is_tied = torch.equal(table, decoder)
 
     def build() -> nn.ModuleDict:
         modules: dict[str, nn.Module] = {"encoder": build_encoder(config)}
@@ -289,8 +279,7 @@ def _own_networks(
         raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
     encoder = modules["encoder"]
     assert isinstance(encoder, Encoder)
-    head = modules["head"] if kind in ("discriminator", "generator") else None
-    return kind, encoder, head, head_weights, unused
+    return kind, encoder, dict(modules.named_children()).get("head"), head_weights, unused
 
 
 def _absent(present: Kind, network: Kind, architecture: str, folder: Path) -> AbsentNetwork:

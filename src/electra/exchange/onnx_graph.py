@@ -99,11 +99,11 @@ def write_onnx(loaded: Loaded, out: Path) -> ExportReport:
     if loaded.config.settings:
         problem = "encoders that run through transformers are not exported here"
         raise ModelError(problem, where=loaded.folder, fix="Use optimum-cli export onnx")
-    specials, is_discriminator = loaded.tokenizer.specials, loaded.kind == "discriminator"
+    is_discriminator = loaded.kind == "discriminator"
     labels = (ORIGINAL, REPLACED) if is_discriminator else ()  # programs that read the graph see a tagger
     config = write_config(
         loaded.config, "tagger" if is_discriminator else "encoder", labels, "float32",
-        {"cls": specials.cls, "sep": specials.sep},
+        loaded.tokenizer.specials,
         threshold=loaded.threshold if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD else None,
         further={OUTPUT: loaded.output} if is_discriminator else {},
     )  # fmt: skip

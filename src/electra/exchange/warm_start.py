@@ -20,7 +20,7 @@ from electra.exchange.source import locate
 from electra.foundation.errors import ModelError
 from electra.model.adapted import PublishedHead
 from electra.model.heads import DiscriminatorHead, GeneratorHead
-from electra.model.modern import ModernEncoder, ProjectedTable
+from electra.model.modern import ProjectedTable
 from electra.model.pair import Pair
 from electra.model.token_table import DisentangledTable
 
@@ -56,30 +56,28 @@ def load_weights_into(
     network.
     """
     notes: list[str] = []
-    own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
+    options = {"discriminator": "init_discriminator", "generator": "init"}
+    for name, source in {"discriminator": discriminator, "generator": generator}.items():
+        if source is not None and name not in pair.named:
+            fix = "Use the other one of `init` and `init_discriminator`"
+            raise ModelError(f"this objective has no {name}", key=options[name], fix=fix)
     if discriminator is not None:
-        if own_discriminator is None:
-            fix = "Use `init`"
-            raise ModelError("this objective has no discriminator", key="init_discriminator", fix=fix)
         loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
-            _copy(own_discriminator, loaded, set(), "discriminator")
+            _copy(pair.named["discriminator"], loaded, set(), "discriminator")
             folder = PairFolder(locate(os.fspath(discriminator))).language_model
             notes += _start_mlm_head(pair, folder, tokenizer)
         else:
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
     if generator is not None:
-        if own_generator is None:
-            fix = "Use `init_discriminator`"
-            raise ModelError("this objective has no generator", key="init", fix=fix)
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
         kept = nn.ModuleList([pair.named["discriminator"]] if discriminator is not None else [])
         fixed_ids = {id(parameter) for parameter in kept.parameters()}
         tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
         old_tables = [table.weight.detach().clone() for table in tables]
-        differing_names = _copy(own_generator, loaded, fixed_ids, "generator")
+        differing_names = _copy(pair.named["generator"], loaded, fixed_ids, "generator")
         # The generator's table, which is a summand of these tables, has changed.
         for table, weight in zip(tables, old_tables, strict=True):
             table.set_table(weight)
@@ -164,24 +162,21 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
     Returns the names of fixed parameters whose values differ from the loaded ones.
     """
     state = exported_weights(loaded.encoder, loaded.head)
-    differing_names = []
-    encoder = network.get_submodule("encoder")
-    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
-        _solve_projection(encoder.tokens, state.pop("encoder.tokens.weight"), fixed, loaded)
+    differing_names, derived = [], ()  # the latter: tables that are derived from another network's
     for key, module in network.named_modules():
-        if isinstance(module, DisentangledTable):
-            _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
-            module.set_table(state.pop(f"{key}.weight"))
-    # A table that is derived from another network's was set above.
-    derived = tuple(
-        f"{key}."
-        for key, module in network.named_modules()
-        if isinstance(module, DisentangledTable | ProjectedTable)
-    )
+        if isinstance(module, DisentangledTable | ProjectedTable):
+            derived, table = (*derived, f"{key}."), state.pop(f"{key}.weight", None)
+            if isinstance(module, ProjectedTable):
+                shape = [len(module.source.weight), len(module.projection.weight)]
+                _solve_projection(
+                    module, _checked(f"{key}.weight", table, shape, loaded, name), fixed, loaded
+                )
+            else:
+                module.set_table(_checked(f"{key}.weight", table, module.delta.shape, loaded, name))
     named = network.named_parameters()
     parameters = {key: parameter for key, parameter in named if not key.startswith(derived)}
     for key, parameter in parameters.items():
-        _check_shape(key, state.get(key), parameter, loaded, name)
+        _checked(key, state.get(key), parameter.shape, loaded, name)
         if id(parameter) not in fixed:
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
@@ -192,21 +187,17 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
     return differing_names
 
 
-def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Loaded, name: str) -> None:
-    if loaded_tensor is None or loaded_tensor.shape != own.shape:
-        shape = None if loaded_tensor is None else list(loaded_tensor.shape)
-        found = "missing" if shape is None else f"of the shape {shape}"
-        problem = f"tensor {key} is {found}; this run's {name} needs {list(own.shape)}"
+def _checked(key: str, tensor: Tensor | None, shape: Sequence[int], loaded: Loaded, name: str) -> Tensor:
+    if tensor is None or list(tensor.shape) != list(shape):
+        found = "missing" if tensor is None else f"of the shape {list(tensor.shape)}"
+        problem = f"tensor {key} is {found}; this run's {name} needs {list(shape)}"
         raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
+    return tensor
 
 
 def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int], loaded: Loaded) -> None:
     """Sets the projection that turns the shared table into `table_VD`: an export has only the product."""
     source = tokens.source.weight
-    expected = [source.shape[0], tokens.projection.weight.shape[0]]
-    if list(table_VD.shape) != expected:
-        problem = f"its token table has the shape {list(table_VD.shape)}, expected {expected}"
-        raise ModelError(problem, where=loaded.folder, fix=SIZES_DIFFER)
     if id(source) not in fixed:
         problem = "this generator's token table is a projection of its discriminator's"
         fix = "Set `init_discriminator` too, or `model.sharing=none`"

@@ -89,7 +89,6 @@ _HEAD: dict[str, dict[Kind, dict[str, str]]] = {
         **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in TUNED},
     },
 }
-MODERN_BIAS = "decoder.bias"  # optional in a modern generator
 # The output layer of a modern discriminator, with a row for each of its two labels.
 DISCRIMINATOR_OUTPUT = ("classifier.weight", "classifier.bias")
 
@@ -170,14 +169,10 @@ def from_transformers(
         names = transformers_names(ours, architecture, kind)
         shape = (parameter.shape[0] // len(names), *parameter.shape[1:])
         for name in names:
-            if name not in tensors:
-                root, parent = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
-                siblings = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(parent)]
-                problem = f"the weights have no tensor {name.removeprefix(f'{root}.')}"
-                problem += f" (but have {', '.join(sorted(siblings)[:3])})" if siblings else ""
-                raise ModelError(problem, where=where, fix=CHECK_CONFIG)
-            if tuple(tensors[name].shape) != shape:
-                problem = f"tensor {name} has the shape {list(tensors[name].shape)}, expected {list(shape)}"
+            found = tuple(tensors[name].shape) if name in tensors else None
+            if found != shape:
+                state = "is missing" if found is None else f"has the shape {list(found)}"
+                problem = f"tensor {name} {state}, expected {list(shape)}"
                 raise ModelError(problem, where=where, fix=CHECK_CONFIG)
         used.update(names)
         state[ours] = cat([tensors[name].float() for name in names])
@@ -193,28 +188,18 @@ def normalise_names(
     head have no prefix. The pooler of BERT and RoBERTa is dropped unless `kind`, the head in config.json,
     reads it, and so are the first `position_offset` rows of the position table.
     """
-    renamed = {
-        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-            "LayerNorm.beta", "LayerNorm.bias"
-        ): tensor
-        for name, tensor in tensors.items()
-    }
+    renamed = dict(tensors)
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        renamed = {name.replace(old, new): tensor for name, tensor in renamed.items()}
     if architecture == "electra":
         if any(_BERT.match(name) for name in renamed):  # in such files, ELECTRA's names denote other heads
-            head_names = {
-                f"{stem}.{leaf}": f"{ours}.{leaf}"
-                for ours, stems in {**_BERT_HEAD, **_BERT_TUNED.get(kind, {})}.items()
-                for stem in stems
-                for leaf in ("weight", "bias")
-            }
-            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # the decoder's override others
-            renamed = {
-                head_names.get(name)
-                or (_BERT.sub(PREFIX["electra"], name) if _BERT.match(name) else FOREIGN + name): renamed[
-                    name
-                ]
-                for name in ordered
-            }
+            heads = {**_BERT_HEAD, **_BERT_TUNED.get(kind, {})}
+            ours = {stem: name for name, stems in heads.items() for stem in stems}
+            given, renamed = renamed, {}
+            for name in sorted(given, key=lambda name: ".decoder." in name):  # the decoder's override others
+                stem, _, leaf = name.rpartition(".")
+                other = _BERT.sub(PREFIX["electra"], name) if _BERT.match(name) else FOREIGN + name
+                renamed[f"{ours[stem]}.{leaf}" if stem in ours else other] = given[name]
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
