@@ -14,6 +14,7 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
+from electra.exchange.loaded import Loaded
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.runner.prepared import Finetuning
 from electra.finetuning.runner.saved_model import config_values
@@ -60,14 +61,7 @@ def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, An
 def write_start(folder: Path, start: FinetunedModel, tuning: Finetuning, tokenizer: Tokenizer) -> Path:
     """Fresh heads as a folder, for transformers to begin from the same weights."""
     kind, labels, values = tuning.task.head, tuning.task.label_names, config_values(tuning, {})
-    write_model(
-        folder,
-        start.encoder,
-        start.head,
-        kind=kind,
-        labels=labels,
-        tokenizer=tokenizer,
-        card=Card("x", kind),
-        values=values,
-    )
+    config = start.encoder.config
+    model = Loaded(start.encoder, start.head, config, tokenizer, kind, tuple(labels), folder)
+    write_model(folder, model, Card("x", kind), values=values)
     return folder

@@ -35,19 +35,8 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
     """
     files = {name: loaded.folder / name for name in (HEAD, TASK)}
     further = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
-    write_model(
-        out,
-        loaded.encoder,
-        loaded.head or loaded.head_weights or None,
-        kind=loaded.kind,
-        labels=loaded.labels,
-        tokenizer=loaded.tokenizer,
-        card=card,
-        dtype=dtype,
-        text_vector=loaded.text_vector,
-        values=head_settings(loaded.folder) if loaded.kind in TUNED else {},
-        further=further,
-    )
+    values = head_settings(loaded.folder) if loaded.kind in TUNED else {}
+    write_model(out, loaded, card, dtype, values=values, further=further)
 
 
 def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:

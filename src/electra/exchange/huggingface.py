@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from electra.artifacts.model import (
 )
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, MAX_LENGTH, write_config
-from electra.exchange.load import require_entries
+from electra.exchange.load import Loaded, require_entries
 from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
 from electra.exchange.quantized import BITS, quantize
 from electra.exchange.weight_names import TUNED, Kind, to_transformers
@@ -44,7 +44,6 @@ from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
 from electra.foundation.progress import doing
 from electra.model.adapted import AdaptedEncoder
-from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
@@ -68,31 +67,18 @@ def export_network(
 ) -> None:
     """Writes a pre-trained network as a standard Hugging Face folder. Raises the errors of `write_model`."""
     kinds: dict[type, Kind] = {Generator: "generator", Discriminator: "discriminator"}
-    kind = kinds.get(type(network), "encoder")
-    write_model(
-        folder,
-        network.encoder,
-        None if isinstance(network, EncoderAlone) else network.head,
-        kind=kind,
-        labels=(),
-        tokenizer=tokenizer,
-        card=card,
-        dtype=dtype,
-        text_vector=text_vector,
-    )
+    kind, encoder = kinds.get(type(network), "encoder"), network.encoder
+    head = None if isinstance(network, EncoderAlone) else network.head
+    loaded = Loaded(encoder, head, encoder.config, tokenizer, kind, (), folder, text_vector=text_vector)
+    write_model(folder, loaded, card, dtype)
 
 
 def write_model(
     folder: Path,
-    encoder: Encoder,
-    head: nn.Module | Mapping[str, Tensor] | None,
-    *,
-    kind: Kind,
-    labels: Sequence[str],
-    tokenizer: Tokenizer,
+    model: Loaded,
     card: Card,
     dtype: Dtype = "float32",
-    text_vector: TextVector = MEAN,
+    *,
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
@@ -100,15 +86,10 @@ def write_model(
 
     Args:
         folder: the folder, which must not exist or must contain only a model.
-        encoder: the encoder.
-        head: the head or its weights (None: none), with parameters named as in weight_names.py; those of a
-            fine-tuned head are dense, norm (modern encoders only), pooler (BERT's classifier) and output.
-        kind: the kind of the head.
-        labels: the names of a fine-tuned head's outputs; empty for other heads.
-        tokenizer: the tokenizer, whose vocabulary must fit the encoder.
+        model: the model, whose parameters are named as in weight_names.py; those of a fine-tuned head are
+            dense, norm (modern encoders only), pooler (BERT's classifier) and output.
         card: the model card.
         dtype: number format of the stored weights.
-        text_vector: how token states become one vector of the text.
         values: further settings for config.json (`classifier_pooling`, ...).
         further: further files of the model, by name.
 
@@ -117,17 +98,16 @@ def write_model(
         ConfigError: `dtype` is unknown.
         DiskError: the folder cannot be written.
     """
-    folder = Path(folder)
     convert(Dtype, dtype, "dtype")
     require_replaceable(folder, further)
-    config = encoder.config
+    encoder, tokenizer, kind = model.encoder, model.tokenizer, model.kind
+    config, head = encoder.config, model.head or model.head_weights or None
     require_entries(tokenizer, config, folder)
     weights, further_settings = exported_weights(encoder, head), dict(values)
     if isinstance(encoder, AdaptedEncoder):
         from electra.exchange import adapted
 
-        assert not isinstance(head, Mapping)
-        tensors, adapted_settings = adapted.folder_parts(encoder, head, weights, kind, dtype)
+        tensors, adapted_settings = adapted.folder_parts(encoder, model.head, weights, kind, dtype)
         further_settings = adapted_settings | further_settings
         class_name = str(adapted_settings["architectures"][0])
     else:
@@ -143,28 +123,22 @@ def write_model(
     max_length = further_settings.pop(MAX_LENGTH, config.max_positions)
     threshold = None if card.threshold is None else round(card.threshold, 4)
     settings = write_config(
-        config,
-        kind,
-        labels,
-        dtype,
-        tokenizer.specials,
-        output=card.output,
-        threshold=threshold,
-        further=further_settings,
-    )
+        config, kind, model.labels, dtype, tokenizer.specials,
+        output=card.output, threshold=threshold, further=further_settings,
+    )  # fmt: skip
     if isinstance(head, GeneratorHead) and head.weight is not None:
         settings["tie_word_embeddings"] = False
     other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
-        **vector_files(text_vector, config.hidden_size),
-        **tokenizer_files(tokenizer, config, min(max_length, config.max_positions), kind, text_vector),
+        **vector_files(model.text_vector, config.hidden_size),
+        **tokenizer_files(tokenizer, config, min(max_length, config.max_positions), kind, model.text_vector),
         **further,
     }
-    class_name = card.architecture or class_name
+    card = replace(card, architecture=card.architecture or class_name, bits=bits or card.bits)
     files: dict[str, durable.Content] = {
         **other_files,
         INTEGER_WEIGHTS.get(dtype, WEIGHTS): lambda path: write_weights(path, tensors, other_files),
-        CARD: render(replace(card, architecture=class_name, bits=bits or card.bits)).encode(),
+        CARD: render(card).encode(),
     }
     doing(f"saving {folder.name}")
     durable.commit_directory(folder, files)

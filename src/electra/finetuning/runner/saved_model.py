@@ -18,6 +18,7 @@ from electra.artifacts.finetuning import SeedFolder
 from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
+from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import TextVector
 from electra.exchange.weight_names import Kind
 from electra.finetuning.heads import load_head
@@ -80,18 +81,12 @@ def save_model(
             f"the dev set of {task.name} ({results['eval_samples']} examples; the best of {num_seeds})"
         ),
     )
-    write_model(
-        folder.path,
-        model.encoder,
-        model.head if is_one_file else None,
-        kind=card.kind,
-        labels=task.label_names,
-        tokenizer=prepared.start.tokenizer,
-        card=card,
-        text_vector=text_vector,
-        values=config_values(prepared, record["eval"]),
-        further=extra_files,
-    )
+    tuned = Loaded(
+        model.encoder, model.head if is_one_file else None, model.encoder.config, prepared.start.tokenizer,
+        card.kind, tuple(task.label_names), folder.path, text_vector=text_vector,
+    )  # fmt: skip
+    values = config_values(prepared, record["eval"])
+    write_model(folder.path, tuned, card, values=values, further=extra_files)
     if head_weights:
         head = f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
         prepared.say(
