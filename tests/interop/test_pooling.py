@@ -22,7 +22,7 @@ def test_a_folder_without_pooling_is_pooled_by_mean(tmp_path: Path) -> None:
     (folder / POOLING).unlink()
     with pytest.warns(DamagedModel, match=r"1_Pooling/config\.json is missing"):
         loaded = load(folder)
-    assert loaded.pooling == "mean"
+    assert loaded.text_vector.pooling == "mean"
     assert not np.allclose(embed(loaded, TEXTS), embed(loaded, TEXTS, "cls"))
 
 

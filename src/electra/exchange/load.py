@@ -172,21 +172,11 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         for key in keys.get(role, (f"{role}_token_id",)):
             if isinstance(configured := model.record.get(key), int) and configured != id_:
                 notes.append(f"{CONFIG} sets {key} to {configured}; the tokenizer's id, {id_}, is used")
+    output, threshold = folder_config.output, folder_config.threshold
     return Loaded(
-        encoder,
-        head,
-        config,
-        tokenizer,
-        kind,
-        labels,
-        folder,
-        head_weights,
-        tuple(notes),
-        folder_config.pooling if kind == "classifier" else text_vector.pooling,
-        text_vector,
-        folder_config.output,
-        folder_config.threshold,
-    )
+        encoder, head, config, tokenizer, kind, labels, folder, head_weights, tuple(notes),
+        text_vector, output, threshold,
+    )  # fmt: skip
 
 
 def require_entries(tokenizer: Tokenizer, config: EncoderConfig, folder: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import DEFAULT_THRESHOLD, LOG_ODDS
 from electra.exchange.pooling import TextVector
@@ -35,9 +34,7 @@ class Loaded:
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # lines for the user, for example about unused weights
     notes: tuple[str, ...] = ()
-    # how token states become one vector of the text; for a classifier, the pooling of its head
-    pooling: Pooling = "mean"
-    # pooling and all further steps, as sentence-transformers stores them
+    # how token states become one vector of the text
     text_vector: TextVector = field(default_factory=TextVector)
     # meaning of a discriminator's logits: log-odds of "replaced", or energies
     output: str = LOG_ODDS

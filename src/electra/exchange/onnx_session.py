@@ -63,8 +63,7 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     _check_graph(encoder, folder_config, tokenizer, folder)
     return OnnxLoaded(
         encoder, None, folder_config.encoder, tokenizer, folder_config.kind, folder_config.labels, folder,
-        pooling=text_vector.pooling, text_vector=text_vector,
-        output=folder_config.output, threshold=folder_config.threshold,
+        text_vector=text_vector, output=folder_config.output, threshold=folder_config.threshold,
     )  # fmt: skip
 
 

@@ -104,7 +104,6 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded
     _fill(pair, tensors, checkpoint.path)
     module = pair.named[kind].eval()
     merge_token_table(module.encoder)
-    text_vector = text_vector_of(run) if module is pair.main else MEAN
     identity = record.get("identity", {})
     has_output = isinstance(identity, dict) and kind == "discriminator" and not is_headless
     for problem in damaged:
@@ -119,8 +118,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded
         (),
         checkpoint.path,
         notes=(note,) if step is None else (),
-        pooling=text_vector.pooling,
-        text_vector=text_vector,
+        text_vector=text_vector_of(run) if module is pair.main else MEAN,
         output=str(identity.get("output", LOG_ODDS)) if has_output else LOG_ODDS,
     )
 

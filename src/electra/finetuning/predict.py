@@ -373,7 +373,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         return FinetunedModel(loaded.encoder, PublishedTuned(loaded.head, loaded.kind))
     settings = record["settings"] if record else {}
     file = ModelFolder(Path(loaded.folder)).head
-    head_name, pooling = "transformers", loaded.pooling
+    head_name, pooling = "transformers", read_config(file.parent).pooling
     if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):
         if not file.is_file():
             raise ModelError("the file of the head's weights is missing", where=file, fix=REPAIR_ADVICE)
