@@ -38,23 +38,14 @@ def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
         return
     subject, problem = folder.KIND, ""
     try:
-        subject += f" ({', '.join([_load_kind(folder), *_unchecked(folder)])})"
+        with warnings.catch_warnings(action="ignore", category=DamagedModel):  # is a finding instead
+            phrases: list[str] = [load_folder(folder.path, "encoder").kind]
+        if recorded_digest(folder.weights) is None:
+            phrases.append("no digests recorded")
+        elif recorded_files(folder.weights) is None:
+            phrases.append("no digests recorded of the configuration and the tokenizer")
+        subject += f" ({', '.join(phrases)})"
         problem = "; ".join(folder.changed_files().values())
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, subject, problem)
-
-
-def _load_kind(folder: ModelFolder) -> str:
-    """Reads the whole model and returns the kind of its network."""
-    with warnings.catch_warnings(action="ignore", category=DamagedModel):  # reported as a finding instead
-        return load_folder(folder.path, "encoder").kind
-
-
-def _unchecked(folder: ModelFolder) -> list[str]:
-    """Returns phrases for the parts that have no recorded digest."""
-    if recorded_digest(folder.weights) is None:
-        return ["no digests recorded"]
-    if recorded_files(folder.weights) is None:
-        return ["no digests recorded of the configuration and the tokenizer"]
-    return []

@@ -162,7 +162,8 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
     Returns the names of fixed parameters whose values differ from the loaded ones.
     """
     state = exported_weights(loaded.encoder, loaded.head)
-    differing_names, derived = [], ()  # the latter: tables that are derived from another network's
+    differing_names = []
+    derived: tuple[str, ...] = ()  # tables that are derived from another network's
     for key, module in network.named_modules():
         if isinstance(module, DisentangledTable | ProjectedTable):
             derived, table = (*derived, f"{key}."), state.pop(f"{key}.weight", None)

@@ -26,14 +26,14 @@ CHECK_CONFIG = "Check that config.json belongs to these weights"
 
 PREFIX = {"electra": "electra.", "modern": "model."}
 
-_EMBEDDINGS = {
-    "embeddings.words": "embeddings.word_embeddings",
-    "embeddings.positions": "embeddings.position_embeddings",
-    "embeddings.token_types": "embeddings.token_type_embeddings",
-    "embeddings.norm": "embeddings.LayerNorm",
-}
 _ENCODER: dict[str, dict[str, str]] = {
-    "electra": {**_EMBEDDINGS, "projection": "embeddings_project"},
+    "electra": {
+        "embeddings.words": "embeddings.word_embeddings",
+        "embeddings.positions": "embeddings.position_embeddings",
+        "embeddings.token_types": "embeddings.token_type_embeddings",
+        "embeddings.norm": "embeddings.LayerNorm",
+        "projection": "embeddings_project",
+    },
     "modern": {
         "tokens": "embeddings.tok_embeddings",
         "embedding_norm": "embeddings.norm",
@@ -42,16 +42,15 @@ _ENCODER: dict[str, dict[str, str]] = {
 }
 
 _LAYER_LIST = {"electra": "encoder.layer", "modern": "layers"}
-_BERT_LAYER: dict[str, Names] = {
-    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
-    "attention_output": ("attention.output.dense",),
-    "attention_norm": ("attention.output.LayerNorm",),
-    "intermediate": ("intermediate.dense",),
-    "output": ("output.dense",),
-    "output_norm": ("output.LayerNorm",),
-}
 _LAYER: dict[str, dict[str, Names]] = {
-    "electra": _BERT_LAYER,
+    "electra": {
+        "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+        "attention_output": ("attention.output.dense",),
+        "attention_norm": ("attention.output.LayerNorm",),
+        "intermediate": ("intermediate.dense",),
+        "output": ("output.dense",),
+        "output_norm": ("output.LayerNorm",),
+    },
     "modern": {
         "qkv": ("attn.Wqkv",),
         "attention_output": ("attn.Wo",),
@@ -171,8 +170,8 @@ def from_transformers(
         for name in names:
             found = tuple(tensors[name].shape) if name in tensors else None
             if found != shape:
-                state = "is missing" if found is None else f"has the shape {list(found)}"
-                problem = f"tensor {name} {state}, expected {list(shape)}"
+                phrase = "is missing" if found is None else f"has the shape {list(found)}"
+                problem = f"tensor {name} {phrase}, expected {list(shape)}"
                 raise ModelError(problem, where=where, fix=CHECK_CONFIG)
         used.update(names)
         state[ours] = cat([tensors[name].float() for name in names])
