@@ -139,7 +139,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
 
         kind = folder_config.kind if network == "encoder" else network
         if kind != folder_config.kind:
-            raise _absent(folder_config.kind, network, config.architecture, folder)
+            raise absent(folder_config, network, folder)
         labels, notes = folder_config.labels, [adapted.NOTE]
         encoder, head, unused_names = adapted.read_networks(weights, config, kind, labels, folder)
     else:
@@ -236,7 +236,7 @@ def _own_networks(
         single = present[0] if len(present) == 1 else network
         kind = described.kind if described.kind in present else single
     elif network not in present:
-        raise _absent(present[0] if present else "encoder", network, architecture, folder)
+        raise absent(replace(described, kind=present[0] if present else "encoder"), network, folder)
     # As in transformers, weights that contain both a table and an output layer override config.json.
     table, decoder = weight_names.table_and_decoder(tensors, architecture)
     is_tied = described.is_tied
@@ -272,12 +272,11 @@ def _own_networks(
     return kind, encoder, dict(modules.named_children()).get("head"), head_weights, unused
 
 
-def _absent(present: Kind, network: Kind, architecture: str, folder: Path) -> AbsentNetwork:
-    phrase = KIND_PHRASES.get(present, "an encoder without a head")
+def absent(described: FolderConfig, network: Kind, folder: Path) -> AbsentNetwork:
+    """Returns the error of a folder that has another network than `network`."""
+    phrase = KIND_PHRASES.get(described.kind, "an encoder without a head")
     named = ModelFolder(folder).record.get("architectures")  # such as BERT's class
-    class_name = str(named[0]) if isinstance(named, list) and named else CLASSES[architecture][present]
-    return AbsentNetwork(
-        f"this is {phrase} ({class_name}), not {KIND_PHRASES[network]}",
-        where=folder,
-        fix=f"Pass the folder of {KIND_PHRASES[network]}",
-    )
+    own_class = CLASSES.get(described.encoder.architecture, {}).get(described.kind, "AutoModel")
+    class_name = str(named[0]) if isinstance(named, list) and named else own_class
+    problem = f"this is {phrase} ({class_name}), not {KIND_PHRASES[network]}"
+    return AbsentNetwork(problem, where=folder, fix=f"Pass the folder of {KIND_PHRASES[network]}")

@@ -11,7 +11,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +33,10 @@ TOLERANCE = 1e-3  # maximum difference of any output; measured: 1e-5
 ROWS, LENGTH = 16, 64  # shape of the batch on which graph and network are compared
 README = """# {name}
 
-The {kind} of a text encoder trained by replaced token detection, as an ONNX graph. `electra detect` and
-`electra embed` run it with `--backend onnx`. Inputs: `input_ids` and `attention_mask`. Outputs: `hidden` and,
-for a discriminator, `logits` of the labels ORIGINAL and REPLACED, whose softmax is the probability.
+A text encoder trained by replaced token detection{purpose}, as an ONNX graph, which `electra` runs with
+`--backend onnx`. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and, with a head,
+`logits`; those of a discriminator are of the labels ORIGINAL and REPLACED; their softmax is the probability.
 """
-
-
-@dataclass(frozen=True)
-class ExportReport:
-    """The comparison of a graph (after) with the network in PyTorch from which it was exported (before)."""
-
-    difference: float  # maximum, of any output
-    bytes_before: int
-    bytes_after: int
-
-    def __str__(self) -> str:
-        size, size_before = (size / 2**20 for size in (self.bytes_after, self.bytes_before))
-        return f"difference {self.difference:.2g}; {size:.1f} MiB (PyTorch: {size_before:.1f})"
 
 
 class Graph(nn.Module):
@@ -82,8 +69,10 @@ class Graph(nn.Module):
         return torch.stack([torch.zeros_like(log_odds_BT), log_odds_BT], -1)
 
 
-def write_onnx(loaded: Loaded, out: Path) -> ExportReport:
+def write_onnx(loaded: Loaded, out: Path) -> float:
     """Writes a discriminator or an encoder (also that of a generator) as a folder with an ONNX graph.
+
+    Returns the largest difference between the outputs of the graph and the network.
 
     Raises:
         ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
@@ -107,18 +96,22 @@ def write_onnx(loaded: Loaded, out: Path) -> ExportReport:
         threshold=loaded.threshold if is_discriminator and loaded.threshold != DEFAULT_THRESHOLD else None,
         further={OUTPUT: loaded.output} if is_discriminator else {},
     )  # fmt: skip
-    files: dict[str, durable.Content] = {
-        CONFIG: durable.to_json(config),
-        CARD: README.format(name=out.resolve().name, kind=loaded.kind).encode(),
-    }
     graph = Graph(loaded.encoder, loaded.head if is_discriminator else None)
-    return commit_graph(loaded, graph, out, files)
+    return commit_graph(loaded, graph, out, config)
 
 
-def commit_graph(
-    loaded: Loaded, graph: Graph, out: Path, files: Mapping[str, durable.Content]
-) -> ExportReport:
-    """Traces and checks `graph`, then writes it with the files of the tokenizer and the pooling, and `files`.
+def commit_graph(  # noqa: PLR0917
+    loaded: Loaded,
+    graph: Graph,
+    out: Path,
+    settings: Mapping[str, Any],
+    purpose: str = "",
+    further: Mapping[str, durable.Content] = {},
+) -> float:
+    """Traces and checks `graph`, then writes it as a model folder with the config.json `settings`.
+
+    `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns the
+    largest difference between the outputs of the graph and the network.
 
     Raises:
         ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
@@ -133,15 +126,18 @@ def commit_graph(
         doing("tracing the graph")
         _trace(graph.eval(), loaded, path)
         doing("comparing the graph with the model")
-        report = _compare(loaded, graph, path)
+        difference = _compare(loaded, graph, path)
         config, vector = loaded.config, loaded.text_vector
-        common: dict[str, durable.Content] = {
+        inputs = ", ".join(f"`{name}`" for name in graph.inputs)
+        files: dict[str, durable.Content] = {
             **vector_files(vector, config.hidden_size),
             **tokenizer_files(loaded.tokenizer, config, config.max_positions, loaded.kind, vector),
             ONNX: path.read_bytes(),
+            CONFIG: durable.to_json(settings),
+            CARD: README.format(name=out.resolve().name, purpose=purpose, inputs=inputs).encode(),
         }
-        durable.commit_directory(out, {**common, **files})
-    return report
+        durable.commit_directory(out, {**files, **further})
+    return difference
 
 
 def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
@@ -176,8 +172,8 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
             program.save(str(path))
 
 
-def _compare(loaded: Loaded, graph: Graph, path: Path) -> ExportReport:
-    """Compares graph and network on padded rows of random tokens. Raises ModelError if they differ."""
+def _compare(loaded: Loaded, graph: Graph, path: Path) -> float:
+    """Returns the largest difference on padded rows of random tokens. Raises ModelError above TOLERANCE."""
     rng = torch.Generator().manual_seed(0)
     length = min(LENGTH, loaded.config.max_positions)
     ids = torch.randint(0, loaded.tokenizer.vocab_size, (ROWS, length), generator=rng)
@@ -198,5 +194,4 @@ def _compare(loaded: Loaded, graph: Graph, path: Path) -> ExportReport:
     if not difference <= TOLERANCE:
         problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {TOLERANCE:g}"
         raise ModelError(problem, where=loaded.folder, fix="Please report this")
-    network_bytes = sum(tensor.nbytes for tensor in graph.state_dict().values())
-    return ExportReport(difference, network_bytes, path.stat().st_size)
+    return difference

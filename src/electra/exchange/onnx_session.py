@@ -19,11 +19,11 @@ from typing_extensions import override
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import FolderConfig, read_config
-from electra.exchange.load import KIND_PHRASES, Loaded, require_entries
+from electra.exchange.load import Loaded, absent, require_entries
 from electra.exchange.pooling import MEAN, read_text_vector
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
-from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
+from electra.foundation.errors import ModelError, reason_of
 from electra.foundation.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.precision import finite
@@ -56,8 +56,7 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     folder_config = read_config(folder)
     session = open_session(graphs[0])
     if network not in (folder_config.kind, "encoder"):
-        problem = f"this is {KIND_PHRASES.get(folder_config.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
-        raise AbsentNetwork(problem, where=folder)
+        raise absent(folder_config, network, folder)
     encoder = OnnxEncoder(folder_config.encoder, session, graphs[0])
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or MEAN
     _check_graph(encoder, folder_config, tokenizer, folder)

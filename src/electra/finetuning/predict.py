@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import ModelFolder
@@ -40,9 +40,6 @@ from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
 from electra.model.adapted import PublishedHead
 from electra.model.precision import pick_device
-
-if TYPE_CHECKING:
-    from electra.exchange.onnx_graph import ExportReport
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 """A text; a pair of texts as a tuple; the words of a sentence as a list; or a row of a file as a mapping."""
@@ -222,7 +219,7 @@ def open_predictor(
     return Predictor(loaded, task, max_length, tuned, allow_unknown)
 
 
-def export_tuned(model: str, out: Path) -> ExportReport:
+def export_tuned(model: str, out: Path) -> float:
     """Writes a fine-tuned model as a folder with an ONNX graph.
 
     Args:
@@ -230,7 +227,7 @@ def export_tuned(model: str, out: Path) -> ExportReport:
         out: the folder to write.
 
     Returns:
-        A comparison of the graph's outputs with the model's.
+        The largest difference between the outputs of the graph and the model.
 
     Raises:
         ModelError: the model is missing, damaged or not fine-tuned, its head cannot be exported, the graph's

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from electra.artifacts.model import Scorer
     from electra.exchange.load import Loaded
-    from electra.exchange.onnx_graph import ExportReport
     from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
     from electra.model.sizes import EncoderConfig
@@ -248,10 +247,10 @@ class Model:
         export(self.chosen(network), path, self.source, dtype=dtype)
         return Model(path, device=self.device)
 
-    def export_onnx(self, out: Source) -> ExportReport:
+    def export_onnx(self, out: Source) -> float:
         """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph to the new folder `out`.
 
-        Returns a comparison of the graph's outputs with the model's.
+        Returns the largest difference between the outputs of the graph and the model.
         Raises ModelError if the model cannot be exported, or the outputs differ; nothing is written then.
         """
         from electra.exchange.onnx_graph import write_onnx

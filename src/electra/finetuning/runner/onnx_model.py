@@ -14,21 +14,15 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
+from electra.artifacts.model import TASK, ModelFolder
 from electra.exchange.load import Loaded
-from electra.exchange.onnx_graph import ExportReport, Graph, commit_graph
+from electra.exchange.onnx_graph import Graph, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
-
-README = """# {name}
-
-A text encoder fine-tuned for {task}, as an ONNX graph. `electra predict` runs it with `--backend onnx`, and
-`electra serve` serves it. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and `logits`.
-"""
 
 
 class FinetunedGraph(Graph):
@@ -68,19 +62,14 @@ class GraphModel(FinetunedModel):
 
 def write_tuned(
     loaded: Loaded, task: Task, model: FinetunedModel, record: Mapping[str, Any] | None, out: Path
-) -> ExportReport:
-    """Writes a fine-tuned model as a folder with an ONNX graph, and compares the outputs of the two."""
+) -> float:
+    """Writes a fine-tuned model as a folder with an ONNX graph: see `commit_graph`."""
     if model.head.not_in_graphs:
-        raise ModelError(
-            model.head.not_in_graphs, where=loaded.folder, fix="Fine-tune with `head` transformers"
-        )
-    config = ModelFolder(loaded.folder).record
+        fix = "Fine-tune with `head` transformers"
+        raise ModelError(model.head.not_in_graphs, where=loaded.folder, fix=fix)
+    settings = {**ModelFolder(loaded.folder).record, "dtype": "float32"}
     graph = FinetunedGraph(model, types=loaded.config.reads_token_types)
-    inputs = ", ".join(f"`{name}`" for name in graph.inputs)
-    files: dict[str, durable.Content] = {
-        CONFIG: durable.to_json({**config, "dtype": "float32"}),
-        CARD: README.format(name=out.resolve().name, task=task.name, inputs=inputs).encode(),
-    }
+    further: dict[str, durable.Content] = {}
     if record:
-        files[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
-    return commit_graph(loaded, graph, out, files)
+        further[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
+    return commit_graph(loaded, graph, out, settings, f" and fine-tuned for {task.name}", further)
