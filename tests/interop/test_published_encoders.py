@@ -17,7 +17,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import read_config
 from electra.exchange.convert import export
 from electra.exchange.load import load
-from electra.exchange.warm_start import load_main, load_weights_into
+from electra.exchange.warm_start import load_weights_into
 from electra.foundation.errors import ModelError
 from electra.model.hidden import attention_weights, hidden_states
 from electra.model.pair import Discriminator, Generator, Pair, build_encoder
@@ -197,7 +197,7 @@ def test_a_masked_language_model_is_trained_further_as_a_discriminator(
     name: str, uncased: Tokenizer, tmp_path: Path
 ) -> None:
     published(name, tmp_path, uncased)
-    loaded = load_main(tmp_path)
+    loaded = load(tmp_path, "encoder")
     pair = Pair(Discriminator(build_encoder(loaded.config))).eval()
     assert "encoder" in load_weights_into(pair, discriminator=tmp_path)[0]
     ids, _, _ = rows()

@@ -30,13 +30,7 @@ from electra.exchange.pooling import TextVector, read_text_vector, transformer_f
 from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
 from electra.exchange.weight_names import TUNED, Kind
-from electra.exchange.weights import (
-    digest,
-    read_safetensors,
-    read_shards,
-    recorded_digest,
-    require_numbers,
-)
+from electra.exchange.weights import digest, read_safetensors, read_shards, recorded_digest, require_numbers
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.terminal_text import plural
@@ -66,8 +60,8 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
 
     Args:
         source: a path or a name.
-        network: the kind of network. "encoder" accepts any model; for a run, it means the discriminator, or
-            the generator if there is no discriminator.
+        network: the kind of network. "encoder" accepts any model, with its head; for a run, it means the
+            discriminator, or the generator if there is no discriminator.
         step: the step of a run's checkpoint.
 
     Raises:
@@ -102,21 +96,6 @@ def load_language_model(path: Path) -> Loaded | None:
     """Loads the full-size masked language model of the run or pair at `path`; None if there is none."""
     folder = PairFolder(path).language_model
     return load_folder(folder.path, "generator") if folder.exists() else None
-
-
-def load_main(source: str | Path) -> Loaded:
-    """Loads a network from which a discriminator can start.
-
-    This is the discriminator if the source has one, otherwise the masked language model or the encoder.
-    Raises the errors of `load`.
-    """
-    errors = []
-    for kind in run_folder.PRETRAINED:
-        try:
-            return load(source, kind)
-        except AbsentNetwork as absent:
-            errors.append(absent)
-    raise errors[0]
 
 
 def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:

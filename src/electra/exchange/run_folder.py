@@ -33,13 +33,7 @@ from electra.foundation.errors import (
     RunFolderError,
 )
 from electra.model.networks import Network, Networks
-from electra.model.pair import (
-    EncoderAlone,
-    Pair,
-    Sharing,
-    build_networks,
-    merge_token_table,
-)
+from electra.model.pair import EncoderAlone, Pair, Sharing, build_networks, merge_token_table
 from electra.model.sizes import UnsupportedConfig, recorded_config
 
 NETWORKS: tuple[Kind, ...] = EXPORTED

@@ -15,7 +15,7 @@ from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.layers import in_vocabulary, keep_layers
-from electra.exchange.load import Loaded, load, load_main
+from electra.exchange.load import Loaded, load
 from electra.exchange.source import locate
 from electra.foundation.errors import ModelError
 from electra.model.adapted import PublishedHead
@@ -94,7 +94,7 @@ def load_start(
     source: str | Path, tokenizer: Tokenizer | None = None, layers: Sequence[int] | None = None
 ) -> Loaded:
     """Loads what a discriminator starts from, with these layers and in the tokenizer's vocabulary."""
-    loaded = load_main(source)
+    loaded = load(source, "encoder")
     return _fitted(loaded if layers is None else keep_layers(loaded, layers), tokenizer)
 
 

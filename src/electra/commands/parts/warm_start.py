@@ -123,9 +123,9 @@ def settle(
 def _refuse_other_tokenizer(source: str | None, model: str) -> None:
     """Raises ConfigError unless the tokenizer `source` (None: the model's) is the model's, or cut from it."""
     from electra.data.cut_vocabulary import ids_in_original
-    from electra.exchange.load import load_main
+    from electra.exchange.load import load
 
-    own = load_main(model).tokenizer
+    own = load(model, "encoder").tokenizer
     used = own if source is None else existing_tokenizer(source)
     if used.digest != own.digest and ids_in_original(used, own) is None:
         raise ConfigError(
