@@ -39,34 +39,21 @@ class Card:
     """The contents of a model card; empty parts are omitted."""
 
     name: str
-    # the kind of head, or encoder if it has none
-    kind: Kind
-    # the transformers class that loads the folder
-    architecture: str = ""
-    # the task, for a fine-tuned head that transformers has no class for
-    task: str = ""
-    # bits of a weight, if the weights are integers, which transformers does not read
-    bits: int | None = None
-    # the objective that trained an encoder or a full-size masked language model
-    objective: str = ""
-    # sentences after the description
-    summary: str = ""
+    kind: Kind  # the kind of head, or encoder if it has none
+    architecture: str = ""  # the transformers class that loads the folder
+    task: str = ""  # the task, for a fine-tuned head that transformers has no class for
+    bits: int | None = None  # bits of a weight, if the weights are integers, which transformers does not read
+    objective: str = ""  # the objective that trained an encoder or a full-size masked language model
+    summary: str = ""  # sentences after the description
     # label -> value, in order (of a run: steps, tokens, FLOPs, seconds)
     training: dict[str, Any] = field(default_factory=dict)
-    # metric -> value on held-out text or examples
-    metrics: dict[str, float] = field(default_factory=dict)
-    # the data of the metrics
-    measured_on: str = "held-out documents"
-    # the audit of the training text
-    audit: dict[str, Any] = field(default_factory=dict)
-    # the resolved recipe, as TOML
-    recipe: str = ""
-    # the model that this one started from
-    base_model: str = ""
-    # meaning of a discriminator's logits
-    output: str = LOG_ODDS
-    # lowest P(replaced) at which `detect` marks a word
-    threshold: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)  # metric -> value on held-out text or examples
+    measured_on: str = "held-out documents"  # the data of the metrics
+    audit: dict[str, Any] = field(default_factory=dict)  # the audit of the training text
+    recipe: str = ""  # the resolved recipe, as TOML
+    base_model: str = ""  # the model that this one started from
+    output: str = LOG_ODDS  # meaning of a discriminator's logits
+    threshold: float | None = None  # lowest P(replaced) at which `detect` marks a word
 
 
 def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:

@@ -47,7 +47,6 @@ from electra.model.adapted import AdaptedEncoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
-from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def write_model(
     other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
         **vector_files(model.text_vector, config.hidden_size),
-        **tokenizer_files(tokenizer, config, min(max_length, config.max_positions), kind, model.text_vector),
+        **tokenizer_files(model, min(max_length, config.max_positions)),
         **further,
     }
     card = replace(card, architecture=card.architecture or class_name, bits=bits or card.bits)
@@ -182,18 +181,17 @@ def exported_weights(encoder: nn.Module, head: nn.Module | Mapping[str, Tensor] 
     return {name: tensor.cpu() for name, tensor in state.items()}
 
 
-def tokenizer_files(
-    tokenizer: Tokenizer, config: EncoderConfig, max_length: int, kind: Kind, text_vector: TextVector
-) -> dict[str, durable.Content]:
-    """Returns the tokenizer's files by name; tokenizer_config.json has the model's length and inputs."""
-    files = tokenizer.files()
+def tokenizer_files(model: Loaded, max_length: int) -> dict[str, durable.Content]:
+    """Returns the tokenizer's files by name; tokenizer_config.json has this length and the model's inputs."""
+    files = model.tokenizer.files()
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings[MAX_LENGTH] = max_length
-    settings |= {"truncation_side": "left"} if text_vector.keep_end else {}
-    if kind in ("classifier", "tagger", "reader"):
+    settings |= {"truncation_side": "left"} if model.text_vector.keep_end else {}
+    if model.kind in TUNED:
         # In a text, "[MASK]" is plain characters, as it was in fine-tuning.
         settings["split_special_tokens"] = True
-        files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
-    if not config.reads_token_types:
+        plain = model.tokenizer.with_plain_roles()
+        files[TOKENIZER] = (json.dumps(plain, ensure_ascii=False) + "\n").encode()
+    if not model.config.reads_token_types:
         settings["model_input_names"] = ["input_ids", "attention_mask"]
     return {**files, TOKENIZER_CONFIG: durable.to_json(settings)}

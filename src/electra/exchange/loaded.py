@@ -29,17 +29,14 @@ class Loaded:
     tokenizer: Tokenizer
     kind: Kind
     labels: tuple[str, ...]
-    # the model folder, or the newest checkpoint that was used
-    folder: Path
+    folder: Path  # the model folder, or the newest checkpoint that was used
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # lines for the user, for example about unused weights
     notes: tuple[str, ...] = ()
     # how token states become one vector of the text
     text_vector: TextVector = field(default_factory=TextVector)
-    # meaning of a discriminator's logits: log-odds of "replaced", or energies
-    output: str = LOG_ODDS
-    # lowest P(replaced) at which `detect` marks a word
-    threshold: float = DEFAULT_THRESHOLD
+    output: str = LOG_ODDS  # meaning of a discriminator's logits: log-odds of "replaced", or energies
+    threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
 
     def to(self, device: torch.device | str) -> Loaded:
         """Moves the weights in place and returns the model."""

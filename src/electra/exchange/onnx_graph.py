@@ -127,11 +127,10 @@ def commit_graph(  # noqa: PLR0917
         _trace(graph.eval(), loaded, path)
         doing("comparing the graph with the model")
         difference = _compare(loaded, graph, path)
-        config, vector = loaded.config, loaded.text_vector
         inputs = ", ".join(f"`{name}`" for name in graph.inputs)
         files: dict[str, durable.Content] = {
-            **vector_files(vector, config.hidden_size),
-            **tokenizer_files(loaded.tokenizer, config, config.max_positions, loaded.kind, vector),
+            **vector_files(loaded.text_vector, loaded.config.hidden_size),
+            **tokenizer_files(loaded, loaded.config.max_positions),
             ONNX: path.read_bytes(),
             CONFIG: durable.to_json(settings),
             CARD: README.format(name=out.resolve().name, purpose=purpose, inputs=inputs).encode(),
