@@ -94,6 +94,4 @@ def test_mismatched_sizes_are_named(
     with pytest.raises(ModelError):
         load_weights_into(fitting, discriminator=folder, tokenizer=cased)
     with pytest.raises(ModelError):
-        load_weights_into(Pair(fitting.auxiliary), discriminator=folder)
-    with pytest.raises(ModelError):
         load_weights_into(Pair(fitting.main), generator=folder)

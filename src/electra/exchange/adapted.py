@@ -53,9 +53,9 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     generates = model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if generates and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise UnsupportedConfig(f"{model_type} is a decoder; only encoders are supported")
-    kept = without_code({key: value for key, value in values.items() if key not in _OTHER_KEYS})
     if values.get("quantization_config"):
         raise UnsupportedConfig("its weights are quantized by another library; pass the original ones")
+    kept = without_code({key: value for key, value in values.items() if key not in _OTHER_KEYS})
     sizes = [value for value in kept.values() if isinstance(value, int)]
     if max(sizes, default=0) > MAX_SIZE or kept.get("num_hidden_layers", 0) > MAX_LAYERS:
         raise UnsupportedConfig("a size is out of range")
@@ -111,18 +111,18 @@ def read_networks(
     """
     encoder = AdaptedEncoder(config)
     prefix = f"{OWN_HEAD}."
-    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    others = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    own = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    others = {name: tensor for name, tensor in tensors.items() if name not in own}
     if kind in AUTO and not own:
         model, unused = _with_weights(encoder.model, others, AUTO[kind], labels, folder)
         return AdaptedEncoder(config, model.base_model).eval(), PublishedHead(model).eval(), unused
     model, unused = _with_weights(encoder.model, others, "", labels, folder)
     encoder = AdaptedEncoder(config, model).eval()
     if kind == "encoder":
-        return encoder, None, unused + sorted(name for name in tensors if name.startswith(prefix))
+        return encoder, None, unused + sorted(own)
     head = HEADS[kind](config)
     try:
-        head.load_state_dict({name: tensor.float() for name, tensor in own.items()})
+        head.load_state_dict({name.removeprefix(prefix): tensor.float() for name, tensor in own.items()})
     except RuntimeError as problem:
         raise ModelError(f"its {OWN_HEAD} does not fit ({reason_of(problem)})", where=folder) from None
     return encoder, head.eval(), unused
@@ -141,13 +141,8 @@ def _with_weights(
                     model.config.num_labels = len(labels)
                 with torch.device("meta"):
                     model = getattr(transformers, auto).from_config(model.config)
-            loaded, report = type(model).from_pretrained(
-                None,
-                config=model.config,
-                state_dict=dict(tensors),
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
+            options = {"config": model.config, "dtype": torch.float32, "output_loading_info": True}
+            loaded, report = type(model).from_pretrained(None, state_dict=dict(tensors), **options)
     except Exception as problem:  # it raises whatever a wrong tensor causes
         raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
     reads_pooler = auto == AUTO["classifier"]

@@ -52,15 +52,10 @@ def load_weights_into(
         tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
         layers: the layers of the discriminator's source that are used (None: all).
 
-    Returns notes for the log. Raises ModelError if sizes or tokenizers differ, or the objective has no such
-    network.
+    Returns notes for the log. Raises ModelError if sizes or tokenizers differ, or the objective has no
+    generator.
     """
     notes: list[str] = []
-    options = {"discriminator": "init_discriminator", "generator": "init"}
-    for name, source in {"discriminator": discriminator, "generator": generator}.items():
-        if source is not None and name not in pair.named:
-            fix = "Use the other one of `init` and `init_discriminator`"
-            raise ModelError(f"this objective has no {name}", key=options[name], fix=fix)
     if discriminator is not None:
         loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
@@ -71,6 +66,8 @@ def load_weights_into(
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
     if generator is not None:
+        if "generator" not in pair.named:
+            raise ModelError("this objective has no generator", key="init", fix="Use `init_discriminator`")
         loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
         kept = nn.ModuleList([pair.named["discriminator"]] if discriminator is not None else [])

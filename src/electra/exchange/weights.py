@@ -40,12 +40,8 @@ def write_weights(
         for name, content in other_files.items()
         if isinstance(content, bytes)
     }
-    metadata = {
-        "format": "pt",
-        DIGEST: digest(tensors),
-        FILES_DIGEST: json.dumps(file_digests, sort_keys=True),
-    }
-    metadata |= further
+    metadata = {"format": "pt", DIGEST: digest(tensors), **further}
+    metadata[FILES_DIGEST] = json.dumps(file_digests, sort_keys=True)
     save_file(dict(tensors), path, metadata=metadata)
     with open(path, "r+b") as file:
         header_size = int.from_bytes(file.read(8), "little")
