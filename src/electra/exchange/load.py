@@ -40,8 +40,6 @@ from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
-SAVING = "the run is still being saved: some of its networks are not there yet"
-OWN_TOKENIZER = "Copy the tokenizer that the model was published with into the folder"
 FEWEST = 0.5  # share of a model's embeddings that its tokenizer must name
 PADDING = 128  # to a multiple of this, and no further, vocabularies are padded
 KIND_PHRASES: dict[Kind, str] = {
@@ -87,7 +85,8 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
     if finished is not None:
         loaded = load_folder(finished, network)
         if RunFolder.is_at(path) and not RunFolder(path).examples.exists():
-            return replace(loaded, notes=(SAVING, *loaded.notes))
+            note = "the run is still being saved: some of its networks are not there yet"
+            return replace(loaded, notes=(note, *loaded.notes))
         return loaded
     return run_folder.open_checkpoint(path, network, step)
 
@@ -163,7 +162,8 @@ def require_entries(tokenizer: Tokenizer, config: EncoderConfig, folder: Path) -
     size, rows = tokenizer.vocab_size, config.vocab_size
     if size > rows or size < FEWEST * rows:
         problem = f"the tokenizer has {size:,} entries, but the model has {rows:,}"
-        raise ModelError(problem, where=folder, fix=OWN_TOKENIZER)
+        fix = "Copy the tokenizer that the model was published with into the folder"
+        raise ModelError(problem, where=folder, fix=fix)
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

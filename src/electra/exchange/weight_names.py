@@ -62,7 +62,6 @@ _LAYER: dict[str, dict[str, Names]] = {
 }
 
 _MODERN_HEAD = {"dense": "head.dense", "norm": "head.norm"}
-_PLAIN: dict[Kind, dict[str, str]] = {"tagger": {"output": "classifier"}, "reader": {"output": "qa_outputs"}}
 _HEAD: dict[str, dict[Kind, dict[str, str]]] = {
     "electra": {
         "discriminator": {
@@ -80,7 +79,8 @@ _HEAD: dict[str, dict[Kind, dict[str, str]]] = {
             "pooler": "classifier.pooler",
             "output": "classifier.out_proj",
         },
-        **_PLAIN,
+        "tagger": {"output": "classifier"},
+        "reader": {"output": "qa_outputs"},
     },
     "modern": {
         "discriminator": {**_MODERN_HEAD, "prediction": "classifier"},
@@ -110,11 +110,7 @@ _BERT_TUNED: dict[str, dict[str, Names]] = {
     "tagger": {"classifier": ("classifier",)},
     "reader": {"qa_outputs": ("qa_outputs",)},
 }
-_BERT_NAMES = {
-    "electra": "bert",
-    "classifier.pooler": "bert.pooler.dense",
-    "classifier.out_proj": "classifier",
-}
+_BERT_NAMES = {"electra": "bert"} | {ours: names[0] for ours, names in _BERT_TUNED["classifier"].items()}
 _TO_BERT = re.compile(rf"^({'|'.join(map(re.escape, _BERT_NAMES))})(?=\.)")
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
