@@ -52,10 +52,7 @@ OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its 
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
 CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
-SUPPORTED_FOLDERS = (
-    "Pass the folder of an ELECTRA, BERT, RoBERTa or ModernBERT model with config.json,"
-    " model.safetensors and tokenizer.json"
-)
+SUPPORTED_FOLDERS = "Pass the folder of an encoder, with config.json, model.safetensors and tokenizer.json"
 SAVE_AGAIN = "Save the model again with transformers"
 # field of EncoderConfig -> key of config.json
 _SIZES = {

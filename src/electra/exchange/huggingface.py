@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from electra.artifacts.model import (
     WEIGHTS,
     Dtype,
 )
+from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, MAX_LENGTH, write_config
 from electra.exchange.load import Loaded, require_entries
@@ -48,9 +49,6 @@ from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
 from electra.model.token_table import DisentangledTable
-
-if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
 
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
 

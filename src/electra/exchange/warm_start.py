@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder
+from electra.data.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.layers import in_vocabulary, keep_layers
 from electra.exchange.load import Loaded, load
@@ -23,9 +23,6 @@ from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ProjectedTable
 from electra.model.pair import Pair
 from electra.model.token_table import DisentangledTable
-
-if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
 
 PROJECTION_TOLERANCE = 1e-3  # relative error up to which a token table counts as a projection of another
 SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
