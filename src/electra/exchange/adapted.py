@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import CONFIG
 from electra.exchange.configs import OWN_HEAD
-from electra.exchange.weight_names import TUNED, Kind
+from electra.exchange.weight_names import CHECK_CONFIG, TUNED, Kind
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder
@@ -64,11 +63,8 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
             settings = AutoConfig.for_model(**kept)
             model: Any = AutoModel.from_config(settings)
         accepted = signature(model.forward).parameters
-        if (
-            model.main_input_name != "input_ids"
-            or "attention_mask" not in accepted
-            or settings.is_encoder_decoder
-        ):
+        can_be_padded = model.main_input_name == "input_ids" and "attention_mask" in accepted
+        if not can_be_padded or settings.is_encoder_decoder:
             raise UnsupportedConfig(f"{type(model).__name__} is no encoder of texts that can be padded")
         vocab_size, embedding_size = model.get_input_embeddings().weight.shape
         hidden, positions = settings.hidden_size, getattr(settings, "max_position_embeddings", 512)
@@ -147,8 +143,7 @@ def _with_weights(
         raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
     reads_pooler = auto == AUTO["classifier"]
     if missing := sorted(name for name in report["missing_keys"] if reads_pooler or "pooler" not in name):
-        fix = f"Check that {CONFIG} belongs to these weights"
-        raise ModelError(f"the weights have no tensor {missing[0]}", where=folder, fix=fix)
+        raise ModelError(f"tensor {missing[0]} is missing", where=folder, fix=CHECK_CONFIG)
     return loaded, sorted(name for name in report["unexpected_keys"] if "pooler" not in name)
 
 

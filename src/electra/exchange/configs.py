@@ -51,7 +51,6 @@ HEAD_KEYS = (
 OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its kind, and its tensors' prefix
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
 CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
-MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = "Pass the folder of an encoder, with config.json, model.safetensors and tokenizer.json"
 SAVE_AGAIN = "Save the model again with transformers"
 # field of EncoderConfig -> key of config.json
@@ -354,8 +353,8 @@ def validate(config: EncoderConfig) -> EncoderConfig:
     bases_are_valid = all(0 < base < math.inf for base in (config.rope_theta, config.window_theta))
     if not (rates_are_valid and bases_are_valid and 0 < config.norm_eps < 1):
         raise UnsupportedConfig("a dropout rate, epsilon or rotary base is out of range")
-    if config.max_positions < MIN_POSITIONS:
-        raise UnsupportedConfig(f"{config.max_positions} positions; at least {MIN_POSITIONS} are required")
+    if config.max_positions < 3:  # [CLS], a token, [SEP]
+        raise UnsupportedConfig(f"{config.max_positions} positions; at least 3 are required")
     if not 0 <= config.pad_id < config.vocab_size:
         raise UnsupportedConfig(f"the padding id {config.pad_id} is outside the vocabulary")
     return config

@@ -31,10 +31,8 @@ class Loaded:
     labels: tuple[str, ...]
     folder: Path  # the model folder, or the newest checkpoint that was used
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
-    # lines for the user, for example about unused weights
-    notes: tuple[str, ...] = ()
-    # how token states become one vector of the text
-    text_vector: TextVector = field(default_factory=TextVector)
+    notes: tuple[str, ...] = ()  # lines for the user, for example about unused weights
+    text_vector: TextVector = field(default_factory=TextVector)  # from token states to the text's vector
     output: str = LOG_ODDS  # meaning of a discriminator's logits: log-odds of "replaced", or energies
     threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
 
