@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from electra.exchange.configs import OWN_HEAD
-from electra.exchange.weight_names import CHECK_CONFIG, TUNED, Kind
+from electra.exchange.weight_names import CHECK_CONFIG, OWN_HEAD, TUNED, Kind
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
-from electra.exchange.weight_names import TUNED, Kind, tuned_kind
+from electra.exchange.weight_names import OWN_HEAD, TUNED, Kind, tuned_kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
@@ -48,7 +48,6 @@ HEAD_KEYS = (
     *("problem_type", "classifier_pooling", "default_label", "word_splitting"),
     *("no_answer_threshold", "output_range"),
 )
-OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its kind, and its tensors' prefix
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
 CROSS_ENCODER, ACTIVATION = "sentence_transformers", "activation_fn"
 SUPPORTED_FOLDERS = "Pass the folder of an encoder, with config.json, model.safetensors and tokenizer.json"

@@ -22,6 +22,7 @@ TUNED: dict[Kind, str] = {
     "reader": "ForQuestionAnswering",
 }
 Names = tuple[str, ...]
+OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its kind, and its tensors' prefix
 CHECK_CONFIG = "Check that config.json belongs to these weights"
 
 PREFIX = {"electra": "electra.", "modern": "model."}
