@@ -91,8 +91,6 @@ class Analyze(
         from electra.pages.probes import write_page
 
         sources = as_names(self.models, "models")
-        if not sources:
-            raise ConfigError("no model was passed", key="models", fix=f"For example: {self.EXAMPLES[0]}")
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
         trust(*as_strings(self.probe, "probe"))
         options = analysis.options_for(self.names, as_strings(self.probe_option, "probe_option"))

@@ -16,7 +16,7 @@ from electra.commands.results.folders import Evaluation
 from electra.commands.results.rows import Rows
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.foundation.config import check_at_least
-from electra.foundation.errors import ConfigError, Interrupted
+from electra.foundation.errors import Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import RepeatedSources, Source, Sources, as_names, checked_path
 from electra.foundation.signals import StopRequest, stops_after
@@ -74,11 +74,6 @@ class Evaluate(
 
         folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
         roots = [Path(root) for root in as_names(self.data, "data")]
-        if not models:
-            raise ConfigError("no model was passed", key="models", fix="Pass a run folder or a hub name")
-        if not roots:
-            fix = "Pass the folder with the tasks' folders"
-            raise ConfigError("no data were passed", key="data", fix=fix)
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
         options = Options(self.seeds, self.device, self.jobs, settings)

@@ -8,7 +8,6 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
-from electra.foundation.errors import ConfigError
 from electra.foundation.machine import OnDevice, not_installed
 from electra.foundation.options import Sources, as_names
 from electra.serving.limits import Limits
@@ -43,10 +42,6 @@ class Serve(
 
     @override
     def run(self) -> int:
-        models = as_names(self.models, "models")
-        if not models:
-            fix = f"For example: {self.EXAMPLES[0]}"
-            raise ConfigError("no model was passed", where="electra serve", fix=fix)
         try:
             from electra.foundation.signals import StopRequest, stops_after
             from electra.serving.models import open_models
@@ -55,7 +50,7 @@ class Serve(
         except ImportError as missing:
             raise not_installed(missing.name, "serve") from None
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
-            opened_models = open_models(models, self.device)
+            opened_models = open_models(as_names(self.models, "models"), self.device)
             with Display(), stops_after("the open requests"):
                 return run_server(
                     opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest()

@@ -89,14 +89,7 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
 
 
 def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
-    """Returns the run as it was at the checkpoint `start`, in one process and without output.
-
-    A run that started from models gets their recorded shapes; they are not opened.
-
-    Raises:
-        CheckpointError: if the checkpoint lacks a tensor.
-        RunFolderError: if the checkpoint belongs to another run.
-    """
+    """Returns the run as it was at `start`, in one process; models that it started from are not opened."""
     record, recipe = folder.record, recorded_recipe(folder.record)
     part = [part for part in parts_of(record) if part["step"] <= start.step][-1]
     rows = recipe.training.batch_size // int(start.record.get("world_size", 1))
@@ -158,11 +151,7 @@ def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterato
 
 
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:
-    """Describes the first difference between ledger rows and replayed rows ("": none).
-
-    Unless `exact`, numbers may differ by `TOLERANCE`. Names that a row of an older ledger lacks are not
-    compared.
-    """
+    """Describes the first difference of replayed rows in what the ledger's rows have ("": none)."""
     for row, now in pairs:
         for name in names:
             if name in row and not _same(row[name], now[name], exact):

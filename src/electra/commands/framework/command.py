@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeV
 
 from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert, field_texts
+from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine
 from electra.foundation.threads import applied
 
@@ -66,6 +67,12 @@ class Command(Generic[R_co]):
             is_wide = any(typing.get_origin(each) in UNCHECKED for each in typing.get_args(hint))
             if name != "progress" and not is_wide and typing.get_origin(hint) is not typing.Annotated:
                 object.__setattr__(self, name, convert(hint, getattr(self, name), name))
+        for each in dataclasses.fields(self):
+            is_required = each.default is each.default_factory is dataclasses.MISSING
+            value = getattr(self, each.name)
+            if is_required and isinstance(value, list | tuple) and not value:
+                fix = f"For example: {self.EXAMPLES[0]}"
+                raise ConfigError("nothing was passed", key=each.name, fix=fix)
 
     def run(self) -> R_co:
         """Does the work and returns its result; this is the Python function."""
@@ -228,12 +235,8 @@ def _section_options(field_name: str, sections: Sections, words: Sequence[str]) 
         for each in declared(kind):
             if each.name not in sections.omit:
                 name, default = f"{section}.{each.name}", values.get(each.name, each.default)
-                changes: dict[str, Any] = {
-                    "field": field_name,
-                    "positional": False,
-                    "aliases": short_flags.get(name, ()),
-                }
-                found.append(replace(each, name=name, default=default, **changes))
+                inner = replace(each, name=name, field=field_name, default=default, positional=False)
+                found.append(replace(inner, aliases=short_flags.get(name, ())))
     return found
 
 
