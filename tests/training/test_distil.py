@@ -163,10 +163,10 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     asked = recipe(
         teacher, training={"steps": 6, "checkpoint_every": 3, "log_every": 1}, objective={"noise_share": 0.4}
     )
-    from electra.commands.parts.warm_start import name_with_layers, warm_start
+    from electra.commands.parts.warm_start import warm_start
 
     def begin(name: str) -> Any:
-        warm = warm_start(name_with_layers(str(teacher), (0, 3)), None, asked, store.tokenizer)
+        warm = warm_start(f"{teacher}[0,3]", None, asked, store.tokenizer)
         return start(asked, tmp_path / name, store, World(), warm=warm)
 
     with begin("whole") as run, StopRequest() as stop:
@@ -189,7 +189,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     rows = list(RunFolder(tmp_path / "run").ledger().rows_of_kind("train"))
     assert rows[-1]["losses"]["states"] < rows[0]["losses"]["states"]
     with pytest.raises(ElectraError, match="initial_discriminator"):
-        warm = warm_start(name_with_layers(str(teacher), (0, 2)), None, asked, store.tokenizer)
+        warm = warm_start(f"{teacher}[0,2]", None, asked, store.tokenizer)
         with start(asked, tmp_path / "run", store, World(), warm=warm):
             pass
 

@@ -65,8 +65,6 @@ class Distil(
 
     @override
     def plan(self) -> Plan:
-        from electra.commands.parts.warm_start import name_with_layers
-
         teacher, start = as_name(self.teacher, "teacher"), optional_name(self.init, "init")
         source = recipe_for(self.recipe, None, self.out, RECIPE)
         settings = {"objective.teacher": teacher, "tokenizer.source": start or teacher}
@@ -76,7 +74,7 @@ class Distil(
             if start is not None:
                 fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
                 raise ConfigError("the student has two starting points", key="init", fix=fix)
-            start = name_with_layers(teacher, layers)
+            start = f"{teacher}[{','.join(map(str, layers))}]"  # see `warm_start.split_layers`
         return Plan(source, recipe, (start, None))
 
 

@@ -59,8 +59,11 @@ class Embed(
 
     def _embed(self) -> tuple[Rows, Vectors]:
         out = None if self.out is None else checked_path(self.out, "out")
-        if out is not None:
-            check_format(out)
+        if out is not None and out.suffix.lower() not in FORMATS:
+            fix = f"Use one of {', '.join(FORMATS)}"
+            raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
+        if out is not None and out.suffix.lower() == ".parquet":
+            library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
         found = [*read_texts(self.texts, self.text_column)]
         texts, rows = [text for text, _ in found], [row for _, row in found]
         model = load(self.model, device=self.device, backend=self.backend)
@@ -86,15 +89,6 @@ class Embed(
 
 
 embed = function(Embed)
-
-
-def check_format(out: Path) -> None:
-    """Raises ConfigError for an unknown file extension, and DataError if its library is missing."""
-    if out.suffix.lower() not in FORMATS:
-        fix = f"Use one of {', '.join(FORMATS)}"
-        raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
-    if out.suffix.lower() == ".parquet":
-        library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
-from electra.commands.parts.given import is_text
+from electra.commands.parts.given import is_file
 from electra.commands.parts.shared import OnBackend
 from electra.data.settings import AllowUnknown
 from electra.data.table_files import Data, Given, is_saved_dataset, split_name
@@ -133,7 +133,7 @@ def source_of(
     is_stdin = name in (STDIN, "/dev/stdin")
     if is_stdin or (path.exists() and not path.is_file() and not path.is_dir()):
         name, content = "standard input", sys.stdin.buffer.read() if is_stdin else path.read_bytes()
-    elif is_text(name) or not name.strip():
+    elif not name.strip() or (" " in name.strip() and not is_file(path)):
         name, content = "the text", decode_argument(name).encode("utf-8", "surrogatepass")
     elif not path.exists() and not path.suffix:
         fix = "Pipe a text of one word into electra predict MODEL -"

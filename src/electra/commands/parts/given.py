@@ -134,19 +134,15 @@ def _file(texts: Texts) -> Data | None:
     if texts == STDIN:
         return Given("standard input", extension=".txt", stream=sys.stdin.buffer)
     path = Path(texts)
-    if _is_file(path):
+    if is_file(path):
         return path
     if isinstance(texts, os.PathLike) or _looks_like_a_file(texts):
         raise DataError("no such file", where=str(texts), fix="Check the path")
     return None
 
 
-def is_text(argument: str) -> bool:
-    """Whether this is a text: it contains a space, is not a file, and does not look like a file's name."""
-    return not _is_file(Path(argument)) and not _looks_like_a_file(argument) and " " in argument.strip()
-
-
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether there is a file, a pipe or a device at the path."""
     with suppress(OSError, ValueError):  # a long text, or one with a NUL, is not a path
         return path.exists() and not path.is_dir()
     return False

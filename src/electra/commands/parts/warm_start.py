@@ -53,11 +53,6 @@ def initial_models(
     return name, name if has_both else None
 
 
-def name_with_layers(model: str, layers: Sequence[int]) -> str:
-    """Returns the name of a model of which only some layers are used: tiny-en[0,2]."""
-    return f"{model}[{','.join(map(str, layers))}]"
-
-
 def split_layers(name: str) -> tuple[str, list[int] | None]:
     """Splits a name such as tiny-en[0,2] into the model and the layers to use (None: all)."""
     match = _CUT.fullmatch(name)
