@@ -61,8 +61,7 @@ def _options_of(objective: str) -> Any:
 
 def _last_value(words: Sequence[str], flag: str) -> str | None:
     """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
-    pairs = [*pairwise(words)]
-    pairs += [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
+    pairs = [*pairwise(words), *(word.partition("=")[::2] for word in words if "=" in word)]
     return next((value for name, value in reversed(pairs) if name == flag), None)
 
 
@@ -98,18 +97,17 @@ def recipe_for(
     With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
     Raises ConfigError if both are given, or for an unknown purpose.
     """
-    if purpose is None and (recipe is not None or out is None):
-        return recipe or default
-    if purpose is None:
-        from electra.artifacts.run import RunFolder
-
-        folder = RunFolder(checked_path(typing.cast(Source, out), "out"))
-        record = folder.record.get("environment", {}) if folder.exists() else {}
-        return str(record.get("recipe", "")) or default
-    if recipe is not None:
+    if purpose is not None and recipe is not None:
         problem = "both `recipe` and `purpose` were passed"
         raise ConfigError(problem, key="purpose", fix="Pass only one of them")
-    return PURPOSES[convert(Purpose, purpose, "purpose")]
+    if purpose is not None:
+        return PURPOSES[convert(Purpose, purpose, "purpose")]
+    if recipe is None and out is not None:
+        from electra.artifacts.run import RunFolder
+
+        folder = RunFolder(checked_path(out, "out"))
+        recipe = str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""
+    return recipe or default
 
 
 def names_of(overrides: Mapping[str, Any] | None) -> tuple[str, ...]:

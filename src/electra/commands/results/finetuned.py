@@ -10,7 +10,8 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.parts.given import records
 from electra.commands.results.folders import Artifact
 from electra.commands.results.rows import Rows
-from electra.foundation.errors import ConfigError
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.machine import Device
 from electra.foundation.options import Source
 
@@ -50,9 +51,6 @@ class FineTuned(Artifact[FinetuningFolder]):
     @property
     def seeds(self) -> Rows:
         """The scores on dev: a row for each seed."""
-        from electra.foundation import durable
-        from electra.foundation.errors import RunFolderError
-
         rows = Rows()
         for number, seed in self.folder.seeds():
             scores = durable.read_json(seed.results, RunFolderError)["eval"]
