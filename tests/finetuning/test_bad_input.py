@@ -144,7 +144,7 @@ def rows(**last: Any) -> list[dict[str, Any]]:
         ({"data": {"train": ROWS, "dev": None}}, "dev"),
         ({"data": None}, "train"),
         ({"data": 3}, "train"),
-        ({"data": []}, "train"),
+        ({"data": []}, "data"),
         ({"data": ["a film"]}, "train: row 1"),
         ({"data": TWO_LEVELS}, "train: row 1"),
         ({"data": rows(text=3)}, "train: row 7"),
