@@ -126,12 +126,10 @@ class Ledger:
         last_row = self.last("train", "eval")
         if last_row is not None and total_steps and last_row["step"] >= total_steps:
             return "finished"
-        for event in reversed(self.events):
-            if event.name in ("finished", "stopped"):
-                return "finished" if event.name == "finished" else "stopped"
-            if event.name in ("started", "resumed"):
-                break
-        return "in progress"
+        states: dict[str, Status] = {"finished": "finished", "stopped": "stopped"}
+        states |= dict.fromkeys(("started", "resumed"), "in progress")
+        known = [states[event.name] for event in self.events if event.name in states]
+        return known[-1] if known else "in progress"
 
 
 class Writer:

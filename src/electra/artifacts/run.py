@@ -135,10 +135,9 @@ class RunFolder(PairFolder):
         The size name is omitted if the recipe sets layers or width. If the record has no network tables, the
         texts are the size name and "".
         """
-        model = record.get("model", {})
-        shapes = network_tables(record)
-        main = next((shapes[name] for name in EXPORTED if name in shapes), {})
-        if not main:
+        model, shapes = record.get("model", {}), network_tables(record)
+        main = next((shapes[name] for name in EXPORTED if name in shapes), None)
+        if main is None:
             return str(model.get("size", "")), ""
         size_name = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
         vocabulary = f"vocabulary {main['vocab_size']:,}"
@@ -193,11 +192,9 @@ class RunFolder(PairFolder):
 
     def example_texts(self) -> list[str]:
         """Returns the sentences of the examples; [] if the file is missing or damaged."""
-        rows: Any = []
-        with suppress(ElectraError, OSError):
-            rows = durable.read_json(self.examples, self.ERROR)
-        texts = [row.get("text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-        return [text for text in texts if isinstance(text, str)]
+        with suppress(ElectraError, OSError, TypeError, KeyError):
+            return [str(row["text"]) for row in durable.read_json(self.examples, self.ERROR)]
+        return []
 
     def milestone(self, step: int) -> PairFolder:
         """Returns the networks of a run that ended after `step` updates and was extended later."""

@@ -22,6 +22,7 @@ from electra.training.extend import clock_state, with_length
 from electra.training.record import recipe_sections
 from electra.training.run import Run
 
+EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
 SAID_SHARE = 0.2  # a new number of steps is said if it differs by more
 
 
@@ -196,8 +197,9 @@ def evaluate(run: Run, stop: Stop) -> None:
     except InterruptedError:
         return
     run.evaluation_seconds = time.monotonic() - began
-    if not run.step:
-        run.limit_evaluations()
+    if not run.step and run.budget_seconds is not None and run.evaluation_seconds:
+        affordable = int(EVALUATION_SHARE * run.budget_seconds / run.evaluation_seconds)
+        run.evaluations = max(1, min(10, affordable))
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     _, phase_start, phase_end = run.part(run.step, run.objective.phases)
     # early in training every discriminator looks collapsed

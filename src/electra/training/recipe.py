@@ -278,14 +278,13 @@ def recorded_sections(record: Mapping[str, Any]) -> dict[str, Any]:
     Of the settings that made the store, those that today's version does not have are left out. The start
     "counts" of earlier versions is what "auto" chooses.
     """
-
-    def is_kept(section: str, key: str, value: Any) -> bool:
-        made_store = {"tokenizer": TokenizerSection(), "data": CorpusConfig()}
-        is_known = section not in made_store or hasattr(made_store[section], key)
-        return is_known and not is_gone(key, value)
-
+    made_store = {"tokenizer": TokenizerSection(), "data": CorpusConfig()}
     sections = {
-        section: {key: value for key, value in record[section].items() if is_kept(section, key, value)}
+        section: {
+            key: value
+            for key, value in record[section].items()
+            if not is_gone(key, value) and (section not in made_store or hasattr(made_store[section], key))
+        }
         for section in Recipe.__dataclass_fields__
         if section in record
     }

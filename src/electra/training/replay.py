@@ -33,7 +33,6 @@ from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
 COMPARED = ("loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops")
-TOLERANCE = 1e-3  # maximum relative difference between losses that were summed in another order
 
 
 class RowCollector(Telemetry):
@@ -49,22 +48,25 @@ class RowCollector(Telemetry):
 
 
 def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
-    """Compares batches, losses and weights of `steps` updates with the recorded ones.
+    """Compares batches, losses and weights of `steps` updates with the recorded ones, bit by bit.
 
-    They must be bit-identical if a single process trained on a CPU. Otherwise losses are compared up to
-    rounding, and weights are not compared. The replay ends where the run was resumed under other conditions.
+    The replay ends where the run was resumed under other conditions.
 
     Raises:
         CheckpointError: if no checkpoint has that many logged updates after it.
-        ConfigError: if `steps` is below 1.
+        ConfigError: if `steps` is below 1, or several processes or a GPU trained: they sum in another order.
     """
-    start = starting_point(folder, steps)
-    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > start.step]
+    start, parts = starting_point(folder, steps), parts_of(folder.record)
+    part = [part for part in parts if part["step"] <= start.step][-1]
+    processes, device = part.get("processes", 1), part.get("device", "cpu")
+    if processes > 1 or device != "cpu":
+        trainer = f"{processes} processes" if processes > 1 else device
+        problem = f"trained by {trainer}; only the bits of one process on a CPU can be repeated"
+        raise ConfigError(problem, where=folder.path, key="replay")
+    end = min([start.step + steps, *(part["step"] for part in parts if part["step"] > start.step)])
     threads = torch.get_num_threads()
     try:
-        return [
-            *compare(rebuild(folder, start, store), folder, start, min([start.step + steps, *resumptions]))
-        ]
+        return list(compare(rebuild(folder, start, part, store), folder, start, end))
     finally:
         torch.set_num_threads(threads)
 
@@ -88,17 +90,15 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     )
 
 
-def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
-    """Returns the run as it was at `start`, in one process; models that it started from are not opened."""
+def rebuild(folder: RunFolder, start: Checkpoint, part: Mapping[str, Any], store: TokenStore) -> Run:
+    """Returns the run as it was at `start`, in a `part` of it; models that it started from are not opened."""
     record, recipe = folder.record, recorded_recipe(folder.record)
-    part = [part for part in parts_of(record) if part["step"] <= start.step][-1]
-    rows = recipe.training.batch_size // int(start.record.get("world_size", 1))
     as_then = replace(
         recipe.training,
         log_every=1,
         threads=part.get("threads", recipe.training.threads),
         # dropout is drawn per micro-batch
-        micro_batch=min(part.get("micro_batch", recipe.training.micro_batch) or rows, rows),
+        micro_batch=part.get("micro_batch", recipe.training.micro_batch),
     )
     initial = {
         name.removeprefix("initial_"): source
@@ -118,16 +118,13 @@ def rebuild(folder: RunFolder, start: Checkpoint, store: TokenStore) -> Run:
 
 def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterator[Finding]:
     """Repeats the updates to step `end` and yields findings on batches, losses and weights."""
-    processes = int(start.record.get("world_size", 1))
-    exact = processes == 1 and run.device.type == "cpu"
-    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()} if exact else {}
+    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     weights: list[Finding] = []
     failure = ""
     try:
         while run.step < end:
             update(run)
-            if run.step in saved:
-                place = saved[run.step]
+            if place := saved.get(run.step):
                 difference = tensor_difference(run, place)
                 weights.append(Finding(place.path, "weights and moments, bit by bit", difference))
     except RunFailed as error:
@@ -137,34 +134,24 @@ def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterato
     now = run.telemetry.rows
     pairs = [(row, now[row["step"]]) for row in folder.ledger().rows_of_kind("train") if row["step"] in now]
     rows = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
-    yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"], True))
-    difference = first_difference(pairs, COMPARED, exact)
-    if difference and exact:
+    yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"]))
+    if difference := first_difference(pairs, COMPARED):
         then = folder.record.get("environment", {})
         difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
         difference += f"; replayed with torch {torch.__version__}"
-    precision = "bit by bit" if exact else "up to rounding"
-    yield Finding(folder.metrics, f"the losses of {rows}, {precision}", difference)
-    trainer = f"{processes} processes" if processes > 1 else str(run.device)
-    reason = "no checkpoint among these steps" if exact else f"trained by {trainer}"
-    yield from weights or [Finding(start.path, f"{reason}, so weights are not compared")]
+    yield Finding(folder.metrics, f"the losses of {rows}, bit by bit", difference)
+    yield from weights or [
+        Finding(start.path, "no checkpoint among these steps, so weights are not compared")
+    ]
 
 
-def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:
+def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str]) -> str:
     """Describes the first difference of replayed rows in what the ledger's rows have ("": none)."""
     for row, now in pairs:
         for name in names:
-            if name in row and not _same(row[name], now[name], exact):
+            if name in row and row[name] != now[name]:
                 return f"step {row['step']:,}: {name} {row[name]} in the ledger, {now[name]} in the replay"
     return ""
-
-
-def _same(then: Any, now: Any, exact: bool) -> bool:
-    if isinstance(now, Mapping):
-        return isinstance(then, Mapping) and all(_same(then.get(key), now[key], exact) for key in now)
-    if exact or not isinstance(now, float) or not isinstance(then, int | float):
-        return bool(then == now)
-    return abs(then - now) <= TOLERANCE * max(abs(then), abs(now))
 
 
 def tensor_difference(run: Run, saved: Checkpoint) -> str:

@@ -43,7 +43,6 @@ from electra.training.schedule import Course, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
-EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
 DISK_RATE = 1e9  # bytes of `disk_bytes` per second that a checkpoint takes, before the first one is timed
 CHECKPOINT_PAUSE = 15.0  # the least seconds of a time budget between two checkpoints by default
 
@@ -223,12 +222,6 @@ class Run:
         """The number of checkpoints of a run whose recipe does not set it: 20, or fewer in a short time."""
         seconds = self.budget_seconds
         return 20 if seconds is None else max(1, min(20, int(seconds / CHECKPOINT_PAUSE)))
-
-    def limit_evaluations(self) -> None:
-        """Lowers the number of evaluations so that they take at most EVALUATION_SHARE of a time budget."""
-        if (seconds := self.budget_seconds) is not None and self.evaluation_seconds:
-            affordable = int(EVALUATION_SHARE * seconds / self.evaluation_seconds)
-            self.evaluations = max(1, min(10, affordable))
 
     def due(self, every: int | None, parts: int) -> bool:
         """Whether the current step ends one of the equal `parts` of the run, or of each `every` steps.

@@ -44,9 +44,7 @@ class Telemetry:
         if not self.is_main:
             return []
         self._say, self._progress = say, progress
-        sent = (
-            self.folder.ledger().rows if track is not None else []
-        )  # before those that are repeated leave it
+        sent = self.folder.ledger().rows  # before those that are repeated leave it
         self._ledger = Writer(self.folder.metrics, step)
         if track is not None:
             with self._tracking():
