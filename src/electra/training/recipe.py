@@ -246,17 +246,16 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     recipe = build(Recipe, sections, where)
     recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})
     model, training = recipe.model, recipe.training
-    counts = ("length", "batch_size", "micro_batch", "steps", "keep", "threads")
+    counts = ("batch_size", "micro_batch", "steps", "keep", "threads")
     intervals = ("log_every", "checkpoint_every", "evaluate_every")
-    check_at_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
+    minima = {"length": 4, "warmup_steps": 0}  # [CLS], two tokens, [SEP]
+    check_at_least(training, dict.fromkeys((*counts, *intervals), 1) | minima, "training.")
     check_at_least(recipe.evaluation, {"rows": 1}, "evaluation.")
     check_at_most(training, {"threads": MAX_THREADS}, "training.")
-    if training.length < 4:
-        raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     check_positive(model, ("generator_width", "generator_depth"), "model.")
     check_at_most(model, dict.fromkeys(("generator_width", "generator_depth"), 64), "model.")
     check_below_one(model, ("dropout", "attention_dropout"), "model.")
-    check_positive(training, ("epsilon", "clip"), "training.")
+    check_positive(training, ("epsilon", "clip", "decay"), "training.")
     rates = ("learning_rate", "generator_learning_rate", "weight_decay")
     check_not_negative(training, rates, "training.")
     if not all(0 <= beta < 1 for beta in training.betas):
@@ -264,11 +263,9 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
         raise ConfigError(problem, key="training.betas")
     if training.budget is not None:
         parse_budget(training.budget)
-    if not 0 < training.decay < 1:
-        raise ConfigError(f"must be above 0 and below 1, not {training.decay}", key="training.decay")
-    check_below_one(training, ("warmup",), "training.")
-    if not 0 < (fraction := recipe.evaluation.mask_fraction) < 1:
-        raise ConfigError(f"must be above 0 and below 1, not {fraction}", key="evaluation.mask_fraction")
+    check_below_one(training, ("warmup", "decay"), "training.")
+    check_positive(recipe.evaluation, ("mask_fraction",), "evaluation.")
+    check_below_one(recipe.evaluation, ("mask_fraction",), "evaluation.")
     return recipe
 
 
