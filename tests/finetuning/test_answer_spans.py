@@ -27,7 +27,7 @@ from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.metrics.squad import squad2_scores
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.prepared import Finetuning, prepare, resolve, run_model
@@ -361,7 +361,7 @@ def test_training_learns_and_transformers_gives_the_same_answers(
         assert not is_second or null_odds[entry["id"]] == pytest.approx(odds, abs=1e-4)
         assert said[entry["id"]] == ("" if is_second and odds > 0 else best["text"])
     rows = [tuple(line.split("\t")) for line in files["dev.tsv"].read_text().splitlines()]
-    assert predict(str(out), data / "dev-v1.json", threshold=0.0 if is_second else None).rows() == rows
+    assert open_predictor(str(out))(data / "dev-v1.json", threshold=0.0 if is_second else None).rows() == rows
 
 
 def check_threshold(out: Path, dev: Path) -> None:
@@ -370,7 +370,7 @@ def check_threshold(out: Path, dev: Path) -> None:
     kept = json.loads((out / "model" / "config.json").read_text())["no_answer_threshold"]
     place = results["seeds"].index(results["kept_seed"])
     assert kept == results["eval_best_exact_match_threshold_by_seed"][place]
-    predictions = predict(str(out), dev)
+    predictions = open_predictor(str(out))(dev)
     said = {row[0]: row[1] for row in predictions.rows()[1:]}
     examples = task_named("squad2").read(dev).examples
     actual = squad2_scores(
@@ -436,7 +436,7 @@ def test_a_threshold_is_refused_where_there_is_none(
     finetune(str(electra_folder), toy_task.settings(out, squad_folder, "squad", epochs=0.1))
     assert "no_answer_threshold" not in json.loads((out / "model/config.json").read_text())
     with pytest.raises(ConfigError) as caught:
-        predict(str(out), squad_folder / "dev-v1.json", threshold=1.0)
+        open_predictor(str(out))(squad_folder / "dev-v1.json", threshold=1.0)
     assert caught.value.key == "threshold"
 
 

@@ -76,13 +76,6 @@ def test_spellings_of_a_number_are_one_label(train: list[Any], dev: list[Any], t
     assert [int(result.task.target(e)) for e in result.splits["dev"]] == [0, 1] * 3
 
 
-def test_answers_that_contradict_each_other_are_noted(tmp_path: Path) -> None:
-    rows, dev = labelled(["a", "b", "c"] * 5), labelled(["a", "b", "c"], 20)
-    assert not [note for note in dataset(tmp_path, rows, dev).notes if not note.startswith("dev: ")]
-    result = dataset(tmp_path, [*rows, {**rows[0], "label": "b"}], dev)
-    assert any("2 of 16 examples" in note for note in result.notes)
-
-
 SIGNS, ISO, FEELINGS = ["+", "-"] * 9, ["US", "NA", "DE", "FR"] * 5, ["Joy", "None", "Anger"] * 7
 # The cells of a column, the answers that they are (None: the row has no answer), and options.
 SETS = [names for size in (1, 2, 3) for names in combinations("abcd", size)]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from electra.finetuning.heads import frozen
-from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.finetune import describe_results, finetune
@@ -81,7 +80,7 @@ def test_the_tag_of_a_word_is_its_most_frequent_one() -> None:
 
 def test_labels_that_few_examples_have() -> None:
     """None has `never`, one has `once`; with single labels, too few to hold any out."""
-    several = load_task("classification").configured(TaskOptions(multi_label=True))
+    several = load_task("classification").with_options(TaskOptions(multi_label=True))
     task = several.rebuilt(("fun", "sad", "once", "never"), {})
     rows = [(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8 + [(("sad", "once"), "bad luck")]
     [found] = fitted(baselines.LINEAR, task, examples(rows))(examples([(None, "great joke")]))  # type: ignore[arg-type]
@@ -92,7 +91,7 @@ def test_labels_that_few_examples_have() -> None:
 
 
 def test_the_strength_is_chosen_on_a_sample_of_a_large_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_fit, "SELECTION_ROWS", 30)
+    monkeypatch.setattr(frozen, "SELECTION_ROWS", 30)
     rows = examples([(str(i % 2), f"word{i} {('good', 'bad')[i % 2]}") for i in range(200)])
     task = load_task("classification").fit(rows)
     assert task.score(fitted(baselines.LINEAR, task, rows)(rows), rows)["accuracy"].value == 1.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.calibration import RANGE, fit_temperature
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
@@ -63,7 +63,7 @@ def test_saved_probabilities_are_calibrated_and_labels_unchanged(
         out = tmp_path / str(calibrate)
         settings = toy_task.settings(out, data, epochs=12, calibrate=calibrate)
         results = finetune(str(electra_folder), settings)
-        table = predict(str(out), data / "dev.tsv").table()[1:]  # id, label, a probability for 0 and for 1
+        table = open_predictor(str(out))(data / "dev.tsv").table()[1:]  # with a probability for 0 and for 1
         lines = (data / "dev.tsv").read_text().splitlines()[1:]
         gold = [int(line.rpartition("\t")[2]) for line in lines]
         probability = np.array([row[2 + label] for row, label in zip(table, gold, strict=True)])

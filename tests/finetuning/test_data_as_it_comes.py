@@ -14,7 +14,7 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.predict import open_predictor, predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
@@ -183,12 +183,13 @@ def tuned(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 def test_other_files_are_read_from_the_columns_of_the_training_file(kind: str, tuned: dict[str, str]) -> None:
     data = Path(tuned[kind]).parent
     expected, actual = (
-        predict(tuned[kind], data / f"{name}.csv", allow_unknown=True).values for name in ("train", "dev")
+        open_predictor(tuned[kind], allow_unknown=True)(data / f"{name}.csv").values
+        for name in ("train", "dev")
     )
     assert np.array_equal(np.stack(actual), np.stack(expected))
     other = {"single": "pair", "pair": "single"}[kind]
     with pytest.raises(ElectraError, match="no column"):
-        predict(tuned[kind], Path(tuned[other]).parent / "train.csv")
+        open_predictor(tuned[kind])(Path(tuned[other]).parent / "train.csv")
     with pytest.raises(ElectraError, match="must name"):
         open_predictor(tuned[kind]).texts([("a", "b")] if kind == "single" else ["a film"])
 
@@ -203,7 +204,7 @@ def test_a_large_offset_of_numbers_costs_no_precision(modern_folder: Path, tmp_p
         (data / "train.csv").write_text("text,label\n" + rows)
         settings = toy_task.settings(data / "out", data / "train.csv", "regression", epochs=2)
         finetune(str(modern_folder), settings)
-        predictions = predict(str(data / "out" / "model"), data / "train.csv")
+        predictions = open_predictor(str(data / "out" / "model"))(data / "train.csv")
         predicted.append(np.concatenate(predictions.values))
         cells = [float(row["predicted"]) for row in predictions.records()]
         assert np.allclose(cells, predicted[-1], rtol=0, atol=0.01)

@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 from electra.exchange.load import load
 from electra.finetuning.heads import frozen
-from electra.finetuning.heads.parts.linear_fit import fit_best, log_likelihood
-from electra.finetuning.predict import predict
+from electra.finetuning.heads.frozen import fit_best, log_likelihood
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner import choose_head, prepared
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.train_seed import train_seed
@@ -85,7 +85,7 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
     mean, scale = x.mean(0), x.std()
     expected = LogisticRegression(C=1.0, max_iter=1000, tol=1e-8)
     expected.fit((x - mean) / scale, [row[-1] for row in train])
-    answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
+    answers = open_predictor(str(tmp_path / "out"))(tmp_path / "data/dev.csv")
     order = [answers.task.label_names.index(label) for label in expected.classes_]
     probabilities = np.stack(answers.values)[:, order]
     np.testing.assert_allclose(probabilities, expected.predict_proba((y - mean) / scale), atol=4e-3)
@@ -103,7 +103,7 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
     loaded = load(str(modern_folder), "encoder")
     head = load_file(tmp_path / "out/model/head.safetensors")
     assert head["output.weight"].shape == (2, loaded.config.hidden_size)
-    answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
+    answers = open_predictor(str(tmp_path / "out"))(tmp_path / "data/dev.csv")
     first, second, _ = rows[0]
     ids = torch.tensor([loaded.tokenizer.encode(first, second).ids])
     with torch.inference_mode():

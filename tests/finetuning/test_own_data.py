@@ -16,7 +16,7 @@ from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.runner.records import is_wrong, read_records
@@ -51,13 +51,13 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
     config = json.loads((out / "model" / "config.json").read_text())
     assert config["problem_type"] == "multi_label_classification"
     assert list(config["id2label"].values()) == list(TOPICS)
-    predictions = predict(str(out), data / "dev.jsonl")
+    predictions = open_predictor(str(out))(data / "dev.jsonl")
     texts = [example.texts for example in predictions.examples]
     reference = transformers_logits(out / "model", texts).sigmoid()
     np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-5)
     first = [label for label, p in zip(predictions.task.label_names, reference[0], strict=True) if p > 0.5]
     assert predictions.rows()[1][1] == "|".join(first)
-    assert predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
+    assert open_predictor(str(out / "model"))(data / "dev.jsonl").rows() == predictions.rows()
     dataset = read_dataset(chosen, choose_task(chosen))
     train, dev = (
         np.array([[name in e.gold for name in TOPICS] for e in dataset.splits[split]], np.float32)
@@ -119,7 +119,7 @@ def test_answers_that_match_after_normalisation_are_right() -> None:
 
 def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(classified: Path, tmp_path: Path) -> None:
     (tmp_path / "odd.tsv").write_text("sentence\nthe [SEP] film [MASK] new\n")
-    predictions = predict(str(classified), tmp_path / "odd.tsv", allow_unknown=True)
+    predictions = open_predictor(str(classified), allow_unknown=True)(tmp_path / "odd.tsv")
     texts = [example.texts for example in predictions.examples]
     reference = transformers_logits(classified / "model", texts).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-6)
@@ -127,9 +127,9 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(classified: P
     probabilities = [record["p(negative)"], record["p(positive)"]]
     assert probabilities == predictions.values[0].tolist(), "no digit is lost"
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
-    assert len(predict(str(classified), tmp_path / "answered.tsv").values) == 1
+    assert len(open_predictor(str(classified))(tmp_path / "answered.tsv").values) == 1
     with pytest.raises(ConfigError, match="text_column"):
-        predict(str(classified), tmp_path / "odd.tsv", ("a", "b"))
+        open_predictor(str(classified))(tmp_path / "odd.tsv", ("a", "b"))
 
 
 @pytest.fixture(scope="module")

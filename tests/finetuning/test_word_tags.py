@@ -19,7 +19,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.entities import complete_tags, entities, entity_scores
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.word_tags import WordTagging, word_windows
@@ -101,7 +101,7 @@ def test_a_word_without_a_piece_gets_the_same_tag_in_training_and_prediction(
     train.write_text("the\tZ\nfilm\tA\nfine\tZ\n\n" * 20)
     test.write_text("the\tZ\n\u200b\u0007\tZ\n")
     finetune(str(electra_folder), toy_task.settings(out, train, "tagging", dev=train, test=test, epochs=0.5))
-    assert predict(str(out), test).rows()[2][2] == "Z"
+    assert open_predictor(str(out))(test).rows()[2][2] == "Z"
     assert read_tsv(out / "seeds/seed-0/test.tsv")[1]["label"] == "Z"
 
 
@@ -248,7 +248,7 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
     )
     assert list(model.config.id2label.values()) == ["O", "B-bad", "I-bad", "B-good", "I-good"]
     assert "pipeline_tag: token-classification" in (out / "model" / "README.md").read_text()
-    predictions = predict(str(out), data / "dev.tsv")
+    predictions = open_predictor(str(out))(data / "dev.tsv")
     short = [i for i, example in enumerate(predictions.examples) if len(example.texts) < 20]
     assert 20 < len(short) < len(predictions.examples)
     for i in short[:10]:
@@ -270,7 +270,8 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
         results["eval_accuracy"]
     )
     (tmp_path / "words.tsv").write_text("the\nfine\nfilm\n")
-    assert predict(str(out / "model"), tmp_path / "words.tsv").rows()[0] == ("id", "word", "label", "p")
+    header, *_ = open_predictor(str(out / "model"))(tmp_path / "words.tsv").rows()
+    assert header == ("id", "word", "label", "p")
 
 
 def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model import TASK, ModelFolder
 from electra.data import unknown
 from electra.data.lines import Place
 from electra.data.table_files import Data, Given, extension_of
@@ -36,6 +36,7 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
 from electra.finetuning.tasks.parts.word_tags import WordTagging
 from electra.finetuning.windows.features import Tokens
+from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
 from electra.model.adapted import PublishedHead
@@ -207,8 +208,6 @@ def open_predictor(
 
         folder = locate(model)
         loaded, record = load_onnx(folder, "encoder"), read_task(folder)
-        if record is None:
-            require_tuned(loaded)
         task, max_length = task_of(loaded, record)
         assert isinstance(loaded.encoder, OnnxEncoder)
         tuned: FinetunedModel = GraphModel(loaded.encoder, task.head in ("tagger", "reader"))
@@ -219,41 +218,31 @@ def open_predictor(
     return Predictor(loaded, task, max_length, tuned, allow_unknown)
 
 
-def export_tuned(model: str, out: Path) -> float:
-    """Writes a fine-tuned model as a folder with an ONNX graph.
+def export_tuned(source: str, out: Path) -> float:
+    """Writes a fine-tuned model, named as for `open_predictor`, as a folder `out` with an ONNX graph.
 
-    Args:
-        model: as for `open_predictor`.
-        out: the folder to write.
-
-    Returns:
-        The largest difference between the outputs of the graph and the model.
+    Returns the largest difference between the outputs of the graph and the model.
 
     Raises:
         ModelError: the model is missing, damaged or not fine-tuned, its head cannot be exported, the graph's
             outputs differ, or `out` cannot be written.
         ConfigError: a library that this needs is not installed.
     """
-    from electra.finetuning.runner.onnx_model import write_tuned
+    from electra.exchange.onnx_graph import commit_graph
+    from electra.finetuning.runner.onnx_model import FinetunedGraph
 
-    loaded, record = open_tuned(model)
+    loaded, record = open_tuned(source)
     task, _ = task_of(loaded, record)
-    return write_tuned(loaded, task, tuned_model(loaded, task, record), record, out)
-
-
-def predict(
-    model: str,
-    file: Path,
-    text_column: Sequence[str] = (),
-    *,
-    threshold: float | None = None,
-    allow_unknown: bool = False,
-) -> Predictions:
-    """Loads a model with `open_predictor`, and predicts each row of a file with it.
-
-    The other parameters and the errors are those of `open_predictor` and `Predictor.__call__`.
-    """
-    return open_predictor(model, allow_unknown=allow_unknown)(file, text_column, threshold=threshold)
+    model = tuned_model(loaded, task, record)
+    if model.head.not_in_graphs:
+        fix = "Fine-tune with `head` transformers"
+        raise ModelError(model.head.not_in_graphs, where=loaded.folder, fix=fix)
+    settings = {**ModelFolder(loaded.folder).record, "dtype": "float32"}
+    graph = FinetunedGraph(model, types=loaded.config.reads_token_types)
+    further: dict[str, durable.Content] = {}
+    if record:
+        further[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
+    return commit_graph(loaded, graph, out, settings, f" and fine-tuned for {task.name}", further)
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
@@ -313,16 +302,7 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     if model_folder.head.is_file():
         problem = f"{model_folder.head.name} without {model_folder.task.name}, which describes it"
         raise ModelError(problem, where=model_folder.path, fix="Pass the fine-tuning's folder")
-    require_tuned(loaded)
     return loaded, None
-
-
-def require_tuned(loaded: Loaded) -> None:
-    """Raises ModelError for a model without the head of a fine-tuning."""
-    if loaded.kind not in DEFAULT_TASKS:
-        kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
-        problem = f"expected a fine-tuned classifier, tagger or reader, not {kind}"
-        raise ModelError(problem, where=loaded.folder, fix="Run electra finetune")
 
 
 def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int]:
@@ -332,7 +312,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
     `record` is None.
 
     Raises:
-        ModelError: the recorded length exceeds the model's positions.
+        ModelError: the model has no head, or the recorded length exceeds its positions.
         ConfigError: the file of the model's own task or head is missing.
     """
     folder = Path(loaded.folder)
@@ -343,10 +323,14 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         if length > positions:
             problem = f"{length:,} tokens, but the model has {positions:,} positions"
             raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
-        task = task.configured(TaskOptions.of(settings))
+        task = task.with_options(TaskOptions.of(settings))
         if columns := tuple(settings.get("read_columns", ())):
             task = task.preferring(columns)
         return task.rebuilt(loaded.labels, config), length
+    if loaded.kind not in DEFAULT_TASKS:
+        kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
+        problem = f"expected a fine-tuned classifier, tagger or reader, not {kind}"
+        raise ModelError(problem, where=loaded.folder, fix="Run electra finetune")
     default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":
         texts = load_task("pair").texts

@@ -70,8 +70,6 @@ class TaskOptions:
     stride: int | None = None
     """Tokens between the starts of successive windows, for tasks that split long texts (default: the task's).
     """
-    both_orders: bool | None = None
-    """Train on both orders of each pair, (a, b) and (b, a) (default: only for MRPC and STS-B)."""
 
     def __post_init__(self) -> None:
         for name in ("text_column", "columns", "label_column"):
@@ -179,20 +177,12 @@ class UpdateOptions:
     """Warm-up: fraction of the steps in which the learning rate rises."""
     clip: float = 1.0
     """Maximum global gradient norm."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineOptions(OnDevice):
-    """Options for the device."""
-
-    HEADING: ClassVar[str] = "Device"
-
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Number format of matrix products. auto: bf16 if the hardware supports it, else fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
+class Settings(AllowUnknown, OnDevice, SeedOptions, UpdateOptions, ModelOptions, TaskOptions):
     """All settings of a fine-tuning."""
 
     task: str
@@ -201,10 +191,7 @@ class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOp
     file.
     """
     data: Source | Given
-    """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a
-    training file: csv, tsv, json, jsonl, parquet, arrow, feather, or a format of the task (CoNLL-U,
-    columns; SQuAD's JSON), compressed or not.
-    """
+    """A folder with files of the splits, a folder saved by `datasets`, a training file, or rows."""
     out: Source
     """Directory for results. Rerun the command to resume."""
     dev: Source | Given | None = None
@@ -221,20 +208,11 @@ class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOp
     """Predict and score this many examples of each of the other files, chosen in the same way."""
 
     def __post_init__(self) -> None:
-        counts = (
-            "seeds",
-            "batch_size",
-            "checkpoint_every",
-            "limit_train",
-            "limit_eval",
-            "max_length",
-            "stride",
-            "threads",
-        )
+        sizes = ("batch_size", "limit_train", "limit_eval", "max_length", "stride")
+        counts = (*sizes, "seeds", "checkpoint_every", "threads")
         check_at_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
-        check_at_most(
-            self, {"threads": MAX_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
-        )
+        limits = {"threads": MAX_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
+        check_at_most(self, limits)
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
         check_below_one(self, ("warmup", "dropout"))
         check_not_negative(self, ("weight_decay", "epochs"))
@@ -245,9 +223,8 @@ class Settings(AllowUnknown, MachineOptions, SeedOptions, UpdateOptions, ModelOp
         extra_eval = tuple(as_path(source, "extra_eval") for source in as_tuple(self.extra_eval))
         object.__setattr__(self, "extra_eval", extra_eval)
         if len(self.text_column) > 2:
-            raise ConfigError(
-                f"an example has at most two texts, not {len(self.text_column)}", key="text_column"
-            )
+            problem = f"an example has at most two texts, not {len(self.text_column)}"
+            raise ConfigError(problem, key="text_column")
 
     def recorded(self) -> dict[str, Any]:
         """Returns the settings on which a resumed run must agree.

@@ -37,6 +37,7 @@ _GONE: dict[str, Any] = {
     **{"mask_decoder": False, "clip_separately": False, "on_collapse": "warn", "on_spike": "warn"},
     **{"optimizer": "adamw", "states_layers": "all", "teacher_reads": "same", "relations_weight": 0.0},
     **{"reference_decay": False, "summation": "fast"},
+    "both_orders": None,
 }
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 

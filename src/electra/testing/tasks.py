@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
@@ -55,7 +55,7 @@ class TaskContract(Contract):
 
     def read(self, name: str, data: Path, split: str = "train") -> tuple[Any, Any]:
         """Returns the task, fitted to the training data, and the examples of a split."""
-        task = load_task(name).configured(TaskOptions())
+        task = load_task(name).with_options(TaskOptions())
         files = {split: next(path for path in data.iterdir() if path.name.startswith(split))}
         files["train"] = next(path for path in data.iterdir() if path.name.startswith("train"))
         return task.fit(task.read(files["train"]).examples), task.read(files[split]).examples
@@ -121,7 +121,7 @@ class TaskContract(Contract):
         )
         finetune(str(model), settings)
         dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
-        predicted, scored = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
+        predicted, scored = open_predictor(str(out))(dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
         assert len(predicted) == len(scored) > 1 and list(predicted[0]) == scored[0]
         # For question answering, `predict` uses the best threshold on dev; the saved dev predictions do not.
         if "null_odds" in scored[0]:

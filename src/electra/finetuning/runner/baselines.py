@@ -28,9 +28,8 @@ import numpy.typing as npt
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.frozen import fit_states
+from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
 from electra.finetuning.heads.parts.contract import Head
-from electra.finetuning.heads.parts.linear_fit import fit_best, negative_error
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
@@ -140,7 +139,7 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     if baseline == LINEAR and any(words(text) for example in train for text in example.texts):
         return _fit_linear(task, train)
     if task.num_outputs == 1:
-        answer = np.array([task.gold_number(example) for example in train]).mean(keepdims=True)
+        answer = np.array([task.shown_gold(example) for example in train]).mean(keepdims=True)
     elif isinstance(task, MultiLabelClassification):
         answer = np.stack([task.target(example) for example in train]).mean(0)
     else:
@@ -161,7 +160,7 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
         train = [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
     inputs = [example.texts for example in train]
     if task.num_outputs == 1:
-        numbers = np.array([task.gold_number(example) for example in train])
+        numbers = np.array([task.shown_gold(example) for example in train])
         alphas = [{"ridge__alpha": 1 / strength} for strength in STRENGTHS]
         ridge = fit_best(make_pipeline(*_features(train), Ridge()), alphas, inputs, numbers, negative_error)
         return lambda examples: list(ridge.predict([example.texts for example in examples])[:, None])

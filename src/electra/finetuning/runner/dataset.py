@@ -56,7 +56,7 @@ class Dataset:
 def choose_task(settings: Settings) -> Task:
     """Returns the task with the settings' options."""
     options = TaskOptions.of(vars(settings))
-    task, head = load_task(settings.task).configured(options), load_head(settings.head)
+    task, head = load_task(settings.task).with_options(options), load_head(settings.head)
     counts = {len(columns) for columns in task.texts}
     head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
     return task
@@ -106,8 +106,6 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     alike = Counter(name.casefold() for name in task.label_names)
     if same := [name for name in task.label_names if alike[name.casefold()] > 1]:
         notes.append(f"train: {', '.join(same)} differ only in capitals, and are different labels")
-    if task.head == "classifier" and task.has_classes:
-        notes += [f"train: {note}" for note in note_contradictions(splits["train"], task)]
     for split in [name for name in splits if name != "train"]:
         if split != "dev":
             splits[split] = without_placeholders(split, splits[split], task, notes)
@@ -222,16 +220,6 @@ def notes_on_scores(examples: Examples, train: Examples, task: Task, dev_file: D
             )
             raise DataError(problem, where=dev_file, fix=fix)
         yield f"{found} also in the training data (ignoring case and spacing): scores are too high"
-
-
-def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on training examples with the same texts and different answers."""
-    answers: dict[tuple[str, ...], set[str]] = {}
-    for example in train:
-        answers.setdefault(normalise(example), set()).add(str(task.shown_gold(example)))
-    if count := sum(len(answers[normalise(example)]) > 1 for example in train):
-        found = f"{count:,} of {plural(len(train), 'example')}"
-        yield f"{found} have the same text as another example, but a different answer"
 
 
 def normalise(example: Example) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
-from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
+from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
@@ -115,8 +114,8 @@ def finetune(
                 run_seed(prepared, folder, number)
             except Interrupted:
                 session.interrupt()
-            known = read_baselines(folder, session.say)
-            if settings.baselines and known is None and baselines.apply_to(dataset, settings):
+            is_due = settings.baselines and not folder.baselines.is_file()
+            if is_due and baselines.apply_to(dataset, settings):
                 baselines.measure_all(dataset, prepared, folder)
         doing("saving the model")
         results = finish(model, prepared, dataset, folder, notes)
@@ -250,27 +249,15 @@ def finish(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": prepared.precision,
     }
-    if (measured := read_baselines(folder, prepared.say)) is not None:
-        results["baselines"] = measured
+    if folder.baselines.is_file():
+        fix = "Remove it: the baselines are then measured again"
+        results["baselines"] = durable.read_json(folder.baselines, RunFolderError, fix=fix)
     save_model(prepared, folder.model, folder.seed(best), results)
     rows = read_records(folder.seed(best).table("dev").read_bytes())
     dev_records = join_gold(rows, prepared.splits["dev"].examples, task)
     durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
     durable.commit_json(folder.results, results)
     return results
-
-
-def read_baselines(folder: FinetuningFolder, say: Say) -> dict[str, dict[str, float | None]] | None:
-    """Returns the scores of the baselines; None if they are not measured, or their file is damaged."""
-    if not folder.baselines.is_file():
-        return None
-    with suppress(ElectraError, AttributeError):
-        scores = durable.read_json(folder.baselines, RunFolderError)
-        if all(isinstance(value, int | float | None) for each in scores.values() for value in each.values()):
-            return dict(scores)
-    say(f"{folder.baselines.name} is damaged: the baselines are measured again")
-    folder.baselines.unlink()
-    return None
 
 
 def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:

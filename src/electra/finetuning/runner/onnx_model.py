@@ -5,24 +5,15 @@ The outputs of the graph are the encoder's states and the head's logits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import TASK, ModelFolder
-from electra.exchange.load import Loaded
-from electra.exchange.onnx_graph import Graph, commit_graph
+from electra.exchange.onnx_graph import Graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Batch
-from electra.foundation import durable
-from electra.foundation.errors import ModelError
 
 
 class FinetunedGraph(Graph):
@@ -58,18 +49,3 @@ class GraphModel(FinetunedModel):
         assert isinstance(self.encoder, OnnxEncoder)
         types = batch.token_type_ids
         return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.document_ids, types))
-
-
-def write_tuned(
-    loaded: Loaded, task: Task, model: FinetunedModel, record: Mapping[str, Any] | None, out: Path
-) -> float:
-    """Writes a fine-tuned model as a folder with an ONNX graph: see `commit_graph`."""
-    if model.head.not_in_graphs:
-        fix = "Fine-tune with `head` transformers"
-        raise ModelError(model.head.not_in_graphs, where=loaded.folder, fix=fix)
-    settings = {**ModelFolder(loaded.folder).record, "dtype": "float32"}
-    graph = FinetunedGraph(model, types=loaded.config.reads_token_types)
-    further: dict[str, durable.Content] = {}
-    if record:
-        further[TASK] = durable.to_json({name: record[name] for name in ("task", "settings")})
-    return commit_graph(loaded, graph, out, settings, f" and fine-tuned for {task.name}", further)

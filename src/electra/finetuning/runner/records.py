@@ -73,7 +73,9 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
             records.append({"id": row["id"], **shown})
             continue
         results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
-        left_out = {*task.columns_read(example.row), "id", *results}
+        texts = next((names for names in task.texts if {*names} <= {*example.row}), ())
+        label = next(({name} for name in task.label if name in example.row), ())
+        left_out = {*texts, *label, "id", *results}
         others = {name: cell for name, cell in example.row.items() if name not in left_out}
         records.append({"id": example.id, **others, **results})
     return records

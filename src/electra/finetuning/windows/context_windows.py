@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.windows.features import Ids, PairTemplate
@@ -166,9 +167,7 @@ def span_of(context: str, window: Window, candidate: Candidate) -> Span:
 
 def probabilities(prediction: Prediction) -> list[float]:
     """Returns the softmax of the candidates' scores; [1.0] if there are no candidates."""
-    scores = np.array([span.score for span in prediction.spans] or [0.0])
-    exponentials = np.exp(scores - scores.max())
-    return [float(value) for value in exponentials / exponentials.sum()]
+    return list(map(float, softmax([span.score for span in prediction.spans] or [0.0])))
 
 
 def n_best(prediction: Prediction) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, read_questions
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.metrics.squad import METRICS, squad1_scores, squad2_scores
-from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
 from electra.finetuning.windows.context_windows import (
     NO_ANSWER,
@@ -49,7 +48,7 @@ from electra.finetuning.windows.context_windows import (
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError, ModelError
+from electra.foundation.errors import DataError, ModelError
 from electra.foundation.terminal_text import plural
 
 START, END = 1, 2  # bits of a token's target
@@ -75,13 +74,6 @@ class QuestionAnswering(Task):
     max_question: int = 64  # tokens; longer questions are truncated
     max_answer: int = 30  # tokens
     n_best: int = 20  # candidate answers in a prediction
-
-    @override
-    def with_options(self, options: TaskOptions) -> Self:
-        if len(options.text_column or ("question", "context")) != 2:
-            problem = "must name two columns, the question's and the context's"
-            raise ConfigError(problem, key="text_column")
-        return super().with_options(options)
 
     @property
     @override

@@ -207,8 +207,8 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
     return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",) * bool(others)
 
 
-def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool | None]] | None:
-    """Returns the answers as vectors of flags if all are vectors of 0 and 1; else None.
+def as_vectors(answers: Sequence[Sequence[str]], source: Any) -> list[list[bool | None]] | None:
+    """Returns the answers of `source` as vectors of flags if all are vectors of 0 and 1; else None.
 
     Raises:
         DataError: the answers are vectors of different lengths, or of other numbers too.
@@ -219,5 +219,5 @@ def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool | None]] | No
     # A list of labels called 0 and 1 would not repeat one of them.
     if not are_equal and 2 * len(flags) > len(rows) and any(len({*row}) < len(row) for row in flags):
         problem = "the answers are vectors of different lengths, or not only of 0 and 1"
-        raise DataError(problem, fix="Write 0 or 1 for each label in every row")
+        raise DataError(problem, where=source, fix="Write 0 or 1 for each label in every row")
     return rows if are_equal and min(widths) > 1 else None

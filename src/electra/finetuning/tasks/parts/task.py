@@ -56,6 +56,7 @@ class Task(ABC):
     metrics: tuple[str, ...]  # the primary one first
     texts: tuple[Columns, ...]  # possible columns of the text or texts; the first match is used
     label: Columns  # possible columns of the answer; the first match is used
+    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     header: Columns = ()  # column names of files without a header line
     encoding: str | None = None  # the encoding of csv and tsv files; None: detected
     skip_unlabelled: bool = False  # leave out rows without an answer
@@ -75,12 +76,8 @@ class Task(ABC):
         if "predict" in vars(cls) and "outputs_are_logits" not in vars(cls):
             cls.outputs_are_logits = False
 
-    def configured(self, options: TaskOptions) -> Task:
-        """Returns the task with the user's options; they may turn it into another kind of task."""
-        return self.with_options(options)
-
-    def with_options(self, options: TaskOptions) -> Self:
-        """Returns the task with the options that all tasks have in common.
+    def with_options(self, options: TaskOptions) -> Task:
+        """Returns the task with the user's options; they may turn it into another kind of task.
 
         Raises:
             ConfigError: an option does not apply to this task.
@@ -88,7 +85,7 @@ class Task(ABC):
         balanced = options.class_weights == "balanced"
         if balanced and not self.has_classes:
             raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Omit it")
-        if options.multi_label and self.head != "classifier":
+        if options.multi_label:
             fix = "Use `task` classification or pair"
             raise ConfigError(f"{self.name} has one answer per item", key="multi_label", fix=fix)
         if options.encoding:
@@ -96,8 +93,16 @@ class Task(ABC):
         if options.skip_unlabelled and self.head != "tagger":
             self.require_table("skip_unlabelled")
         text_columns, label_option = tuple(options.text_column), options.label_column
+        counts = {len(names) for names in self.texts}
+        if self.head == "classifier" and 1 in counts:
+            counts = {1, 2}  # the user's own columns may be those of pairs
+        if text_columns and len(text_columns) not in counts:
+            expected = " or ".join(map(str, sorted(counts)))
+            problem = f"{self.name} has {expected} columns of text, not {len(text_columns)}"
+            fix = "Name that of the answers with `label_column`, or use another `task`"
+            raise ConfigError(problem, key="text_column", fix=fix)
         label_columns = (label_option,) if isinstance(label_option, str) else tuple(label_option or ())
-        if len(label_columns) > 1 and not options.multi_label:
+        if len(label_columns) > 1:
             fix = "Name one, or pass `multi_label` if each label has its own column of 0s and 1s"
             raise ConfigError(f"{self.name} has one answer column", key="label_column", fix=fix)
         return replace(
@@ -128,9 +133,9 @@ class Task(ABC):
             raise ConfigError(problem, key=option, fix="Omit it")
 
     @property
-    @abstractmethod
     def label_names(self) -> tuple[str, ...]:
         """The names of the outputs, stored in the saved model's config.id2label."""
+        return self.labels
 
     @property
     def num_outputs(self) -> int:
@@ -206,18 +211,17 @@ class Task(ABC):
         """Returns the texts whose hash decides whether an example is held out for dev."""
         return example.texts
 
-    def columns_read(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Returns the names of the columns in a row that contain its texts and its answer."""
-        texts = next((names for names in self.texts if set(names) <= set(row)), ())
-        return (*texts, *next(((name,) for name in self.label if name in row), ()))
-
     def can_score(self, example: Example) -> bool:
         """Whether the task can score the example's answer, such as a number or a known label."""
         return True
 
-    def unseen_labels(self, example: Example) -> Sequence[str]:
-        """Returns the gold labels of an example that no training example has; they are scored as errors."""
+    def gold_names(self, example: Example) -> tuple[str, ...]:
+        """Returns the gold labels of an example as `labels` spells them; () for other answers."""
         return ()
+
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        """Returns the gold labels of an example that no training example has; they are scored as errors."""
+        return tuple(name for name in self.gold_names(example) if name not in self.labels)
 
     def shown_gold(self, example: Example) -> Any:
         """Returns the gold answer as reported with the prediction: a label, a number, or as in the file."""
@@ -225,7 +229,7 @@ class Task(ABC):
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         """Returns the frequency of each label; {} for a task without labels."""
-        return {}
+        return tally_labels(self.labels, (name for each in examples for name in self.gold_names(each)))
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what the task adds to the saved model's config.json.
@@ -237,7 +241,7 @@ class Task(ABC):
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
         """Returns the task of a saved model, from its labels and its config.json."""
-        return self
+        return replace(self, labels=labels)
 
     @property
     def rule(self) -> str:
@@ -255,18 +259,6 @@ class Task(ABC):
             ConfigError: the task has no threshold, or the value is out of range.
         """
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
-
-
-def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Returns the softmax over the last axis, in double precision."""
-    exponentials = np.exp(logits.astype(np.float64) - logits.astype(np.float64).max(-1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
-
-
-def sigmoid(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns the logistic function of each value."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-logits)))
 
 
 def cross_entropy(

@@ -9,8 +9,8 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,10 @@ from electra.data.tables import (
     row_id,
 )
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import as_number, clean_answer, label_finder, unanswered
-from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task, tally_labels
+from electra.finetuning.tasks.parts.answers import as_number, clean_answer, label_finder
+from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
 # Names of columns with the second text of a pair.
@@ -44,73 +43,42 @@ SECOND_TEXT_COLUMNS = tuple(
 Prediction = npt.NDArray[np.float64]  # probabilities of the labels, or a number [1] in the data's unit
 
 
+class Answers(NamedTuple):
+    """The answers of a column, parsed."""
+
+    golds: list[Any]  # None where a cell means that there is no answer
+    notes: tuple[str, ...]  # how they were read
+    remembered: Mapping[str, Any]  # fields of the task that reads the other files in the same way
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextTask(Task):
     """A task with one answer for a text or a pair of texts."""
 
     head: ClassVar[HeadKind] = "classifier"
 
-    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     seen: tuple[str, ...] = ()  # the labels of the training file, while other files are read
     separator: str = ""  # between the labels of a cell, as in the training file
     both_orders: bool = False  # whether to train on both (a, b) and (b, a)
     drop_malformed: bool = False  # whether to leave out (and report) rows with a wrong number of cells
 
-    @override
-    def with_options(self, options: TaskOptions) -> Self:
-        columns, both_orders = options.text_column, options.both_orders
-        if columns and self.name == "pair" and len(columns) != 2:
-            fix = "Name two columns, or use `task` classification"
-            raise ConfigError("a pair has two texts", key="text_column", fix=fix)
-        if options.multi_label:
-            fix = "Use `task` classification or pair"
-            raise ConfigError(f"{self.name} has one answer per text", key="multi_label", fix=fix)
-        task = super().with_options(options)
-        return task if both_orders is None else replace(task, both_orders=both_orders)
-
-    @property
-    @override
-    def label_names(self) -> tuple[str, ...]:
-        return self.labels
-
-    @override
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
-        return replace(self, labels=labels)
-
     @classmethod
-    def like(cls, other: TextTask, **changes: Any) -> Self:
+    def like(cls, other: Task, **changes: Any) -> Self:
         """Returns a task of this class with the values of all `TextTask` fields copied from another."""
         values = {field.name: getattr(other, field.name) for field in fields(TextTask)}
         return cls(**(values | changes))
 
-    def gold(self, value: Any, where: str) -> Any:
-        """Parses a cell that is not missing. Raises DataError if it is invalid."""
-        if isinstance(value, list | dict):
-            fix = "Use `multi_label` if a text can have several labels"
-            if isinstance(value, dict) and value:
-                fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(value))}"
-            raise DataError(f"expected one label, not {value!r}", where=where, fix=fix)
-        return str(value).strip()
-
-    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Returns the gold answers of a file, from all its parsed cells, and notes on how they were read."""
-        return golds, ()
-
-    def for_column(self, cells: Sequence[Any]) -> tuple[Self, tuple[str, ...]]:
-        """Returns the task that reads a column with these cells, as other files too, and notes on that."""
-        return self, ()
+    @abstractmethod
+    def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
+        """Returns the answers in the cells of a column of `source`. Raises DataError if one is invalid."""
 
     @abstractmethod
     def target(self, example: Example) -> npt.NDArray[Any]:
         """Returns the target of the loss for an example."""
 
-    @abstractmethod
     def answer(self, prediction: Prediction) -> str:
         """Returns the predicted answer as a string."""
-
-    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
-        """Returns the cells, apart from None, that mean that there is no answer, and notes on others."""
-        return unanswered(cells, self.labels or self.seen, skip=self.skip_unlabelled)
+        return self.labels[int(prediction.argmax())]
 
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
@@ -129,26 +97,22 @@ class TextTask(Task):
         ids = [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         id_column = table.first_column(ids)
         rows = list(table.rows)
-        cells = [clean_answer(get_answer(row)) for _, row in rows]
         used = (*text_columns, label_column, *label_column.split(" and "), id_column or "")
         unread = [name for name in table.columns if name not in {n.partition(".")[0] for n in used} | {*used}]
         unread_texts = self._unread_texts(table, rows, text_columns, unread)
         unread.sort(key=lambda name: name not in unread_texts)
-        task, column_notes = self.for_column(cells)
-        absent, answer_notes = task.unanswered(cells)
+        cells, places = [clean_answer(get_answer(row)) for _, row in rows], [place for place, _ in rows]
+        answers = self.parse(cells, places, path)
         printed = [column for column in text_columns if _has_printed_lists(rows, column)]
-        notes = [*table.notes, *column_notes, *answer_notes]
+        notes = [*table.notes, *answers.notes]
         notes += [f"column {column} has printed lists or bytes: their words are read" for column in printed]
         examples: list[Example] = []
         left_out: list[tuple[Place, Any]] = []
-        for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
-            has_answer = cell is not None and (isinstance(cell, list | dict) or str(cell) not in absent)
-            left_out += [] if has_answer else [(where, cell)]
-            if labelled and not has_answer:
-                continue
-            gold = task.gold(cell, str(where)) if has_answer else None
-            texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
-            examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
+        for index, ((where, row), cell, gold) in enumerate(zip(rows, cells, answers.golds, strict=True)):
+            left_out += [(where, cell)] if gold is None else []
+            if gold is not None or not labelled:
+                texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
+                examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
         counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
         shown = f" ({listed})" if listed else ""
@@ -164,18 +128,16 @@ class TextTask(Task):
         if not examples:
             problem = "no row has an answer" if left_out else "no examples: the file has only a header"
             raise DataError(problem, where=path)
-        if golds := [example.gold for example in examples if example.gold is not None]:
-            try:
-                golds, gold_notes = self.normalise_golds(golds)
-            except DataError as error:
-                raise DataError(error.what, where=path, fix=error.fix) from None
-            notes += gold_notes
-            remaining = iter(golds)
-            examples = [e if e.gold is None else replace(e, gold=next(remaining)) for e in examples]
-        seen = tuple({gold for gold in golds if isinstance(gold, str) and self.has_classes})
-        remembered = {"separator": task.separator, "seen": seen}
-        read = Split(tuple(examples), table.dropped, tuple(notes), names, label_column)
-        return replace(read, unread=tuple(unread), unread_texts=len(unread_texts), remembered=remembered)
+        return Split(
+            tuple(examples),
+            table.dropped,
+            tuple(notes),
+            text_columns=names,
+            label_column=label_column,
+            unread=tuple(unread),
+            unread_texts=len(unread_texts),
+            remembered=answers.remembered,
+        )
 
     def _text_columns(self, table: Table) -> tuple[Columns, list[str]]:
         """Returns the first names that the table has, and what it calls these columns itself."""
@@ -224,21 +186,9 @@ class TextTask(Task):
             truncated=sum(is_truncated for _, _, is_truncated in encoded[: len(examples)]),
         )
 
-    def gold_names(self, example: Example) -> tuple[str, ...]:
-        """Returns the gold labels of an example as `labels` spells them; () for numbers."""
-        return ()
-
-    @override
-    def unseen_labels(self, example: Example) -> tuple[str, ...]:
-        return tuple(name for name in self.gold_names(example) if name not in self.labels)
-
     @override
     def shown_gold(self, example: Example) -> Any:
         return self.gold_names(example)[0]
-
-    @override
-    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return tally_labels(self.labels, (name for each in examples for name in self.gold_names(each)))
 
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""
@@ -270,6 +220,28 @@ def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
 def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
     text = cell_text(row, column, where)
     return cell_text({column: printed_list(text)}, column, where) if is_printed and text.strip() else text
+
+
+def parse_cells(
+    cells: Sequence[Any], places: Sequence[Place], absent: Collection[str], parse: Callable[[Any, str], Any]
+) -> list[Any]:
+    """Returns what `parse` makes of each cell and its place; None for None and for the cells in `absent`."""
+    return [
+        None
+        if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent)
+        else parse(cell, str(place))
+        for cell, place in zip(cells, places, strict=True)
+    ]
+
+
+def one_answer(cell: Any, where: str) -> str:
+    """Returns a cell with one answer as text. Raises DataError for several."""
+    if isinstance(cell, list | dict):
+        fix = "Use `multi_label` if a text can have several labels"
+        if isinstance(cell, dict) and cell:
+            fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(cell))}"
+        raise DataError(f"expected one label, not {cell!r}", where=where, fix=fix)
+    return str(cell).strip()
 
 
 def natural_sort_key(label: str) -> tuple[int, float, str]:

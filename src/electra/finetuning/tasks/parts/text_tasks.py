@@ -8,17 +8,21 @@ their range (dates in seconds), config.json has the range instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import expit, softmax
 from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
+from electra.data.lines import Place
+from electra.data.table_files import Data
 from electra.data.tables import Table, get_field
 from electra.exchange.configs import ACTIVATION, CROSS_ENCODER
 from electra.finetuning.labelled.examples import Example
@@ -43,12 +47,16 @@ from electra.finetuning.tasks.parts.task import (
     balanced_weights,
     cross_entropy,
     file_of,
-    format_cell,
     index_labels,
-    sigmoid,
-    softmax,
 )
-from electra.finetuning.tasks.parts.text_task import Prediction, TextTask, natural_sort_key
+from electra.finetuning.tasks.parts.text_task import (
+    Answers,
+    Prediction,
+    TextTask,
+    natural_sort_key,
+    one_answer,
+    parse_cells,
+)
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
 
@@ -56,7 +64,7 @@ OUTPUT_RANGE = "output_range"  # in config.json: the numbers that the outputs 0 
 MAX_OFFSET = 100  # times the range of the numbers: float32 then resolves 1e-5 of the range
 FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {
     "Identity": lambda logits: logits,
-    "Sigmoid": sigmoid,
+    "Sigmoid": expit,
 }
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
@@ -70,21 +78,26 @@ class TextClassification(TextTask):
     accepts_indices: bool = True  # whether files may have class indices; False if `labels` come from the data
 
     @override
-    def configured(self, options: TaskOptions) -> TextTask:
+    def with_options(self, options: TaskOptions) -> Task:
         if not options.multi_label or self.labels:
-            return self.with_options(options)
+            return super().with_options(options)
         columns = () if isinstance(options.label_column, str | None) else tuple(options.label_column)
         shared = replace(options, multi_label=False, label_column=None if columns else options.label_column)
-        task = MultiLabelClassification.like(self.with_options(shared), metrics=MULTI_LABEL_METRICS)
+        task = MultiLabelClassification.like(super().with_options(shared), metrics=MULTI_LABEL_METRICS)
         return replace(task, label=columns, each_label=True) if columns else task
 
     @override
-    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        spelling_of, notes = spellings([*golds, *self.seen])
-        if self._accepts_numbers and None not in map(as_integer, golds):
+    def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
+        absent, notes = unanswered(cells, self.labels or self.seen, skip=self.skip_unlabelled)
+        golds = parse_cells(cells, places, absent, one_answer)
+        given = [gold for gold in golds if gold is not None]
+        spelling_of, spelling_notes = spellings([*given, *self.seen])
+        notes += spelling_notes
+        if given and self._accepts_numbers and None not in map(as_integer, given):
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
-        return [spelling_of[gold] for gold in golds], notes
+        seen = tuple({spelling_of[gold] for gold in given})
+        return Answers([spelling_of.get(gold) for gold in golds], notes, {"seen": seen})
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextClassification:
@@ -147,7 +160,7 @@ class TextClassification(TextTask):
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns a probability vector [classes] for each example."""
-        return list(softmax(np.stack(outputs)))
+        return list(softmax(np.stack(outputs).astype(np.float64), axis=-1))
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -155,10 +168,6 @@ class TextClassification(TextTask):
         index_of = index_labels(self.labels, gold_names)
         predicted, gold = np.stack(predictions).argmax(-1), np.array([index_of[name] for name in gold_names])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
-
-    @override
-    def answer(self, prediction: Prediction) -> str:
-        return self.labels[int(prediction.argmax())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,29 +179,29 @@ class MultiLabelClassification(TextTask):
     threshold: float = 0.5  # a label applies above this probability; scores are always at one half
     each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
 
-    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
-        """Returns the cells that mean that there is no answer; an empty one means "no label"."""
-        absent, notes = super().unanswered(cells)
-        return {*absent} - {""}, notes
-
     @override
-    def for_column(self, cells: Sequence[Any]) -> tuple[Self, tuple[str, ...]]:
+    def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
         separator, notes = (self.separator, ()) if self.separator else separator_of(cells)
-        return replace(self, separator=separator), notes
-
-    def gold(self, value: Any, where: str) -> tuple[str, ...]:
-        """Returns the labels of a cell as written; `normalise_golds` distinguishes vectors from names."""
-        return tuple(name for name in parse_labels(value, where, self.separator or ",") if name)
-
-    @override
-    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        if vectors := as_vectors(golds):
+        absent, absent_notes = unanswered(cells, self.labels, skip=self.skip_unlabelled)
+        notes += absent_notes
+        golds = parse_cells(
+            cells,
+            places,
+            absent - {""},  # an empty cell means "no label"
+            lambda cell, where: tuple(filter(None, parse_labels(cell, where, separator))),
+        )
+        given = [gold for gold in golds if gold is not None]
+        if vectors := as_vectors(given, source):
             width = len(vectors[0])
-            names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
-            rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
-            return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
-        spelling_of, notes = spellings([name for gold in golds for name in gold])
-        return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
+            labels = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
+            named = iter([tuple(compress(labels, vector)) for vector in vectors])
+            notes += (f"answers are vectors of {width} numbers: labels are named by position",)
+        else:
+            spelling_of, spelling_notes = spellings([name for gold in given for name in gold])
+            named = iter([tuple(sorted({spelling_of[name] for name in gold})) for gold in given])
+            notes += spelling_notes
+        golds = [None if gold is None else next(named) for gold in golds]
+        return Answers(golds, notes, {"separator": separator})
 
     @override
     def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
@@ -257,7 +266,7 @@ class MultiLabelClassification(TextTask):
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns independent probabilities [labels] for each example."""
-        return list(sigmoid(np.stack(outputs).astype(np.float64)))
+        return list(expit(np.stack(outputs).astype(np.float64)))
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -319,12 +328,14 @@ class TextRegression(TextTask):
         return self.scale or (0.0, 1.0)
 
     @override
-    def unanswered(self, cells: Sequence[Any]) -> tuple[Collection[str], tuple[str, ...]]:
-        return unanswered(cells, (), skip=self.skip_unlabelled or self.scale is not None, are_numbers=True)
+    def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
+        skip = self.skip_unlabelled or self.scale is not None
+        absent, notes = unanswered(cells, (), skip=skip, are_numbers=True)
+        return Answers(parse_cells(cells, places, absent, one_answer), notes, {})
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextRegression:
-        numbers = [self.gold_number(example) for example in examples]
+        numbers = [self.shown_gold(example) for example in examples]
         low, high = self.scale or (min(numbers), max(numbers))
         if low == high:
             problem = f"every example has the number {low:g}: nothing to learn"
@@ -357,7 +368,7 @@ class TextRegression(TextTask):
         identity = {ACTIVATION: "torch.nn.modules.linear.Identity"}  # else CrossEncoder squashes the numbers
         return {"problem_type": "regression", CROSS_ENCODER: identity} | recorded
 
-    def gold_number(self, example: Example) -> float:
+    def shown_gold(self, example: Example) -> float:
         """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
         number = as_number(str(example.gold))
         if not math.isfinite(number):
@@ -368,13 +379,9 @@ class TextRegression(TextTask):
         return number
 
     @override
-    def shown_gold(self, example: Example) -> float | None:
-        return self.gold_number(example)
-
-    @override
     def target(self, example: Example) -> npt.NDArray[np.float32]:
         low, high = self.bounds
-        return np.array((self.gold_number(example) - low) / (high - low), np.float32)
+        return np.array((self.shown_gold(example) - low) / (high - low), np.float32)
 
     @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
@@ -394,14 +401,10 @@ class TextRegression(TextTask):
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        predicted, gold = np.stack(predictions)[:, 0], np.array([*map(self.gold_number, examples)])
+        predicted, gold = np.stack(predictions)[:, 0], np.array([*map(self.shown_gold, examples)])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         rows: list[tuple[Cell, ...]] = [("id", *self.numbers)]
         return rows + [(e.id, *map(float, p)) for e, p in zip(examples, predictions, strict=True)]
-
-    @override
-    def answer(self, prediction: Prediction) -> str:
-        return format_cell(float(prediction[0]))

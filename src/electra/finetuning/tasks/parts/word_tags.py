@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 from torch import Tensor
 from typing_extensions import override
 
@@ -39,7 +40,6 @@ from electra.finetuning.metrics.entities import (
     is_outside,
 )
 from electra.finetuning.metrics.scores import METRICS, Score, f_score
-from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.task import (
     Cell,
     HeadKind,
@@ -50,8 +50,6 @@ from electra.finetuning.tasks.parts.task import (
     file_of,
     index_labels,
     nonzero_notes,
-    softmax,
-    tally_labels,
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
@@ -78,7 +76,6 @@ class WordTagging(Task):
     # "words": independent labels; "entities": BIO or BIOES; "errors": c and i; "auto": entities if the
     # training data has BIO or BIOES tags, else words
     scheme: Scheme = "auto"
-    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     default: str = ""  # the prediction for words that the tokenizer drops
     metrics: tuple[str, ...] = ("accuracy",)
     splitting: Splitting = "punctuation"  # how texts are split into words
@@ -88,18 +85,6 @@ class WordTagging(Task):
     texts: tuple[tuple[str, ...], ...] = tuple((name,) for name in WORD_COLUMNS)
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
-
-    @property
-    @override
-    def label_names(self) -> tuple[str, ...]:
-        return self.labels
-
-    @override
-    def with_options(self, options: TaskOptions) -> Self:
-        if len(options.text_column) > 1:
-            fix = "Name the column of the tags with `label_column`"
-            raise ConfigError("must name one column, that of the words", key="text_column", fix=fix)
-        return super().with_options(options)
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
@@ -193,12 +178,12 @@ class WordTagging(Task):
         return all(tag in self.labels for tag in example.gold)
 
     @override
-    def unseen_labels(self, example: Example) -> tuple[str, ...]:
-        return () if self.scheme == "errors" else tuple(tag for tag in example.gold if tag not in self.labels)
+    def gold_names(self, example: Example) -> tuple[str, ...]:
+        return tuple(example.gold)
 
     @override
-    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return tally_labels(self.labels, (tag for example in examples for tag in example.gold))
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        return () if self.scheme == "errors" else super().unseen_labels(example)
 
     def gold_classes(self, example: Example) -> list[int]:
         """Returns the index of each word's gold tag, or NO_TARGET if the tag is not a label.
@@ -262,7 +247,9 @@ class WordTagging(Task):
         default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
         for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):
-            predictions[example_index][window.words] = softmax(logits[window.positions])
+            predictions[example_index][window.words] = softmax(
+                logits[window.positions].astype(np.float64), axis=-1
+            )
         return predictions
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
