@@ -1,8 +1,8 @@
-"""Seconds per update with 1, 2 and 4 processes and on two nodes.
+"""Seconds per update with 1, 2 and 4 processes and on two nodes, gradients summed fast or in a fixed order.
 
     python benchmarks/processes.py [--processes 1 2 4] [--rounds 3] [--steps 30] [--batch 32]
 
-Rounds are interleaved: each runs every combination once. All processes
+Rounds are interleaved: each runs every combination once, and ratios are taken within a round. All processes
 have one thread, share the cores of this machine, and do the same work per update. The two nodes are network
 namespaces joined by a virtual cable, started by torchrun; they are left out where the system does not allow
 that. Ends with one line of JSON.
@@ -53,7 +53,9 @@ def two_nodes() -> Iterator[bool]:
             ip("netns", "delete", name)
 
 
-def run(store: Path, out: Path, place: tuple[int, bool], arguments: argparse.Namespace) -> float:
+def run(
+    store: Path, out: Path, place: tuple[int, bool], summation: str, arguments: argparse.Namespace
+) -> float:
     """Trains, and returns the median seconds of an update, without the first five."""
     processes, nodes = place
     words = ["pretrain", "--recipe", "tiny", "--store", str(store), "--out", str(out)]
@@ -68,6 +70,7 @@ def run(store: Path, out: Path, place: tuple[int, bool], arguments: argparse.Nam
         "training.evaluate-every": arguments.steps,
         "training.precision": "fp32",
         "training.threads": 1,
+        "training.summation": summation,
         "evaluation.rows": 8,
     }.items():
         words += [f"--{name}", str(value)]
@@ -116,7 +119,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="rows of an update, in four micro-batches")
     parser.add_argument("--length", type=int, default=128)
     arguments = parser.parse_args()
-    measured: dict[str, list[float]] = {}
+    measured: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder, two_nodes() as possible:
         corpus, store = write_corpus(Path(folder) / "corpus.txt", 3000), Path(folder) / "store"
         config = CorpusConfig(unit="line", heldout=0.05)
@@ -125,11 +128,17 @@ def main() -> None:
         places += [("2 nodes", 2, True)] if possible else []
         for number in range(arguments.rounds):
             for name, processes, nodes in places:
-                seconds = run(store, Path(folder) / f"{number}-{name}", (processes, nodes), arguments)
-                measured.setdefault(name, []).append(seconds)
-                print(f"round {number + 1}: {name:>7} {1000 * seconds:8.1f} ms", flush=True)
+                for summation in ("fast", "fixed"):
+                    out = Path(folder) / f"{number}-{name}-{summation}"
+                    seconds = run(store, out, (processes, nodes), summation, arguments)
+                    measured.setdefault(name, {}).setdefault(summation, []).append(seconds)
+                    print(f"round {number + 1}: {name:>7} {summation:5} {1000 * seconds:8.1f} ms", flush=True)
+    print("processes   fast ms  fixed ms   fixed / fast (each round)")
     for name, each in measured.items():
-        print(f"{name:>9} {1000 * statistics.median(each):9.1f} ms")
+        ratios = [fixed / fast for fast, fixed in zip(each["fast"], each["fixed"], strict=True)]
+        fast, fixed = (1000 * statistics.median(each[kind]) for kind in ("fast", "fixed"))
+        listed = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{name:>9} {fast:9.1f} {fixed:9.1f}   {statistics.median(ratios):.2f} ({listed})")
     print(json.dumps({**vars(arguments), "seconds": measured}))
 
 

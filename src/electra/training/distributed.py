@@ -100,6 +100,13 @@ class Reduction:
         self.missing_gradients = [len(bucket) for bucket in self.buckets]
         self.listening = True
 
+    def add(self) -> None:
+        """Called after each backward pass; does nothing, because autograd accumulates the gradients."""
+
+    def sum_losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+        """Sums each column of `values`, which has a row per micro-batch, over all processes."""
+        return self.world.sum([float(sum(column)) for column in zip(*values, strict=True)])
+
     def finish(self) -> None:
         """Sends the remaining buckets and replaces every gradient by its sum over the processes."""
         self.listening = False
@@ -133,6 +140,97 @@ class Reduction:
         self.sent_buckets.append((flat, dist.all_reduce(flat, async_op=True) if bucket else None))
 
 
+class FixedOrder:
+    """Sums the gradients of an update in an order that does not depend on the number of processes.
+
+    The order is a binary tree over the micro-batches of all processes. Each process holds 2^k consecutive
+    leaves and computes the sum of that subtree; then every process computes the rest of the tree in the same
+    way. A leaf is one micro-batch if their number is a power of two. Otherwise it is the sequential sum of
+    m consecutive micro-batches, where m is the largest odd divisor of their number.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        parameters: Sequence[nn.Parameter],
+        micro_batches: int,
+        bucket_bytes: int = BUCKET_BYTES,
+    ) -> None:
+        self.world, self.parameters, self.bucket_elements = world, list(parameters), bucket_bytes // 4
+        self.micro_batches_per_leaf = micro_batches // _power_of_two(micro_batches)  # summed in turn
+        self.num_added = 0  # micro-batches of this update so far
+        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (number of micro-batches, gradients)
+
+    def begin(self) -> None:
+        """Called before the last backward pass of an update; does nothing."""
+
+    def add(self) -> None:
+        """Moves a micro-batch's gradients into the tree and adds up complete subtrees."""
+        gradients = [parameter.grad for parameter in self.parameters]
+        for parameter in self.parameters:
+            parameter.grad = None
+        index_in_leaf = self.num_added % self.micro_batches_per_leaf
+        self.num_added += 1
+        if index_in_leaf:
+            count, partial = self.nodes.pop()
+            self.nodes.append((count + 1, _sum(partial, gradients)))
+        else:
+            self.nodes.append((1, gradients))
+        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.micro_batches_per_leaf:
+            (count, left), (_, right) = self.nodes[-2:]
+            self.nodes[-2:] = [(2 * count, _sum(left, right))]
+
+    def finish(self) -> None:
+        """Replaces every gradient by its sum over the micro-batches of all processes."""
+        [(_, gradients)] = self.nodes
+        self.nodes, self.num_added = [], 0
+        with_gradient = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if self.world.size > 1 and with_gradient:
+            flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in with_gradient])
+            for piece in torch.split(flat, self.bucket_elements):
+                gathered = [torch.empty_like(piece) for _ in range(self.world.size)]
+                dist.all_gather(gathered, piece)
+                while len(gathered) > 1:
+                    gathered = [a + b for a, b in zip(gathered[::2], gathered[1::2], strict=True)]
+                piece.copy_(gathered[0])
+            sizes = [self.parameters[index].numel() for index in with_gradient]
+            for index, piece in zip(with_gradient, torch.split(flat, sizes), strict=True):
+                gradients[index] = piece.view_as(self.parameters[index])
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+
+    def sum_losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+        """Like `Reduction.sum_losses`, but sums in the order of the micro-batches."""
+        num_losses, rank, size = len(values[0]), self.world.rank, self.world.size
+        local = [float(value) for row in values for value in row]
+        padded = [0.0] * (len(local) * rank) + local + [0.0] * (len(local) * (size - rank - 1))
+        gathered = self.world.sum(padded)  # nothing is rounded, because each number is added to zeros
+        return [sum(gathered[column::num_losses]) for column in range(num_losses)]
+
+
+def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
+    """Returns the number of micro-batches of an update, over all processes, if they have a fixed order.
+
+    Raises:
+        ConfigError: if `micro_batch` does not divide `batch_size`, or `processes` is not a power of two that
+            divides the number of micro-batches.
+    """
+    key = "training.micro_batch"
+    if batch_size % micro_batch:
+        problem = f"a batch of {batch_size} rows is not a multiple of {micro_batch}"
+        raise ConfigError(problem, key=key, fix="Choose a divisor of `training.batch_size`")
+    micro_batches = batch_size // micro_batch
+    max_processes = _power_of_two(micro_batches)
+    if processes & (processes - 1) or processes > max_processes:
+        problem = (
+            f"{processes} processes cannot sum {micro_batches} micro-batches in a fixed order: the number of"
+            f" processes must be a power of two, at most {max_processes}"
+        )
+        fix = "Choose a smaller `training.micro_batch`, or another number of processes"
+        raise ConfigError(problem, key=key, fix=fix)
+    return micro_batches
+
+
 def digest(tensors: Mapping[str, Tensor]) -> int:
     """Returns a 52-bit digest of 32-bit tensors, which a float64 can represent exactly."""
     words = [tensors[name].detach().view(torch.int32) for name in sorted(tensors)]
@@ -161,6 +259,15 @@ def require_same(world: World, tensors: Mapping[str, Tensor], folder: Path, step
             fix="Rerun to resume from the previous checkpoint. If it happens again, test the memory, and use"
             " identical machines, because different ones round differently",
         )
+
+
+def _power_of_two(number: int) -> int:
+    """Returns the largest power of two that divides `number`."""
+    return number & -number
+
+
+def _sum(first: list[Tensor | None], second: list[Tensor | None]) -> list[Tensor | None]:
+    return [b if a is None else a if b is None else a.add_(b) for a, b in zip(first, second, strict=True)]
 
 
 def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:

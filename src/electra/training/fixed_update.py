@@ -54,8 +54,8 @@ def why_not(objective: Objective, pair: Pair, training: TrainingSection, process
         return "several processes train together"
     if (training.micro_batch or training.batch_size) < training.batch_size:
         return "micro-batches share an update"
-    if not training.bias_correction:
-        return "bias_correction = false needs the host"
+    if training.summation == "fixed" or not training.bias_correction:
+        return "summation = fixed and bias_correction = false need the host"
     if any(isinstance(network.encoder, AdaptedEncoder) for network in pair.named.values()):
         return "an encoder runs through transformers"
     return None

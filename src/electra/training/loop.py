@@ -109,12 +109,13 @@ def update(run: Run) -> None:
         if index == len(corrupted) - 1:
             run.reduction.begin()
         weighted_loss.backward()  # type: ignore[no-untyped-call]
+        run.reduction.add()
         micro_batch_losses.append([losses[name].detach() for name in names])
 
     run.reduction.finish()
     norm = float(run.optimizer.clip())
     check_gradient(run, step, norm)
-    summed_losses = world.sum([float(sum(column)) for column in zip(*micro_batch_losses, strict=True)])
+    summed_losses = run.reduction.sum_losses(micro_batch_losses)
     rate = run.rate
     run.optimizer.step(rate)
     run.step += 1

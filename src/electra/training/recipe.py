@@ -139,6 +139,10 @@ class MachineSection(OnDevice):
     """Number format of matrix products. auto: bf16 if the hardware supports it, else fp32. Losses, softmax
     and sampling are always fp32.
     """
+    summation: Literal["fast", "fixed"] = "fast"
+    """The order in which an update's gradients are summed. fixed: an order that depends only on the rows, so
+    that 1, 2, 4, ... processes with the same micro-batch and threads per process train bit-identical weights.
+    """
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more, if a compiler is
     installed (on a CPU, only without dropout).

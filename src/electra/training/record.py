@@ -75,6 +75,7 @@ def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
         f"{name.replace('_', ' ')} {now[name]} instead of {then[name]}"
         for name in now
         if then.get(name, now[name]) != now[name]
+        and not (name == "processes" and run.training.summation == "fixed")
     ]
     if changed or not parts:
         parts.append({"step": run.step, **now})

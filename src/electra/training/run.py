@@ -24,7 +24,7 @@ from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import Clock, seconds_of
-from electra.training.distributed import Reduction, World
+from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.fixed_update import Enqueued, FixedUpdate, why_not
 from electra.training.networks import (
     WarmStart,
@@ -57,7 +57,7 @@ class Run:
     pair: Pair
     objective: Objective
     optimizer: Optimizer
-    reduction: Reduction
+    reduction: Reduction | FixedOrder
     batches: Batches
     heldout: Batches
     world: World
@@ -107,8 +107,7 @@ class Run:
     @property
     def micro_batch_size(self) -> int:
         """Rows per forward pass of this process."""
-        rows = self.training.batch_size // self.world.size
-        return min(self.training.micro_batch or rows, rows)
+        return micro_batch_rows(self.training, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """Returns this process's rows of the batch at `step`, in micro-batches."""
@@ -280,6 +279,17 @@ def identity_of(
     return identity
 
 
+FIXED_ORDER_ROWS = 8  # default rows per forward pass if the order of sums is fixed
+
+
+def micro_batch_rows(training: TrainingSection, processes: int) -> int:
+    """Returns the rows per forward pass; they do not depend on `processes` if the order of sums is fixed."""
+    if training.summation == "fixed":
+        return training.micro_batch or min(FIXED_ORDER_ROWS, training.batch_size)
+    per_process = training.batch_size // processes
+    return min(training.micro_batch or per_process, per_process)
+
+
 def build_run(
     recipe: Recipe,
     folder: Path,
@@ -343,6 +353,11 @@ def build_run(
             recipe = with_shape_of(recipe, networks.main)
     objective.tie_weights(pair)
     optimizer = Optimizer(pair, training, networks.rates)
+    reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
+    if training.summation == "fixed":
+        micro_batch = micro_batch_rows(training, world.size)
+        micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
+        reduction = FixedOrder(world, optimizer.parameters, micro_batches)
     run = Run(
         folder=folder,
         store=store,
@@ -350,7 +365,7 @@ def build_run(
         pair=pair,
         objective=objective,
         optimizer=optimizer,
-        reduction=Reduction(world, optimizer.parameters),
+        reduction=reduction,
         batches=Batches(store.train, length=training.length, seed=training.seed, specials=store.specials),
         heldout=Batches(store.heldout, length=training.length, seed=0, specials=store.specials),
         world=world,
