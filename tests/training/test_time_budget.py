@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driven import Forked, command, complete, ranks, rows, steps_done
 
-FREE = {"training.evaluate-every": "1000000", "training.checkpoint-every": "20"}
+FREE = {"training.keep": "9", "training.evaluate-every": "1000000", "training.checkpoint-every": "20"}
 
 
 def timed(store: Path, out: Path, budget: str) -> list[str]:
