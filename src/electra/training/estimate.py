@@ -16,7 +16,7 @@ from electra.foundation.progress import duration
 from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
 from electra.training.budget import scaled, steps_for
-from electra.training.distributed import World
+from electra.training.distributed import Reduction, World
 from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
@@ -57,6 +57,7 @@ def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
         run,
         recipe=replace(run.recipe, training=replace(run.training, batch_size=rows)),
         world=World(),
+        reduction=Reduction(World(), ()),  # the other processes wait
         telemetry=Telemetry(run.folder, is_main=False),
         fixed=run.fixed if rows == run.training.batch_size else None,
         pending=[],
