@@ -315,6 +315,10 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         ModelError: the model has no head, or the recorded length exceeds its positions.
         ConfigError: the file of the model's own task or head is missing.
     """
+    if not record and loaded.kind not in DEFAULT_TASKS:
+        kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
+        problem = f"expected a fine-tuned classifier, tagger or reader, not {kind}"
+        raise ModelError(problem, where=loaded.folder, fix="Run electra finetune")
     folder = Path(loaded.folder)
     config = ModelFolder(folder).record | head_settings(folder)
     if record:
@@ -327,10 +331,6 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         if columns := tuple(settings.get("read_columns", ())):
             task = task.preferring(columns)
         return task.rebuilt(loaded.labels, config), length
-    if loaded.kind not in DEFAULT_TASKS:
-        kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
-        problem = f"expected a fine-tuned classifier, tagger or reader, not {kind}"
-        raise ModelError(problem, where=loaded.folder, fix="Run electra finetune")
     default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":
         texts = load_task("pair").texts
