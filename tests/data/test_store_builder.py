@@ -278,6 +278,17 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
     assert crashes > 15 and contents(out) == expected
 
 
+@pytest.mark.slow
+def test_two_builders_at_once_make_one_store(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", texts(2000))
+    running = [builder(corpus, tmp_path / "store") for _ in range(3)]
+    ended = [(process.communicate(), process.returncode) for process in running]
+    assert any(code == 0 for _, code in ended)
+    assert all(code == 0 or b"in use by process" in error for (_, error), code in ended), ended
+    TokenStore.open(tmp_path / "store").verify()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py", "store"]
+
+
 def test_a_locked_folder_is_a_one_line_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with durable.lock(tmp_path / ".store.building"), pytest.raises(RunFolderError):
         build_store([write(tmp_path, texts(5))], tokenizer, tmp_path / "store")
