@@ -28,7 +28,6 @@ CHOSEN = {  # probe: its record, the figure's name
     "reranking": ("rtd/reranking", "gain"),
     "minimal_pairs": ("rtd/minimal_pairs", "phenomena-mlm"),
     "layer_similarity": ("two-trainings/layer_similarity", "across"),
-    "matching": ("two-trainings/matching", "same-token"),
 }
 NEW_LABELS = {  # probe: label in its record, what the probe calls it now
     "bias": {"as it is": "false alarms", "uncertainty held equal": "false alarms, adjusted"},

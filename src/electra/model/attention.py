@@ -54,14 +54,6 @@ def attend(
     return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)
 
 
-def attention_probabilities(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-    """Returns the attention weights [B, H, T, T] that `attend` applies, for analysis."""
-    scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
-    if mask_B1TT is not None:
-        scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
-    return torch.as_tensor(scores_BHTT.softmax(-1))
-
-
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
     """Returns the cosines and sines [positions, K] of the K / 2 rotary angles, repeated (Su et al. 2021)."""
     # On the CPU even for a model on the meta device, where arange imports the compiler, which takes seconds.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.model.attention import attend, attention_mask, attention_probabilities
+from electra.model.attention import attend, attention_mask
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 
@@ -113,12 +113,6 @@ class Encoder(nn.Module):
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         """Makes this encoder use `other`'s embeddings: all of the same shape, or only the token table."""
         raise NotImplementedError
-
-    def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        """Recomputes a layer's attention weights [B, H, T, T] from the output [B, T, 3 D] of its `qkv`."""
-        B, T, _ = qkv_BTX.shape
-        q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        return attention_probabilities(q, k, mask_B1TT)
 
     def depth_of(self, name: str) -> int:
         """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm's is the last."""

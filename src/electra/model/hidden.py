@@ -1,13 +1,11 @@
-"""An encoder's intermediate results: hidden states of every layer, word vectors, attention weights.
+"""An encoder's intermediate results: hidden states of every layer, and word vectors.
 
-Attention weights are recomputed from the layer's queries and keys, since the fused kernel does not return
-them. Shapes: B batch, T tokens, D hidden, H heads, K head size.
+Shapes: B batch, T tokens, D hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +14,6 @@ from torch import Tensor
 from typing_extensions import override
 
 from electra.foundation.arrays import Bools, Ints, Vectors
-from electra.foundation.errors import ModelError
-from electra.model.attention import attention_mask
 from electra.model.encoder import Encoder, Variation
 from electra.model.passes import padded_batches
 
@@ -68,26 +64,6 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
     states = LayerStates()
     final_states = encoder(input_ids, document_ids=document_ids, variation=states)
     return [*states.layers[:-1], final_states]
-
-
-def attention_weights(
-    encoder: Encoder, input_ids: Tensor, document_ids: Tensor | None = None
-) -> list[Tensor]:
-    """Returns the weights [B, H, T, T] of each layer: the attention of token i (row) to token j (column)."""
-    if encoder.config.settings:
-        problem = "attention maps are not available of an encoder that runs through transformers"
-        raise ModelError(problem, fix="Use an ELECTRA, BERT, RoBERTa or ModernBERT")
-    projected: list[Tensor] = []
-    with ExitStack() as hooks:
-        for layer in encoder.layers:
-            hooks.callback(
-                layer.get_submodule("qkv")
-                .register_forward_hook(lambda _, __, output: projected.append(output))
-                .remove
-            )
-        encoder(input_ids, document_ids=document_ids)
-    mask_B1TT = attention_mask(document_ids)
-    return [encoder.attention_weights(index, qkv, mask_B1TT) for index, qkv in enumerate(projected)]
 
 
 def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -> tuple[Vectors, Bools]:

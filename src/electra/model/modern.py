@@ -18,7 +18,6 @@ from typing_extensions import override
 
 from electra.model.attention import (
     attend,
-    attention_probabilities,
     rotary_table,
     rotate,
     windowed_mask,
@@ -111,13 +110,6 @@ class ModernEncoder(Encoder):
         self.tokens = other.tokens if same_width else ProjectedTable(other.tokens, self.config.hidden_size)
         if same_width and not table_only:  # a norm of another width cannot be shared
             self.embedding_norm = other.embedding_norm
-
-    @override
-    def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        B, T, _ = qkv_BTX.shape
-        q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        mask_B1TT, cos, sin = self.mask_and_rotations(self.is_local(index), mask_B1TT, T)
-        return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
     def is_local(self, index: int) -> bool:
         """Whether a layer attends to a window instead of all tokens."""

@@ -69,7 +69,7 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     In the learner texts every error is the wrong word; `permute` shuffles their labels.
     """
     rng = np.random.default_rng(1)
-    for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
+    for name in ("ged/fce-toy", "ud-toy", "blimp", "nbest"):
         (folder / name).mkdir(parents=True)
     toy = [[cell.split("/")[0] for cell in sentence.split()] for sentence in small.SENTENCES]
     texts = [toy[row % len(toy)] for row in range(sentences)]
@@ -85,9 +85,6 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     (folder / "heldout.txt").write_text("\n".join(rows))
     pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
     (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
-    plain = [" ".join(words) for words in toy]
-    pairs = [f"{one}\t{other}\t{5 * (one == other)}" for one in plain[:5] for other in plain]
-    (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
     lists = []
     for words in toy * 3:
         place = int(rng.integers(len(words)))

@@ -1,4 +1,4 @@
-"""Hidden states and attention against the encoders themselves; CKA on known inputs; both probes on toys."""
+"""Hidden states against the encoders themselves; CKA on known inputs; the probe on toys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import torch
 
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.tagged_sentences import read_columns
-from electra.finetuning.tasks import load_task
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
 from electra.laboratory.analysis.encoders import common_words, encoders_of, rows_of_words
 from electra.laboratory.analysis.measures.bootstrap import half_samples
-from electra.laboratory.analysis.probes import matching
 from electra.laboratory.analysis.probes.layer_similarity import Features, cka
 from electra.model import hidden
 from electra.model.passes import padded_batches
@@ -60,31 +58,6 @@ def test_hidden_states_are_those_of_the_forward_pass(tmp_path: Path, architectur
         with torch.inference_mode():
             by_hand = loaded.encoder.get_submodule("layers.1")(states[1], attention_mask(document_ids))
         assert torch.equal(by_hand, states[2])
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, architecture: str) -> None:
-    loaded = small.network(tmp_path, architecture=architecture)
-    ids, document_ids = padded(loaded)
-    contexts: list[torch.Tensor] = []
-    values: list[torch.Tensor] = []
-    for layer in loaded.encoder.layers:
-        layer.get_submodule("attention_output").register_forward_pre_hook(
-            lambda _, given: contexts.append(given[0])
-        )
-        layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: values.append(made))
-    with torch.inference_mode():
-        weights = hidden.attention_weights(loaded.encoder, ids, document_ids)
-    assert len(weights) == len(contexts) == 2
-    B, T = ids.shape
-    for weight, qkv, context in zip(weights, values, contexts, strict=True):
-        v = qkv.view(B, T, 3, loaded.config.num_heads, -1)[:, :, 2].transpose(1, 2)
-        made = (weight @ v).transpose(1, 2).reshape(B, T, -1)
-        assert torch.allclose(made, context, atol=1e-6)
-        real = document_ids >= 0
-        assert torch.allclose(weight.sum(-1), torch.ones_like(weight.sum(-1)))
-        to_padding = real[:, None, :, None] & ~real[:, None, None, :]
-        assert not (weight * to_padding).any()
 
 
 def test_vectors_of_words_do_not_depend_on_the_batch(tmp_path: Path) -> None:
@@ -181,53 +154,6 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
     matrix = next(figure for figure in report.figures if figure["name"] == "cka-1")
     expected = cka(Features(first[2]), Features(second[1]))
     assert matrix["series"][2]["y"][1] == pytest.approx(expected, abs=1e-6)  # rows: depths of "one"
-
-
-def test_attention_between_equal_tokens_of_two_sentences(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = small.model(tmp_path).network("encoder")
-    row = matching.two_sentences(loaded.tokenizer, ("the cat the", "a cat"), 16)
-    assert row.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, -1]
-    same = matching.equal_tokens(row)
-    assert np.argwhere(same).tolist() == [[2, 6], [6, 2]]  # not the specials, not "the" in its own sentence
-
-    def all_to_the_like(
-        encoder: object, ids: torch.Tensor, document_ids: torch.Tensor | None
-    ) -> list[torch.Tensor]:
-        there = torch.tensor(same, dtype=torch.float32).expand(len(ids), -1, -1)
-        masked = ids == loaded.tokenizer.specials.mask
-        read.extend(ids.tolist())
-        some = masked.any(1)[:, None, None]
-        first = torch.where(some, 0.25 * there * masked[:, :, None], 0.5 * there)
-        return [torch.stack([first, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
-
-    read: list[list[int]] = []
-    monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
-    sums = matching.measure_pairs(loaded, [("the cat the", "a cat")])
-    assert sums.tokens.tolist() == [2] and sums.chance.tolist() == [2 / 8]
-    # 0.5 of each of the two tokens; and what all alike gives
-    assert sums.visible[0, 0].tolist() == [1.0, 0.25]
-    assert sums.masked[0, 0].tolist() == [0.5, 0.25]  # 0.25 of each, in a row of its own
-    ids, mask = row.ids.tolist(), loaded.tokenizer.specials.mask
-    in_turn = [[*ids[:place], mask, *ids[place + 1 :]] for place in (2, 6)]
-    assert sorted(read) == sorted([ids, *in_turn])
-
-
-def test_attention_to_visible_and_masked_tokens(tmp_path: Path, data: Path) -> None:
-    one = small.model(tmp_path)
-    report = ask("matching", [one], data)
-    reader = load_task("stsb")
-    pairs = [each.texts for path in (data / "sts-b").iterdir() for each in reader.read(path).examples]
-    sums = matching.measure_pairs(one.network("encoder"), pairs)
-    assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
-    for (field, *_, headline, _), table in zip(matching.CONDITIONS, report.tables, strict=True):
-        shares = getattr(sums, field).sum(0) / sums.tokens.sum()
-        assert table.columns == ("layer", "one", "untrained")
-        assert [row[1].value for row in table.rows] == pytest.approx(shares.max(1).tolist(), abs=1e-6)
-        assert report.headline[headline].value == pytest.approx(shares.max(), abs=1e-6)
-        layer, head = np.unravel_index(shares.argmax(), shares.shape)
-        assert any(f"one, layer {layer + 1}, head {head + 1}." in note for note in report.notes)
 
 
 def test_a_word_that_one_model_lacks_is_left_out_for_all(
