@@ -56,8 +56,7 @@ def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     )  # fmt: skip
     results = finetune(arguments.model, settings, lambda line: None)
     assert results is not None
-    [metric, *_] = read(arguments)[2].metrics
-    return {"score": float(results[f"eval_{metric}"])}
+    return {"score": float(results[f"eval_{results['primary_metric']}"])}
 
 
 def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:

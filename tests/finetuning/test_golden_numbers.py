@@ -23,8 +23,8 @@ GOLDEN = [  # the encoder, the task, its data, settings, and the numbers
         {"eval_accuracy": 1.0, "eval_loss": 0.22447004, "train_loss": 0.12634018},
     ),
     (
-        *("electra", "regression", toy_task.write_regression, {}),
-        {"eval_pearson": 0.85496447, "eval_mae": 1.11161994, "train_loss": 0.10048915},
+        *("electra", "regression", toy_task.write_regression, {"dropout": 0.0}),
+        {"eval_pearson": 0.92724134, "eval_mae": 0.52257811, "train_loss": 0.01670168},
     ),
     (
         *("electra", "tagging", toy_task.write_tagging, {"class_weights": "balanced"}),

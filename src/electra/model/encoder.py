@@ -95,6 +95,10 @@ class Encoder(nn.Module):
             variation.observe(states_BTD)
         return self.finish(states_BTD)
 
+    def first_state(self, input_ids: Tensor, document_ids: Tensor | None, types: Tensor | None) -> Tensor:
+        """Returns the last layer's state of each row's first token [B, 1, D]; arguments as for `forward`."""
+        return self(input_ids, document_ids=document_ids, token_type_ids=types)[:, :1]  # type: ignore[no-any-return]
+
     @property
     def words(self) -> nn.Module:
         """The module whose `weight` is the token embeddings."""
@@ -171,11 +175,19 @@ class Layer(nn.Module):
         self.output = nn.Linear(config.intermediate_size, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=config.norm_eps)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        """Returns [B, T, D]."""
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None, first_only: bool = False) -> Tensor:
+        """Returns [B, T, D], or what leaves at the first token [B, 1, D]."""
         config, training = self.config, self.training
         B, T, D = x_BTD.shape
-        q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        if first_only:
+            weight, bias = self.qkv.weight, self.qkv.bias
+            kv = F.linear(x_BTD, weight[D:], bias[D:]).view(B, T, 2, config.num_heads, -1)
+            k, v = kv.permute(2, 0, 3, 1, 4)
+            x_BTD, T = x_BTD[:, :1], 1
+            q = F.linear(x_BTD, weight[:D], bias[:D]).view(B, T, config.num_heads, -1).transpose(1, 2)
+            mask_B1TT = None if mask_B1TT is None else mask_B1TT[:, :, :1]
+        else:
+            q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
         x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))
@@ -215,3 +227,12 @@ class ElectraEncoder(Encoder):
         x_BTE = self.embeddings(ids, positions, types, variation)
         x_BTD: Tensor = self.projection(dropout(x_BTE, self.config.dropout, self.training))
         return x_BTD
+
+    @override
+    def first_state(self, input_ids: Tensor, document_ids: Tensor | None, types: Tensor | None) -> Tensor:
+        mask_B1TT = attention_mask(document_ids)
+        x_BTD = self.embed(input_ids, None, types, PLAIN)
+        for layer in self.layers[:-1]:
+            x_BTD = layer(x_BTD, mask_B1TT)
+        x_B1D: Tensor = self.layers[-1](x_BTD, mask_B1TT, first_only=True)
+        return x_B1D

@@ -59,6 +59,14 @@ class Head(HeadModule):
         self.dropout_rate, self.pooling = config.dropout, pooling
         self.output = nn.Linear(config.hidden_size, num_outputs)
 
+    @override
+    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+        """Returns the encoder's states [B, T, D], or only those that are read: [B, 1, D] with [CLS]."""
+        if self.per_token or self.pooling != "cls":
+            return super().encode(encoder, batch)
+        types = batch.token_type_ids if encoder.config.reads_token_types else None
+        return encoder.first_state(batch.input_ids, batch.document_ids, types)
+
     def drop(self, x: Tensor) -> Tensor:
         """Returns `x` with dropout in training, unchanged in inference."""
         return dropout(x, self.dropout_rate, self.training)
