@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 from electra.data import wordpiece
-from electra.data.cut_vocabulary import counts_in, cut
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError, TokenizerError
@@ -322,18 +321,6 @@ def test_unusable_tokenizer_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(TokenizerError) as caught:
             Tokenizer.load(tmp_path / name)
         assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_cut_vocabulary_keeps_letters_and_frequent_words(uncased: Tokenizer) -> None:
-    counts = counts_in(["the chef"] * 9 + ["a meal"] * 5, uncased)
-    smaller = cut(uncased, counts, 100)
-    assert smaller.vocab_size == 100 and smaller.specials == uncased.specials
-    for word in ("the chef", "a meal"):
-        one, other = (list(map(each.readable, each.encode(word).ids)) for each in (smaller, uncased))
-        assert one == other
-    assert smaller.specials.unk not in smaller.encode("cooked tri ka").ids, "letters spell the rest"
-    with pytest.raises(ConfigError):
-        cut(uncased, counts, 20)
 
 
 def test_encoding_one_huge_word_takes_linear_time() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import driven
 import pytest
+import tokenizers
 import transformers
 from driven import toy_store  # noqa: F401
 from test_snippets import FENCE, ROOT
@@ -161,6 +162,41 @@ def test_from_a_published_encoder(
     assert "TF-IDF" in said[0] and "kept" in said[2]
     assert json.loads(Path("longer/config.json").read_text())["max_position_embeddings"] == 600
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
+
+
+def test_distillation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a multilingual encoder: XLM-RoBERTa's shape, and a Unigram vocabulary of two languages."""
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    write_rows("labelled.csv", "a film {} that is", ("bad", "good"))
+    lines = [path.read_text() for path in Path("texts").iterdir()]
+    found = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    found.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    others = ["".join(chr(ord(letter) + 0x350) for letter in line) for line in lines]
+    trainer = tokenizers.trainers.UnigramTrainer(vocab_size=300, show_progress=False)
+    found.train_from_iterator(lines + others, trainer)
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    entries = [
+        *((token, 0.0) for token in specials),
+        *map(tuple, json.loads(found.to_str())["model"]["vocab"]),
+    ]
+    found = tokenizers.Tokenizer(tokenizers.models.Unigram([*entries, ("<mask>", 0.0)], 3, False))
+    found.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    found.add_special_tokens([*specials, "<mask>"])
+    found.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    shape = {"hidden_size": 32, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.XLMRobertaConfig(
+        vocab_size=found.get_vocab_size(), max_position_embeddings=130, type_vocab_size=1, **shape
+    )
+    transformers.XLMRobertaModel(config).save_pretrained("big")
+    Tokenizer(found.to_str(), {}).save("big")
+    instead = {"MULTILINGUAL": "big", "TEACHER": "big", "2h": "4steps", "30m": "4steps", "1Mtokens": "4steps"}
+    monkeypatch.setitem(QUICK, "distil", QUICK["pretrain"])
+    follow("distillation.md", instead, monkeypatch, capsys)
+    sizes = {name: electra.load(name).config.vocab_size for name in ("big", "mine", "small", "runs/three")}
+    assert sizes["mine"] == sizes["small"] < sizes["big"] == sizes["runs/three"]
 
 
 SMALLER = {  # what python.md says, and what is run

@@ -38,7 +38,7 @@ def test_vectors_are_those_of_sentence_transformers(published: Path) -> None:
 
 def test_a_cut_vocabulary_keeps_the_meaning_of_texts_it_was_cut_for(published: Path) -> None:
     whole = load(published, "encoder")
-    less = cut(whole.tokenizer, counts_in(TEXTS, whole.tokenizer), 1000)
+    less = cut(whole.tokenizer, counts_in(TEXTS, whole.tokenizer), 1.0)
     read = in_vocabulary(whole, less)
     assert read is not None and read.config.vocab_size == less.vocab_size <= 1000
     for text in TEXTS:

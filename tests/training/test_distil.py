@@ -69,6 +69,13 @@ def text_store(folder: Path, teacher: Path, **settings: Any) -> TokenStore:
     ).tokens
 
 
+def cut_to_text(folder: Path, teacher: Path) -> Path:
+    """The teacher with the pieces that the text needs; some words leave."""
+    (folder / "text.txt").write_text(TEXT * 150)
+    electra.export(teacher, out=folder / "cut", cut_to=folder / "text.txt", progress="quiet")
+    return folder / "cut"
+
+
 def recipe(teacher: Path, **sections: Any) -> Any:
     objective = {"name": "distil", "teacher": str(teacher)} | sections.pop("objective", {})
     return toy.recipe(objective=objective, **sections)
@@ -158,8 +165,8 @@ def test_budgets_count_the_projections() -> None:
 
 def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp_path: Path) -> None:
     teacher = make_teacher(tmp_path)
-    store = text_store(tmp_path, teacher, cut_to=75)
-    assert store.vocab_size == 75 < load(teacher, "encoder").tokenizer.vocab_size
+    store = text_store(tmp_path, cut_to_text(tmp_path, teacher))
+    assert (size := store.vocab_size) < load(teacher, "encoder").tokenizer.vocab_size
     asked = recipe(
         teacher, training={"steps": 6, "checkpoint_every": 3, "log_every": 1}, objective={"noise_share": 0.4}
     )
@@ -173,7 +180,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
         first = load(teacher, "encoder").encoder.layers[3].output.weight
         assert torch.equal(run.pair.main.encoder.layers[1].output.weight, first)
         teacher_shape, alone = run.networks.frozen[0].config, Networks.in_order(run.networks.trained)
-        assert (teacher_shape.num_layers, teacher_shape.vocab_size) == (4, 75)
+        assert (teacher_shape.num_layers, teacher_shape.vocab_size) == (4, size)
         one_pass = forward_flops([Network("", "frozen", teacher_shape, "encoder")], 16, masked_fraction=0.15)
         both = training_flops(alone, 16, masked_fraction=0.15) + one_pass
         assert run.flops_per_step == pytest.approx(8 * both)
@@ -210,12 +217,11 @@ def test_kept_layers_run_in_their_order(tmp_path: Path, architecture: str) -> No
 
 
 def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
-    teacher, text = make_teacher(tmp_path), tmp_path / "text.txt"
-    text.write_text(TEXT * 150)
+    teacher, text = cut_to_text(tmp_path, make_teacher(tmp_path)), tmp_path / "text.txt"
+    size = electra.load(teacher).config.vocab_size
     settings = {"data.unit": "line", "training.length": 16, "training.batch_size": 4, "evaluation.rows": 4}
     settings |= {"training.threads": 1}
-    cut: dict[str, Any] = {"overrides": settings | {"tokenizer.cut_to": 75}, "progress": "quiet"}
-    cut["budget"] = "3steps"
+    short: dict[str, Any] = {"overrides": settings, "progress": "quiet", "budget": "3steps"}
 
     def exported(run: electra.Run) -> dict[str, torch.Tensor]:
         return load_file(run.path / "discriminator" / "model.safetensors")
@@ -223,23 +229,23 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
         return all(torch.equal(value, b[name]) for name, value in a.items())
 
-    run = electra.distil(teacher, text, out=tmp_path / "run", keep_layers=(0, 1), **cut)
+    run = electra.distil(teacher, text, out=tmp_path / "run", keep_layers=(0, 1), **short)
     for loss in ("states_loss", "vectors_loss"):
         held_out = {row["step"]: row[loss] for row in run.metrics if row["kind"] == "eval"}
         assert all(0 < value < 2 for value in held_out.values()) and max(held_out) == 3, loss
     student, before = electra.load(run), exported(run)
     shape = student.config
-    assert (shape.num_layers, shape.hidden_size, shape.vocab_size) == (2, 64, 75)
+    assert (shape.num_layers, shape.hidden_size, shape.vocab_size) == (2, 64, size)
     assert len(student.embed(["the chef", "a cat"])) == 2
-    again = electra.distil(teacher, text, out=tmp_path / "run", keep_layers="0,1", **cut)
+    again = electra.distil(teacher, text, out=tmp_path / "run", keep_layers="0,1", **short)
     assert again.step == 3 and equal(before, exported(again))
     more: dict[str, Any] = {"overrides": settings | {"training.learning_rate": 1e-30}, "progress": "quiet"}
     further = electra.distil(
         teacher, text, out=tmp_path / "more", init=tmp_path / "run", budget="1steps", **more
     )
-    assert equal(before, exported(further)) and electra.load(further).config.vocab_size == 75
+    assert equal(before, exported(further)) and electra.load(further).config.vocab_size == size
     with pytest.raises(ConfigError) as refused:
-        electra.distil(teacher, "text", out=tmp_path / "x", init=tmp_path / "run", keep_layers="0", **cut)
+        electra.distil(teacher, "text", out=tmp_path / "x", init=tmp_path / "run", keep_layers="0", **short)
     assert refused.value.key == "init"
 
 
@@ -266,16 +272,17 @@ def test_what_does_not_fit_the_teacher_is_refused_before_the_text_is_encoded(
 @pytest.mark.slow
 def test_a_dry_run_knows_the_cut_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teacher = make_teacher(tmp_path)
-    store = text_store(tmp_path, teacher, cut_to=75).path
+    smaller = cut_to_text(tmp_path, teacher)
+    store, size = text_store(tmp_path, smaller).path, electra.load(smaller).config.vocab_size
     flags = ["--training.length", "16", "--training.batch-size", "4", "--budget", "2steps", "--dry-run"]
     flags += ["--out", str(tmp_path / "none")]
     for words in (
         ["distil", str(teacher), str(store), "--keep-layers", "0,1"],
-        ["distil", str(teacher), str(tmp_path / "text.txt"), "--keep-layers", "0,1", "--cut-to", "75"],
+        ["distil", str(smaller), str(tmp_path / "text.txt"), "--keep-layers", "0,1"],
         ["pretrain", str(store), "--init-discriminator", str(teacher)],
     ):
         assert main([*words, *flags]) == 0
-        assert "vocabulary     75\n" in capsys.readouterr().out, words
+        assert f"vocabulary     {size}\n" in capsys.readouterr().out, words
     assert not (tmp_path / "none").exists()
 
 
@@ -298,10 +305,6 @@ def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
             start(recipe(source, objective=options), tmp_path / "run", store, World()),
         ):
             pass
-    for cut in ({"tokenizer": teacher, "cut_to": 20}, {"cut_to": 200}):
-        with pytest.raises(ConfigError) as refused:
-            electra.prepare(tmp_path / "text.txt", out=tmp_path / "cut", progress="quiet", **cut)
-        assert refused.value.key == "tokenizer.cut_to" and not (tmp_path / "cut").exists()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ RECIPE = "distil"
 class Distil(
     PretrainingCommand,
     examples=(
-        "electra distil TEACHER --corpus texts/ --out runs/small --keep-layers 0,2,5 --cut-to 12000",
+        "electra distil TEACHER --corpus texts/ --out runs/small --keep-layers 0,2,5",
         "electra distil TEACHER --corpus texts/ --out runs/small --layers 8 --hidden-size 128 --budget 2h",
     ),
 ):
@@ -40,7 +40,8 @@ class Distil(
 
     teacher: Source
     """The encoder to learn from: a run, a model folder or a hub name (BERT, RoBERTa, ELECTRA, ModernBERT,
-    sentence-transformers). The student uses its tokenizer, or a smaller one cut from it.
+    sentence-transformers), or one whose vocabulary electra export --cut-to made smaller. The student uses its
+    tokenizer.
     """
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on, or a token store, as in electra pretrain."""

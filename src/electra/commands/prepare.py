@@ -51,10 +51,6 @@ class Prepare(
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """
-    cut_to: int | None = None
-    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
-    (default: all).
-    """
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)  # those of the settings run when `part` makes them
@@ -66,7 +62,7 @@ class Prepare(
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no text was passed", where="electra prepare", fix=fix)
         out, source = checked_path(self.out, "out"), optional_name(self.tokenizer, "tokenizer")
-        tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
+        tokenizer = TokenizerSection(source=source, **asdict(self.part(TokenizerConfig)))
         existed = StoreFolder(out).exists()
         with display_for(self.progress) as display:
             stores.build(

@@ -103,7 +103,9 @@ class Batches:
         indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
         begin, begin_document = self._first_token(indices * width)
-        end, end_document = self._last_token(np.minimum(indices * width + width, self._slots) - 1)
+        last = np.minimum(indices * width + width, self._slots) - 1
+        end_document = self._stream.document(last)
+        end = np.minimum(last, self._stream.stop(end_document) - 1)  # the last token, before a separator
         num_slots = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
 
         column = np.arange(self.length)[None, :]
@@ -135,11 +137,6 @@ class Batches:
         document = self._stream.document(slots)
         document += slots >= self._stream.stop(document)  # on a separator: the start of the next document
         return np.maximum(slots, self._stream.start(document)), document
-
-    def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns, for each slot, the last slot with a token at or before it, and that slot's document."""
-        document = self._stream.document(slots)
-        return np.minimum(slots, self._stream.stop(document) - 1), document
 
 
 class _Stream:

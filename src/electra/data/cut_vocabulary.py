@@ -1,16 +1,17 @@
-"""Cuts a WordPiece vocabulary down to the entries that a text needs most.
+"""Cuts the vocabulary of a WordPiece, BPE or Unigram tokenizer down to the pieces that a text needs.
 
-The normalisation, the names of the special tokens and the spelling of the remaining entries do not change.
-A word whose entry is removed is encoded by shorter entries. So single letters are kept unless they are very
-rare, both for the start and for the inside of a word.
+A text whose pieces all stay is encoded as before: WordPiece takes the longest match, Unigram the likeliest
+path, BPE the first merge, and what wins among all pieces also wins among those that stay. A word whose piece
+leaves is encoded by shorter ones. So letters stay unless they are very rare, and all bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,124 +19,142 @@ import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.arrays import Ints
-from electra.foundation.errors import ConfigError, TokenizerError
+from electra.foundation.errors import TokenizerError
 
-TEXTS_PER_CALL = 1000
-MIN_LETTER_SHARE = 1e-6  # of the text's characters; rarer letters beyond ASCII get no entry
-
-
-@dataclass(frozen=True)
-class VocabularyCut:
-    """Settings of a cut: the `size` entries of `tokenizer` that a text needs most.
-
-    They are counted in a sample of `sample_mb` million characters.
-    """
-
-    tokenizer: Tokenizer
-    size: int
-    sample_mb: int = 100
+TEXTS_PER_CALL = 10_000
+MIN_LETTER_SHARE = 1e-6  # of the text's characters; rarer letters beyond ASCII may leave
+LAST_PAD = 100  # up to this id of padding, all ids before it stay: RoBERTa counts positions from it
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
     """Returns the number of occurrences [V] of each token id in the texts."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for first in range(0, len(texts), TEXTS_PER_CALL):
-        for ids in tokenizer.encode_corpus(texts[first : first + TEXTS_PER_CALL]):
-            counts += np.bincount(ids, minlength=len(counts))
+        ids = np.concatenate(tokenizer.encode_corpus(texts[first : first + TEXTS_PER_CALL]))
+        counts += np.bincount(ids, minlength=len(counts))
     return counts
 
 
-def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
-    """Returns the tokenizer with at most `size` of its entries, in their old order.
+def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Tokenizer:
+    """Returns the tokenizer with the most frequent pieces of a text, in their old order.
+
+    Special and added tokens, letters and bytes stay in any case, and what BPE merges on its way to a piece.
 
     Args:
-        tokenizer: a WordPiece tokenizer.
+        tokenizer: a WordPiece, BPE or Unigram tokenizer.
         counts: the number of occurrences [V] of each id in the text.
-        size: the number of entries to keep, including special tokens and letters.
+        coverage: the share of the text's tokens whose pieces stay, above 0 and at most 1.
 
     Raises:
-        TokenizerError: the tokenizer is not WordPiece, or has added tokens outside its vocabulary.
-        ConfigError: `size` is too small for the letters and special tokens.
+        TokenizerError: the tokenizer is of another kind.
     """
     content = json.loads(tokenizer.definition)
-    if content["model"]["type"] != "WordPiece":
-        problem = f"only WordPiece vocabularies can be cut, not {content['model']['type']}"
+    model, vocabulary = content["model"], tokenizer.vocabulary
+    if (kind := model["type"]) not in ("WordPiece", "BPE", "Unigram"):
+        problem = f"only WordPiece, BPE and Unigram vocabularies can be cut, not {kind}"
         raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`")
-    vocabulary: dict[str, int] = content["model"]["vocab"]
-    prefix = content["model"]["continuing_subword_prefix"]
-    needed_pieces = {token["content"] for token in content["added_tokens"]} | set(tokenizer.names.values())
-    letters: Counter[str] = Counter()
-    for piece, id_ in vocabulary.items():
-        if counts[id_] and piece not in needed_pieces:
-            for letter in piece.removeprefix(prefix):
-                letters[letter] += int(counts[id_])
+    prefix, suffix = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+    entries: list[Any] = model["vocab"]
+    unknown, pad = model.get("unk_token"), tokenizer.specials.pad
+    kept = {token["content"] for token in content["added_tokens"]} | {*tokenizer.names.values()}
+    kept |= {piece for piece, id_ in vocabulary.items() if id_ <= pad < LAST_PAD or _BYTE.fullmatch(piece)}
+    if kind == "Unigram":
+        unknown = None if model["unk_id"] is None else entries[model["unk_id"]][0]
+        kept.add(min(entries, key=lambda entry: entry[1])[0])  # unknown characters have a little less
+        entries = [entry for index, entry in enumerate(entries) if vocabulary[entry[0]] == index]
+        model["vocab"] = dict(entries)
+    if unknown in vocabulary:
+        kept.add(unknown)
+
+    count, letters = {piece: int(counts[id_]) for piece, id_ in vocabulary.items()}, Counter[str]()
+    bare = {piece: piece.removeprefix(prefix).removesuffix(suffix) for piece in vocabulary.keys() - kept}
+    for piece, text in bare.items():
+        for letter in text:
+            letters[letter] += count[piece]
     min_count = MIN_LETTER_SHARE * letters.total()
-    for piece in vocabulary:
-        letter = piece.removeprefix(prefix)
-        if len(letter) == 1 and (letter.isascii() or letters[letter] > min_count):
-            needed_pieces.add(piece)
-    if size < len(needed_pieces):
-        problem = (
-            f"must be at least {len(needed_pieces):,} (this text's letters and special tokens), not {size:,}"
-        )
-        raise ConfigError(problem, key="tokenizer.cut_to")
-    by_frequency = sorted(
-        vocabulary.keys() - needed_pieces, key=lambda piece: (-counts[vocabulary[piece]], vocabulary[piece])
-    )
-    kept_pieces = (needed_pieces | set(by_frequency[: size - len(needed_pieces)])) & vocabulary.keys()
-    ids = {piece: index for index, piece in enumerate(sorted(kept_pieces, key=vocabulary.__getitem__))}
-    content["model"]["vocab"] = ids
+    is_bytes = '"ByteLevel"' in json.dumps([content["pre_tokenizer"], content["decoder"]])
+    for piece, letter in bare.items():
+        if len(letter) == 1 and (is_bytes or letter.isascii() or letters[letter] > min_count):
+            kept.add(piece)
+    missing = coverage * sum(count.values()) - sum(map(count.__getitem__, kept))
+    for piece in sorted(vocabulary.keys() - kept, key=lambda piece: (-count[piece], vocabulary[piece])):
+        if missing <= 0 or not count[piece]:
+            break
+        kept.add(piece)
+        missing -= count[piece]
+
+    if kind == "BPE":
+        pairs = [tuple(each.split(" ")) if isinstance(each, str) else tuple(each) for each in model["merges"]]
+        ranks = {pair: -rank for rank, pair in enumerate(reversed(pairs))}  # of the first, if one recurs
+        on_the_way = {part for piece in kept for part in _merged(piece, ranks, prefix, suffix)}
+        kept |= on_the_way & vocabulary.keys()
+        model["merges"] = [
+            [left, right] for left, right in pairs if {left, right, left + right.removeprefix(prefix)} <= kept
+        ]
+    if len(kept) == len(vocabulary):
+        return tokenizer
+    ordered = sorted(kept, key=lambda piece: (piece not in model["vocab"], vocabulary[piece]))
+    ids = {piece: index for index, piece in enumerate(ordered)}
+    model["vocab"] = {piece: ids[piece] for piece in ordered if piece in model["vocab"]}
+    if kind == "Unigram":
+        model["vocab"] = [entry for entry in entries if entry[0] in kept]
+        model["unk_id"] = ids.get(unknown)
     try:
-        definition = json.dumps(_renumber(content, ids), ensure_ascii=False)
+        definition = json.dumps(_renumbered(content, ids), ensure_ascii=False)
     except KeyError as outside:
-        problem = f"the added token {outside} is not in its vocabulary, so it cannot be cut"
+        problem = f"its post_processor adds {outside}, which is not in its vocabulary"
         raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`") from None
-    return Tokenizer(definition, tokenizer.names, tokenizer.origin)
+    made = Tokenizer(definition, tokenizer.names, tokenizer.origin)
+    assert made.vocabulary == ids
+    return made
+
+
+def _merged(piece: str, ranks: Mapping[tuple[str, ...], int], prefix: str, suffix: str) -> Iterator[str]:
+    """Yields the letters of a piece, and what BPE makes of them on its way to the piece."""
+    letters = piece.removeprefix(prefix).removesuffix(suffix)
+    parts = [prefix + letter for letter in letters]
+    if parts:
+        parts[0] = piece[: len(parts[0])] if piece.startswith(prefix) else letters[0]
+        parts[-1] += suffix if piece.endswith(suffix) else ""
+    yield from parts
+    while known := [(ranks[pair], index) for index, pair in enumerate(pairwise(parts)) if pair in ranks]:
+        _, index = min(known)
+        left, right = parts[index : index + 2]
+        parts[index : index + 2] = [left + right.removeprefix(prefix)]
+        yield parts[index]
 
 
 def ids_in_original(cut: Tokenizer, original: Tokenizer) -> Ints | None:
-    """Returns the ids [V] in `original` of the entries of `cut`; None if `cut` is no cut of `original`."""
-    definitions = [json.loads(tokenizer.definition) for tokenizer in (cut, original)]
-    entries, all_entries = (definition["model"].get("vocab") for definition in definitions)
-    if not isinstance(entries, dict) or not isinstance(all_entries, dict):
+    """Returns the ids [V] in `original` of the pieces of `cut`; None if `cut` is no cut of `original`."""
+    ids, all_ids = cut.vocabulary, original.vocabulary
+    if not ids.keys() <= all_ids.keys() or cut.names != original.names:
         return None
-    if not entries.keys() <= all_entries.keys() or cut.names != original.names:
+
+    def without_ids(tokenizer: Tokenizer) -> dict[str, Any]:
+        content = _renumbered(json.loads(tokenizer.definition), defaultdict(int))
+        return content | {"model": content["model"] | {"vocab": None, "merges": None, "unk_id": None}}
+
+    if without_ids(cut) != without_ids(original):
         return None
-    for definition in definitions:
-        definition["model"]["vocab"] = {}
-    same_id = dict.fromkeys(all_entries, 0)
-    try:
-        without_ids = [_renumber(definition, same_id) for definition in definitions]
-    except KeyError:  # an added token outside the vocabulary: `cut` refuses such tokenizers
-        return None
-    if without_ids[0] != without_ids[1]:
-        return None
-    return np.array(
-        [all_entries[piece] for piece in sorted(entries, key=entries.__getitem__)], dtype=np.int64
-    )
+    return np.array([all_ids[piece] for piece in sorted(ids, key=ids.__getitem__)], dtype=np.int64)
 
 
-def _renumber(content: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """Returns a tokenizer's definition with new `ids` wherever it contains ids outside its vocabulary."""
-    added = [token | {"id": ids[token["content"]]} for token in content["added_tokens"]]
-    return content | {
-        "added_tokens": added,
-        "post_processor": _renumber_processor(content["post_processor"], ids),
-    }
+def _renumbered(content: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a tokenizer's definition with new `ids` wherever it contains ids outside its model."""
 
+    def new(part: Any) -> Any:
+        match part:
+            case {"content": str(token), "id": int()}:  # an added token
+                return part | {"id": ids[token]}
+            case {"tokens": [*tokens], "ids": list()}:  # TemplateProcessing
+                return part | {"ids": [ids[token] for token in tokens]}
+            case [str(token), int()]:  # BertProcessing
+                return [token, ids[token]]
+            case dict():
+                return {key: new(inner) for key, inner in part.items()}
+            case list():
+                return [new(inner) for inner in part]
+        return part
 
-def _renumber_processor(processor: Any, ids: dict[str, int]) -> Any:
-    if not isinstance(processor, dict):
-        return processor
-    renumbered = dict(processor)
-    if "processors" in renumbered:
-        renumbered["processors"] = [_renumber_processor(inner, ids) for inner in renumbered["processors"]]
-    for role in ("cls", "sep"):  # BertProcessing
-        if isinstance(pair := renumbered.get(role), list):
-            renumbered[role] = [pair[0], ids[pair[0]]]
-    if isinstance(special_tokens := renumbered.get("special_tokens"), dict):  # TemplateProcessing
-        renumbered["special_tokens"] = {
-            name: token | {"ids": [ids[inner] for inner in token["tokens"]]}
-            for name, token in special_tokens.items()
-        }
-    return renumbered
+    return content | {key: new(content[key]) for key in ("added_tokens", "post_processor")}

@@ -280,21 +280,15 @@ def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int6
     return counts
 
 
-def _ends_at(path: Path, width: int) -> bool:
-    """Whether the index of a pair of files counts ids of this many bytes."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(np.memmap(index_path(path), "<u8", "r")[-1]) * width == path.stat().st_size
-    return False
-
-
 def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
     if tokenizer is None:
         problem = "a bare .ds file does not record its tokenizer"
         raise StoreError(problem, where=path, fix="Pass the tokenizer")
     size = tokenizer.vocab_size
     dtype = id_dtype(size)
-    if size == 1 << 16 and _ends_at(path, 2):  # as datatrove writes 65,536 entries
-        dtype = np.dtype("<u2")
+    with suppress(OSError, ValueError, IndexError):
+        if size == 1 << 16 and 2 * int(np.memmap(index_path(path), "<u8", "r")[-1]) == path.stat().st_size:
+            dtype = np.dtype("<u2")  # as datatrove writes 65,536 entries
     fix = f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
     documents = map_documents(path, dtype, fix=fix)
     if documents.out_of_order():

@@ -12,12 +12,12 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,26 +25,24 @@ from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store, unknown
 from electra.data.audit import Audit, turkish_note
 from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
-from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
 from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
 from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sources import Argument, is_same_text
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Count, Tokenizer
+from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
 
-SAMPLE_CHARACTERS = 4_000_000  # from which the size of a corpus is estimated
 SAMPLED_DOCUMENTS = 10_000  # whose beginnings are searched for what deserves a note
 
 
 def build_store(
     sources: Sequence[Argument],
-    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
+    tokenizer: Tokenizer | TokenizerConfig,
     out: str | Path,
     *,
     config: CorpusConfig | None = None,
@@ -55,7 +53,7 @@ def build_store(
 
     Args:
         sources: files, folders and other sources, as for `data.corpus.Documents`.
-        tokenizer: a tokenizer, or the settings for training one on the corpus or cutting a vocabulary.
+        tokenizer: a tokenizer, or the settings for training one on the corpus.
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
@@ -64,8 +62,8 @@ def build_store(
     Raises:
         CorpusError: text is missing or cannot be read.
         StoreError: `out` is not a store, or was built from different text or settings.
-        TokenizerError, ConfigError: a vocabulary cannot be trained or cut with these settings, or too many
-            tokens are unknown.
+        TokenizerError, ConfigError: a vocabulary cannot be trained with these settings, or too many tokens
+            are unknown.
         RunFolderError: another process is building this store.
         RunFailed: a process that encodes failed.
     """
@@ -91,7 +89,7 @@ def build_store(
 
 def _build(
     documents: Documents,
-    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
+    tokenizer: Tokenizer | TokenizerConfig,
     out: Path,
     *,
     settings: dict[str, Any],
@@ -108,14 +106,9 @@ def _build(
         sample = sample_documents(kept, 1_000_000 * tokenizer.sample_mb)
         if not sample:
             raise no_text(audit)
-        if isinstance(tokenizer, VocabularyCut):
-            show("counting the vocabulary", sum(map(len, sample)))
-            original = tokenizer.tokenizer
-            tokenizer = cut(original, counts_in(sample, original), tokenizer.size)
-        else:
-            show("training the vocabulary", sum(map(len, sample)))
-            tokenizer, accents = choose_accents(sample, tokenizer)
-            tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
+        show("training the vocabulary", sum(map(len, sample)))
+        tokenizer, accents = choose_accents(sample, tokenizer)
+        tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
     beginnings: list[str] = []  # of the first documents
@@ -132,7 +125,7 @@ def _build(
     folder, complete, size = StoreFolder(work), work / "made", tokenizer.vocab_size
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
-    audit.accents = None if accents is None else accents._asdict()
+    audit.accents = accents
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
     if tokenizer.normalised("I") == "i":
@@ -190,7 +183,7 @@ def _remove_stale_build(out: Path) -> None:
 
 def _existing_store(
     sources: Sequence[Argument],
-    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
+    tokenizer: Tokenizer | TokenizerConfig,
     out: Path,
     config: CorpusConfig,
 ) -> TokenStore | None:
@@ -217,13 +210,10 @@ def _existing_store(
     return existing
 
 
-def _tokenizer_record(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
-    """Returns what a store records: the tokenizer's digest (with a cut's settings), or how to train it."""
+def _tokenizer_record(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
+    """Returns what a store records: the tokenizer's digest, or how to train it."""
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
-    if isinstance(tokenizer, VocabularyCut):
-        cut_settings = {"cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
-        return _tokenizer_record(tokenizer.tokenizer) | cut_settings
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}  # in this order
     if settings["kind"] == "wordpiece":  # older stores do not record the kind
@@ -254,40 +244,27 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
     return [text for _, text in sample] or held_out_texts
 
 
-class Survey(NamedTuple):
-    """The size of a corpus, not counting duplicates."""
+def read_sample(
+    sources: Sequence[Argument],
+    config: CorpusConfig,
+    characters: int,
+    see: Callable[[KeptDocument], object],
+) -> list[str]:
+    """Returns `sample_documents` of a corpus, and shows every document to `see`; errors: `build_store`."""
+    audit = Audit()
 
-    documents: int
-    characters: int
-    tokens: int
-    """An estimate: the tokens per character of a sample, times all characters."""
-    tokenizer: Tokenizer
-    """That which encoded the sample, and counted its tokens."""
-
-
-def survey(
-    sources: Sequence[Argument], tokenizer: Tokenizer | TokenizerConfig, config: CorpusConfig
-) -> Survey:
-    """Reads a corpus and estimates its size; see `build_store` for arguments and errors."""
-    audit, sizes = Audit(), []
-
-    def counted(corpus: Documents) -> Iterator[KeptDocument]:
+    def seen(corpus: Documents) -> Iterator[KeptDocument]:
         for document in keep_documents(corpus, audit, "reading"):
-            sizes.append(len(document.text))
+            see(document)
             yield document
 
     with tempfile.TemporaryDirectory() as work:
         corpus = Documents(sources, config, Path(work))
-        sample = sample_documents(counted(corpus), SAMPLE_CHARACTERS)
+        sample = sample_documents(seen(corpus), characters)
         if not sample:
             audit.sources = corpus.describe()
             raise no_text(audit)
-    if isinstance(tokenizer, TokenizerConfig):
-        show("training a vocabulary on a sample", sum(map(len, sample)))
-        tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
-    tokenizer.counted = Count()
-    tokens = sum(map(len, tokenizer.encode_corpus(sample))) * sum(sizes) / max(1, sum(map(len, sample)))
-    return Survey(len(sizes), sum(sizes), round(tokens), tokenizer)
+    return sample
 
 
 def _write_documents(

@@ -212,7 +212,10 @@ def _convert(
         folder = Path(name)
         for file in files.keys() - {TOKENIZER, TOKENIZER_CONFIG}:
             (folder / file).write_bytes(files[file].read_bytes())
-        config = {key: _typed(key, value) for key, value in settings.items()}
+        config = dict(settings)
+        for key, token in settings.items():
+            if key.endswith("_token") and isinstance(token, dict) and "content" in token:
+                config[key] = token | {"__type": "AddedToken"}  # transformers 5 wants objects to say so
         if definition is not None:
             (folder / TOKENIZER).write_text(json.dumps(definition, ensure_ascii=False), encoding="utf-8")
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
@@ -247,12 +250,6 @@ def _object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TokenizerError(f"expected an object, got {type(content).__name__}", where=path)
     return content
-
-
-def _typed(key: str, token: Any) -> Any:
-    """Returns a setting of tokenizer_config.json as transformers 5 expects it: tokens as objects say so."""
-    is_token = key.endswith("_token") and isinstance(token, dict) and "content" in token
-    return token | {"__type": "AddedToken"} if is_token else token
 
 
 def _content(token: Any) -> str | None:

@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -45,22 +45,18 @@ _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
 
 
-class Accents(NamedTuple):
-    """How a tokenizer treats accents: the marks that Unicode's NFD separates from letters."""
-
-    removed: bool
-    share: float  # fraction of characters that have accents
-
-
-def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
+def choose_accents(
+    texts: Iterable[str], config: TokenizerConfig
+) -> tuple[TokenizerConfig, dict[str, Any] | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
     Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, become
     equal.
 
     Returns:
-        The settings with the decision, and the treatment of accents (None: the text has none, or the settings
-        exclude their removal).
+        The settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
+        separates from letters, with the "share" of characters that have any (None: the text has none, or the
+        settings exclude their removal).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
@@ -74,7 +70,7 @@ def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[Token
     share = sum(marked) / max(1, total)
     removed = config.strip_accents is True or share < _RARE_ACCENTS
     config = config if removed else replace(config, strip_accents=False)
-    return config, Accents(removed, share) if share else None
+    return config, {"removed": removed, "share": share} if share else None
 
 
 def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False) -> tokenizers.Tokenizer:

@@ -5,11 +5,15 @@ With other layers, the model computes a different function and must be trained f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
@@ -17,6 +21,7 @@ from electra.exchange.configs import DEFAULT_THRESHOLD
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, ModelError
+from electra.model.adapted import AdaptedEncoder, PublishedHead
 from electra.model.encoder import LAYER
 from electra.model.heads import GeneratorHead
 from electra.model.pair import build_encoder
@@ -60,29 +65,38 @@ def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
     original_ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)
     if original_ids is None:
         return None
-    return replace(_with_entries(model, original_ids, tokenizer.specials.pad), tokenizer=tokenizer)
+    return replace(_with_entries(model, original_ids), tokenizer=tokenizer)
 
 
 def with_vocab_size(model: Loaded, size: int) -> Loaded:
     """Returns the model with a vocabulary of `size` of its entries, for measurements on random ids."""
-    return _with_entries(model, np.arange(size) % model.config.vocab_size, model.config.pad_id)
+    return _with_entries(model, np.arange(size) % model.config.vocab_size)
 
 
-@torch.no_grad()
-def _with_entries(model: Loaded, ids: Ints, pad_id: int) -> Loaded:
-    """Returns the model with the entries of these ids only, in their order."""
-    config, rows = replace(model.config, vocab_size=len(ids), pad_id=pad_id), torch.from_numpy(ids)
-    encoder, state = build_encoder(config), model.encoder.state_dict()
-    table = model.encoder.token_table()
-    for name in (name for name, parameter in model.encoder.named_parameters() if parameter is table):
-        state[name] = state[name][rows]
-    encoder.load_state_dict(state)
-    head = model.head
-    if isinstance(head, GeneratorHead):
-        head_state, is_tied = head.state_dict(), head.weight is None
-        for name in ("bias",) if is_tied else ("bias", "weight"):
-            head_state[name] = head_state[name][rows]
-        head = GeneratorHead(config, tied=is_tied)
-        head.load_state_dict(head_state)
-        head.eval()
-    return replace(model, encoder=encoder.eval(), head=head, config=config)
+def _with_entries(model: Loaded, ids: Ints) -> Loaded:
+    """Returns the model with the entries of these ids only, in their order: tables, output layers, biases."""
+    rows, new_ids = torch.from_numpy(ids), {old: new for new, old in reversed([*enumerate(ids.tolist())])}
+    config, head = replace(model.config, vocab_size=len(ids)), model.head
+    config = replace(config, pad_id=new_ids.get(config.pad_id, 0))
+
+    def filled(new: Any, old: nn.Module) -> Any:
+        """Fills a module with another's weights; those that have another size there, with rows of them."""
+        state, sizes = old.state_dict(), {name: each.shape for name, each in new.state_dict().items()}
+        chosen = {name: each if each.shape == sizes[name] else each[rows] for name, each in state.items()}
+        new.load_state_dict(chosen)
+        return new.eval()
+
+    settings = json.loads(config.settings or "{}")  # of transformers, which may name special tokens by id
+    changes = {key: new_ids.get(id_) for key, id_ in settings.items() if key.endswith("_token_id")}
+    if settings:
+        config = replace(config, settings=json.dumps(settings | changes, sort_keys=True))
+    if isinstance(head, PublishedHead):
+        whole_config = deepcopy(head.whole.config)
+        whole_config.update(changes | {"vocab_size": len(ids), "pad_token_id": config.pad_id})
+        whole = filled(type(head.whole)(whole_config), head.whole)
+        encoder, head = AdaptedEncoder(config, whole.base_model).eval(), PublishedHead(whole).eval()
+    else:
+        encoder = filled(build_encoder(config), model.encoder)
+        if isinstance(head, GeneratorHead):
+            head = filled(GeneratorHead(config, tied=head.weight is None), head)
+    return replace(model, encoder=encoder, head=head, config=config)

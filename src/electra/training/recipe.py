@@ -193,10 +193,6 @@ class TokenizerSection(TokenizerConfig):
     source: str | None = None
     """Existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the corpus).
     """
-    cut_to: int | None = None
-    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
-    (default: all).
-    """
 
 
 @dataclass(frozen=True)

@@ -69,16 +69,14 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
         with display_for(self.progress) as display, interrupt_on_signal("the plan"):
             recipe, text, origin = self._prepared(display)
+            tokenizer = None
             if text.store is not None:
                 store = open_store(text, recipe, Path(), display)
-                recipe = with_store_settings(recipe, store)
+                recipe, tokenizer = with_store_settings(recipe, store), store.tokenizer
                 tokens, vocab_size = store.train.num_tokens, store.vocab_size
             else:
                 tokens, vocab_size = corpus_size(text.corpus, recipe, text.allow_unknown, display)
-            warm = warm_start(origin.discriminator, origin.generator, recipe)
-            if warm is not None and recipe.tokenizer.cut_to:
-                shapes = {name: replace(each, vocab_size=vocab_size) for name, each in warm.shapes.items()}
-                warm = replace(warm, shapes=shapes)
+            warm = warm_start(origin.discriminator, origin.generator, recipe, tokenizer)
             display.progress("timing a few updates")
             for line in estimate(recipe, vocab_size, tokens, warm):
                 display.say(line)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from electra.artifacts.included import included_model
 from electra.artifacts.run import PairFolder, RunFolder
@@ -15,6 +15,7 @@ from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError, StoreError
 from electra.foundation.options import Source
+from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 
+SAMPLED_CHARACTERS = 4_000_000  # from which the size of a corpus is estimated
 SAMPLED_IDS = 1 << 24  # of a store without an audit, in which unknown tokens are counted
 
 
@@ -39,20 +41,15 @@ def build(
 ) -> TokenStore:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit."""
     from electra.data.audit import format_rows
-    from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.store import TokenStore
     from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
-    source: Any = tokenizer_for(tokenizer)
-    if tokenizer.cut_to is not None:
-        if tokenizer.source is None:
-            fix = "Set `tokenizer.source`, or `tokenizer.vocab_size` to train one"
-            raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
-        source = VocabularyCut(source, tokenizer.cut_to, tokenizer.sample_mb)
     with interrupt_on_signal(out):
-        build_store(corpus, source, out, config=data, workers=workers, allow_unknown=allow_unknown)
+        build_store(
+            corpus, tokenizer_for(tokenizer), out, config=data, workers=workers, allow_unknown=allow_unknown
+        )
     store = TokenStore.open(out)
     check_unknown(store, allow_unknown, display)
     for name, value in format_rows(store.audit):
@@ -80,8 +77,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
     """Returns the existing tokenizer of the section [tokenizer] of a recipe, or the settings to train one."""
     if section.source is not None:
         return existing_tokenizer(section.source)
-    existing = ("source", "cut_to")  # settings of an existing tokenizer
-    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in existing})
+    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
 
 
 def corpus_size(
@@ -89,26 +85,35 @@ def corpus_size(
 ) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data import unknown
-    from electra.data.store_builder import survey
+    from electra.data.store_builder import read_sample
+    from electra.data.tokenizer import Tokenizer
+    from electra.data.wordpiece import choose_accents
 
-    found = survey(corpus, tokenizer_for(recipe.tokenizer), recipe.data)
-    if note := unknown.note(found.tokenizer, allow_unknown):
-        display.say(note)
-    vocab_size = min(found.tokenizer.vocab_size, recipe.tokenizer.cut_to or found.tokenizer.vocab_size)
-    display.say(
-        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens with"
-        f" a vocabulary of {vocab_size:,}"
+    tokenizer, sizes = tokenizer_for(recipe.tokenizer), list[int]()
+    sample = read_sample(
+        corpus, recipe.data, SAMPLED_CHARACTERS, lambda document: sizes.append(len(document.text))
     )
-    return found.tokens, vocab_size
+    if isinstance(tokenizer, TokenizerConfig):
+        doing("training a vocabulary on a sample")
+        tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
+    tokenizer.counted = unknown.Count()
+    tokens = sum(map(len, tokenizer.encode_corpus(sample))) * sum(sizes) / max(1, sum(map(len, sample)))
+    if note := unknown.note(tokenizer, allow_unknown):
+        display.say(note)
+    display.say(
+        f"{len(sizes):,} documents, {sum(sizes):,} characters, about {tokens:,.0f} tokens with a vocabulary"
+        f" of {tokenizer.vocab_size:,}"
+    )
+    return round(tokens), tokenizer.vocab_size
 
 
 def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:
-    """Raises ConfigError if a store has other values than the recipe of `settings`, or of a cut.
+    """Raises ConfigError if a store has other values than the recipe of `settings`.
 
     `settings` are the names of those that the user passed, with their sections; they would have no effect.
     """
     recorded, sections = store.description.get("settings", {}), {"data": "corpus", "tokenizer": "tokenizer"}
-    for name in dict.fromkeys((*settings, "tokenizer.cut_to")):
+    for name in settings:
         section, _, key = name.partition(".")
         if section in sections and key != "source":  # the store is opened with the tokenizer `source`
             config = getattr(recipe, section)

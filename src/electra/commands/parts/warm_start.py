@@ -74,6 +74,8 @@ def settle(
     `models` are those of the main network and the generator (None: random weights). `source` is the recipe's
     name or file, `given` the settings that the user passed; `prepared`: the text is in a store already.
     """
+    from electra.data.cut_vocabulary import ids_in_original
+    from electra.exchange.load import load
     from electra.model.precision import pick_device
     from electra.model.sizes import resolve_size
 
@@ -83,15 +85,19 @@ def settle(
     tokenizer = recipe.tokenizer.source or main or models[1]
     if tokenizer and not prepared:
         trained = {f"tokenizer.{field.name}" for field in fields(TokenizerConfig)}
-        trained -= {"tokenizer.sample_mb"}  # a cut is chosen from a sample
         if unused := sorted(trained & set(given)):
             problem = f"has no effect: the text is encoded with the tokenizer of {split_layers(tokenizer)[0]}"
-            fix = "Omit it, or use a smaller one with `tokenizer.cut_to`"
+            fix = "Omit it; electra export MODEL --cut-to TEXT makes a model with a smaller vocabulary"
             raise ConfigError(problem, key=unused[0], fix=fix)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, source=tokenizer))
     readers = () if prepared else (str(recipe.objective.get("teacher") or ""), main, models[1])
     for name in dict.fromkeys(filter(None, readers)):
-        _refuse_other_tokenizer(tokenizer, name)
+        own = load(name, "encoder").tokenizer
+        used = existing_tokenizer(tokenizer) if tokenizer else own
+        if used.digest != own.digest and ids_in_original(used, own) is None:
+            problem = f"{tokenizer} has another tokenizer than {name}, which could not read the text"
+            fix = "Use one tokenizer for all models: omit `tokenizer.source`, or choose other models"
+            raise ConfigError(problem, key="tokenizer.source", fix=fix)
     if (warm := warm_start(*models, recipe)) is None:
         return recipe
     recipe = with_shape(recipe, warm, given)
@@ -113,21 +119,6 @@ def settle(
             " the networks start from trained weights (change it with --training.learning-rate)"
         )
     return recipe
-
-
-def _refuse_other_tokenizer(source: str | None, model: str) -> None:
-    """Raises ConfigError unless the tokenizer `source` (None: the model's) is the model's, or cut from it."""
-    from electra.data.cut_vocabulary import ids_in_original
-    from electra.exchange.load import load
-
-    own = load(model, "encoder").tokenizer
-    used = own if source is None else existing_tokenizer(source)
-    if used.digest != own.digest and ids_in_original(used, own) is None:
-        raise ConfigError(
-            f"{source} has another tokenizer than {model}, which could not read the text",
-            key="tokenizer.source",
-            fix="Use the same tokenizer for all models: omit `tokenizer.source`, or choose other models",
-        )
 
 
 def warm_start(

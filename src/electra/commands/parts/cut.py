@@ -1,0 +1,70 @@
+"""Cuts a model's vocabulary down to what a text needs, and says what that saves and costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from electra.commands.framework.display import Display
+from electra.commands.parts.given import Corpus, sources_of
+from electra.commands.results.rows import Rows
+from electra.data.settings import CorpusConfig
+from electra.foundation.errors import ConfigError
+from electra.foundation.progress import doing
+from electra.foundation.terminal_text import plural
+
+if TYPE_CHECKING:
+    from electra.data.corpus import KeptDocument
+    from electra.exchange.load import Loaded
+
+SAMPLE = 30_000_000  # characters that are counted
+READING = CorpusConfig(unit="line", heldout=0.05)
+LINES, LONGEST = 200, 1000  # held-out lines that are compared, and the characters of one
+
+
+def cut_to(model: Loaded, text: Corpus, coverage: float, display: Display) -> Loaded:
+    """Returns the model with the pieces of its vocabulary that a text needs, and shows what that changes.
+
+    `coverage` is the share of the text's tokens whose pieces stay. Lines that are held out from the counts
+    show the change. Raises ConfigError if it is no share, CorpusError if there is no text or it cannot be
+    read, and TokenizerError if the tokenizer is of a kind that cannot be cut.
+    """
+    import numpy as np
+
+    from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
+    from electra.data.store_builder import read_sample
+    from electra.exchange.layers import in_vocabulary
+    from electra.inference.embedding import embed
+
+    if not 0 < coverage <= 1:
+        raise ConfigError(f"must be above 0 and at most 1, not {coverage:g}", key="coverage")
+    sources = sources_of(text, "cut_to", READING.text_field, READING.format, display.say)
+    held_out: list[KeptDocument] = []
+    sample = read_sample(
+        sources, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
+    )
+    texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
+    texts = [line[:LONGEST] for line in texts[:LINES]]
+    doing("counting pieces")
+    smaller = cut(model.tokenizer, counts_in(sample, model.tokenizer), coverage)
+    after, original_ids = in_vocabulary(model, smaller), ids_in_original(smaller, model.tokenizer)
+    assert after is not None and original_ids is not None
+    doing("comparing vectors")
+    columns = []
+    for each in (model, after):
+        size, counts = sum(p.numel() for p in each.encoder.parameters()), counts_in(texts, each.tokenizer)
+        unknown = counts[each.tokenizer.specials.unk] / max(1, counts.sum())
+        sizes = f"{each.tokenizer.vocab_size:,}", f"{size / 1e6:.1f} M", f"{4 * size / 1e6:.1f} MB"
+        columns.append((*sizes, f"{unknown:.2%}"))
+    names = "pieces", "parameters", "as float32", "unknown tokens"
+    rows = Rows({"": name, "before": a, "after": b} for name, a, b in zip(names, *columns, strict=True))
+    for line in rows.table().splitlines():
+        display.say(line)
+    counts = counts_in(texts, model.tokenizer)
+    split = 1 - counts[original_ids].sum() / max(1, counts.sum())
+    a, b = (embed(each, texts).astype(np.float64) for each in (model, after))
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    display.say(
+        f"{plural(len(texts), 'held-out line')}: {split:.2%} of the tokens are split further; cosine of the"
+        f" vectors before and after: mean {cosines.mean():.4f}, lowest {cosines.min():.4f}"
+    )
+    return after
