@@ -128,6 +128,17 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     assert list(corpus.parent.iterdir()) == [corpus]
 
 
+@pytest.mark.parametrize(("budget", "size"), [("100000steps", "mini"), ("30000steps", "tiny"), ("900steps", "")])
+def test_a_budget_too_small_names_the_size_that_fits(
+    budget: str, size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate.measure, "__defaults__", (0.01,))  # seconds
+    shape = {"model.size": "small", "training.length": 16, "training.batch_size": 4}
+    lines = estimate.estimate(compose("tiny", shape, budget), 100, 10**9)
+    [told] = [line for line in lines if "expect little better than chance" in line]
+    assert told.partition("--model.size ")[2] == size
+
+
 def test_the_purpose_chooses_the_recipe() -> None:
     names = {
         purpose: compose(recipe_for(None, purpose), {}).objective["name"] for purpose in (None, *PURPOSES)

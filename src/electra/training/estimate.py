@@ -15,6 +15,7 @@ from electra.foundation.durable import mebibytes
 from electra.foundation.progress import duration
 from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
+from electra.model.sizes import SIZES, EncoderConfig, Size
 from electra.training.budget import scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
@@ -134,15 +135,24 @@ def tokens_per_parameter(run: Run, updates: int, corpus_tokens: int) -> float:
     return min(updates * run.tokens_per_step, EPOCHS * corpus_tokens) / in_layers
 
 
+def layers_weight(shape: Size | EncoderConfig) -> int:
+    """Returns a number that is proportional to the parameters of the layers."""
+    return shape.num_layers * shape.hidden_size**2
+
+
 def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
     """Says that a training from random weights is too short, and what would do ("": it is long enough)."""
     ratio, text = tokens_per_parameter(run, updates, corpus_tokens), run.training.budget
     if ratio >= TOO_LITTLE:
         return ""
     if text is None or updates * run.tokens_per_step > EPOCHS * corpus_tokens:
-        fix = "use more text or a smaller network"
-    else:
-        fix = f"use --budget {scaled(text, TOKENS_PER_PARAMETER / max(ratio, 1e-9))} or a smaller network"
+        fix, power = "use more text", 1
+    else:  # a smaller network also reads more tokens in the same budget
+        fix, power = f"use --budget {scaled(text, TOKENS_PER_PARAMETER / max(ratio, 1e-9))}", 2
+    weights = [(layers_weight(size), name) for name, size in SIZES.items()]
+    now = layers_weight(run.networks.main)
+    fits = [name for weight, name in weights if weight < now and ratio * (now / weight) ** power >= TOO_LITTLE]
+    fix += f" or --model.size {fits[-1]}" if fits else ""
     return (
         f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
         f" chance: {fix}"
