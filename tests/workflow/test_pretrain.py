@@ -128,7 +128,9 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     assert list(corpus.parent.iterdir()) == [corpus]
 
 
-@pytest.mark.parametrize(("budget", "size"), [("100000steps", "mini"), ("30000steps", "tiny"), ("900steps", "")])
+@pytest.mark.parametrize(
+    ("budget", "size"), [("100000steps", "mini"), ("30000steps", "tiny"), ("900steps", "")]
+)
 def test_a_budget_too_small_names_the_size_that_fits(
     budget: str, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
