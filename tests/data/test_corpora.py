@@ -340,30 +340,6 @@ print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in docum
     assert done.stdout.decode().strip() == f"{[once, once]} {[['argument', 'name', 'sha256', 'size']] * 2}"
 
 
-def test_remote_files_globs_and_folders_are_read(tmp_path: Path) -> None:
-    memory = pytest.importorskip("fsspec").filesystem("memory")
-    for name, content in {
-        "b.txt": b"b",
-        "a.txt": b"a",
-        "deep/c.jsonl": b'{"text": "c"}',
-        "deep/d.bin": b"d",
-    }.items():
-        memory.pipe(f"/corpus/{name}", content)
-
-    def fetched(name: str) -> list[str]:
-        return [d.text for d in Documents([f"memory://corpus/{name}"], CorpusConfig(), tmp_path)]
-
-    try:
-        assert fetched("a.txt") == ["a"] and fetched("*.txt") == ["a", "b"] and fetched("deep/") == ["c"]
-        for bad in ("gone.txt", "*.xml", "deep/d.bin"):
-            with pytest.raises(CorpusError):
-                fetched(bad)
-    finally:
-        memory.rm("/corpus", recursive=True)
-    with pytest.raises(CorpusError):
-        texts("nosuch://x/a.txt")
-
-
 def test_text_is_read_over_http(tmp_path: Path) -> None:
     written(tmp_path / "www" / "a.jsonl.gz", gzip.compress(json_lines()))
 
@@ -485,10 +461,9 @@ def test_a_source_is_identified_by_path_and_content(tmp_path: Path, monkeypatch:
     assert is_same_text(listings, ["c/*.txt", "python-docs"]), "by content, not by name"
     written(tmp_path / "c" / "a.txt", "two")
     assert not is_same_text(listings, [tmp_path / "c", "python-docs"])
-    remote = {"argument": "s3://x/*.txt", "size": 1, "sha256": ""}
-    copied = [{"name": f"s3://x/{n}.txt", **remote} for n in (1, 2)]
-    assert is_same_text(copied, ["s3://x/*.txt"]), "remote files are not read again"
-    assert not is_same_text(copied, ["s3://x/1.txt"]) and not is_same_text(copied, ["-"])
+    copied = [{"name": "https://x/1.txt", "argument": "https://x/1.txt", "size": 1, "sha256": ""}]
+    assert is_same_text(copied, ["https://x/1.txt"]), "remote files are not read again"
+    assert not is_same_text(copied, ["https://x/2.txt"]) and not is_same_text(copied, ["-"])
 
 
 def corpus(count: int = 60) -> list[str]:

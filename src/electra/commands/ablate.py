@@ -75,9 +75,7 @@ class Ablate(
     documentation).
     """
     store: Source | None = None
-    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address
-    (s3://..., https://...).
-    """
+    """A token store made by electra prepare, instead of a corpus: a folder, or a .ds file."""
     budget: str | None = None
     """The compute of each arm (default: the recipe's). 2e14flops: this number of FLOPs. 10Mtokens or
     5000steps: the FLOPs that the most expensive arm needs for that. 30m: the FLOPs that the baseline arm uses

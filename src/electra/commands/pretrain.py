@@ -36,7 +36,7 @@ class Pretrain(
     """
     _: KW_ONLY
     store: Source | None = None
-    """A token store, instead of DATA: a folder, a .ds file, or an address (s3://..., https://...)."""
+    """A token store, instead of DATA: a folder, or a .ds file."""
     init: Source | None = None
     """Start from all networks of this model: a run, a model folder, a hub name, or one that comes with the
     package (tiny-en, small-en). Size, tokenizer and learning rate are set as with --init-discriminator.

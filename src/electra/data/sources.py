@@ -136,7 +136,6 @@ def is_same_text(listings: list[dict[str, Any]], arguments: Sequence[Argument], 
             current_listings.append({"argument": name})
         else:
             current_listings += [source.describe() for source in find_sources([argument], Path(), format)]
-    # A glob of addresses has several listings for one argument.
     recorded, current = ([*dict.fromkeys(map(_identity, each))] for each in (listings, current_listings))
     return recorded == current
 
@@ -159,7 +158,7 @@ def _expand(given: Argument, scratch: Path, format: str, say: Say) -> Iterator[S
     if argument == python_docs.NAME or argument.startswith(DATA_SET):
         yield Source(argument)
     elif is_remote(argument):
-        yield from _remote(argument, scratch, format)
+        yield _downloaded(argument, scratch, format)
     elif path.is_dir():
         yield from _folder(argument, path, format, say)
     elif _is_pipe(argument):
@@ -242,84 +241,48 @@ def _copied(source: Source, name: str, stream: IO[bytes], scratch: Path) -> Sour
     compression = suffix if suffix in COMPRESSIONS else ""
     target = scratch / f"source-{index:06d}.{source.format}{compression}"
     with durable.explain_disk_errors(target), open(target, "wb") as file:
-        while block := read_block(stream, source.name):
+        while block := _read_block(stream, source.name):
             file.write(block)
     return replace(source, path=target)
 
 
-def _remote(url: str, scratch: Path, format: str) -> Iterator[Source]:
-    """Yields copies of a remote file or, through fsspec, of the files of a remote glob or folder."""
-    with convert_errors(url):
-        for name in [url] if _is_web(url) else _files_at(url):
-            listed = re.sub(r"[?#].*", "", name)
-            source = Source(name, None, _known_format(listed, name, format), url)
-            stream, size = open_address(name)
-            with stream:
-                copy = _copied(source, listed, stream, scratch)
-            if size is not None and copy.path and (found := copy.path.stat().st_size) != size:
-                raise CorpusError(f"has {found:,} bytes instead of {size:,}", where=name, fix="Try again")
-            yield copy
-
-
-def _is_web(address: str) -> bool:
-    return address.startswith(("http://", "https://"))
-
-
-def _files_at(url: str) -> list[str]:
-    """Returns the addresses of the files with known extensions at an address, glob or folder."""
-    import fsspec
-
-    system, path = fsspec.core.url_to_fs(url)
-    if glob.has_magic(path):
-        files = sorted(system.glob(path))
-    else:
-        files = [path] if _format_of(path) else sorted(filter(_format_of, system.find(path)))
-    if not files:
-        fix = f"Recognised extensions: {' '.join(FORMATS)}"
-        raise CorpusError("no text files at this address", where=url, fix=fix)
-    return [url if file == path else system.unstrip_protocol(file) for file in files]
-
-
-def open_address(address: str) -> tuple[IO[bytes], int | None]:
-    """Opens a file at an address, and returns its listed size (None: unknown).
-
-    Errors are those of the library; `convert_errors` turns them into ours.
-    """
-    if not _is_web(address):
-        import fsspec
-
-        system, path = fsspec.core.url_to_fs(address)
-        return system.open(path, "rb"), system.size(path)
-    from urllib.error import HTTPError  # fsspec would need two more packages
+def _downloaded(url: str, scratch: Path, format: str) -> Source:
+    """Returns a copy of a file at an address."""
+    from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
-    try:
-        opened = urlopen(Request(address, headers={"User-Agent": "electra"}), timeout=60)
-    except HTTPError as error:
-        error.close()  # it holds the connection open
-        raise
-    size = str(opened.headers.get("Content-Length"))
-    return opened, int(size) if size.isdecimal() else None
+    if not url.startswith(("http://", "https://")):
+        problem, fix = "not an address that is read", "Use https://, or copy the files to this machine"
+        raise CorpusError(problem, where=url, fix=fix)
+    listed = re.sub(r"[?#].*", "", url)
+    source = Source(url, None, _known_format(listed, url, format), url)
+    with convert_errors(url):
+        try:
+            stream = urlopen(Request(url, headers={"User-Agent": "electra"}), timeout=60)
+        except HTTPError as error:
+            error.close()  # it holds the connection open
+            raise
+        with stream:
+            copy = _copied(source, listed, stream, scratch)
+        size = str(stream.headers.get("Content-Length"))
+        if size.isdecimal() and copy.path and (found := copy.path.stat().st_size) != int(size):
+            raise CorpusError(f"has {found:,} bytes instead of {int(size):,}", where=url, fix="Try again")
+    return copy
 
 
-def read_block(stream: IO[bytes], name: str, error: type[ElectraError] = CorpusError) -> bytes:
-    """Reads up to 1 MiB. Raises `error`, which tells what the stream raises from errors of the disk."""
-    with convert_errors(name, error=error):
+def _read_block(stream: IO[bytes], name: str) -> bytes:
+    """Reads up to 1 MiB; what the stream raises is told from errors of the disk."""
+    with convert_errors(name):
         return stream.read(1 << 20)
 
 
 @contextmanager
-def convert_errors(
-    name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
-) -> Iterator[None]:
-    """Turns errors of a file system into an `error` that names the source.
-
-    Only exceptions of class `kind` are caught; the file systems of fsspec raise many kinds.
-    """
+def convert_errors(name: str, kind: type[Exception] = Exception) -> Iterator[None]:
+    """Turns errors of class `kind` into a CorpusError that names the source."""
     try:
         yield
     except ElectraError:
         raise
     except kind as problem:
         reason = getattr(problem, "strerror", None) or reason_of(problem)
-        raise error(f"cannot be read ({reason})", where=name) from problem
+        raise CorpusError(f"cannot be read ({reason})", where=name) from problem

@@ -31,8 +31,6 @@ import numpy.typing as npt
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
 from electra.data.cut_vocabulary import ids_in_original
 from electra.data.encoding import id_dtype
-from electra.data.remote import address_of, fetch_store
-from electra.data.sources import is_remote
 from electra.data.tokenizer import Tokenizer
 from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
@@ -97,7 +95,7 @@ class TokenStore:
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         Args:
-            path: the folder of the store, its address, or NAME.ds.
+            path: the folder of the store, or NAME.ds.
             tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the
                 same, or one cut from it.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
@@ -105,7 +103,7 @@ class TokenStore:
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
         """
-        path = fetch_store(str(path)) if is_remote(str(path)) else Path(os.path.expanduser(path))
+        path = Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
         folder = StoreFolder(path)
@@ -159,11 +157,6 @@ class TokenStore:
             problem = f"its special tokens are {self.specials}, but the tokenizer's are {tokenizer.specials}"
             raise _damage(problem, self.path / StoreFolder.RECORD)
         return tokenizer
-
-    @property
-    def place(self) -> str:
-        """The address from which it was fetched; for a local store, its absolute path."""
-        return address_of(self.path) or str(self.path.resolve())
 
     @cached_property
     def digest(self) -> str:

@@ -35,7 +35,7 @@ def make_record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
         "device": str(run.device),
         "command": command,
         "recipe": name,
-        "store": run.store.place,
+        "store": str(run.store.path.resolve()),
         **conditions(run),
         **clock_state(run),
     }

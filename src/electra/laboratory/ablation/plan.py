@@ -115,7 +115,7 @@ def make_plan(
         "budget": budget_text,
         "fixed": fixed,
         "panel": panel,
-        "store": store.place,
+        "store": str(store.path.resolve()),
     }
     plan: dict[str, Any] = json.loads(json.dumps(contents))  # as it will be read back: lists, not tuples
     if recorded is not None:
