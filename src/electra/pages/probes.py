@@ -110,7 +110,7 @@ def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
         y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
             low = high = []  # no interval to draw
-        style = "points" if kind == "categories" or label in figure["dots"] else "line"
+        style = "points" if kind == "categories" or label in figure.get("dots", ()) else "line"
         series.append({"label": str(label), "x": x, "y": y, "low": low, "high": high, "style": style})
     span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
     for label, value in figure["references"].items():

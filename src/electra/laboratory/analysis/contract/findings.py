@@ -67,8 +67,6 @@ class Figure:
     kind: Literal["lines", "categories", "matrix"] = "lines"
     references: Mapping[str, float | Literal["diagonal"] | None] = field(default_factory=dict)
     """Reference lines: name -> value, such as chance, or "diagonal"."""
-    dots: Sequence[str] = ()
-    """Series drawn as points without a line."""
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
 

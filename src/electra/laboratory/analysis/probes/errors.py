@@ -31,7 +31,6 @@ from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
 from electra.laboratory.analysis.texts import CORRECT, Language, learner_inputs, read_learners, sample
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
-CURVE_POINTS = 60  # on the precision-recall curve
 MIN_ERRORS = 20  # no recall is reported for kinds with fewer errors
 TOKENS = "number of tokens in the word"
 CHANCE = "chance"
@@ -235,19 +234,6 @@ def add_measures(
         findings.add(estimate, **{axis: place}, measure=name)
     for kind, mask in errors_of.items():
         findings.add(int(mask.sum()), errors=kind, measure="how many")
-    for name, ranking in rankings.items():
-        if name != CHANCE:
-            for at_recall, precision in zip(*precision_recall(ranking), strict=True):
-                findings.add(precision, measure="precision", scorer=name, recall=at_recall)
-
-
-def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
-    """Returns the recalls and the precisions of points on the curve, at roughly evenly spaced recalls."""
-    true, false = ranking.counts(np.ones(len(ranking.positive)))
-    recall, precision = true / true[-1], true / (true + false)
-    indices = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")
-    points = np.unique(indices.clip(max=len(recall) - 1))
-    return recall[points].tolist(), precision[points].tolist()
 
 
 def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent: Sequence[str]) -> None:
@@ -261,19 +247,6 @@ def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent:
     findings.table("Which errors are found", "errors", note=note, errors=frequent, measure=columns)
     note = "Paired differences: if the interval excludes 0, expect the same sign on other sentences."
     findings.table(f"How far ahead the {scorers[0]} is", "of", note=note)
-    points = {name: findings.select("recall", scorer=name, measure="precision") for name in compared}
-    findings.figure(
-        "precision-recall",
-        "Precision and recall",
-        "recall",
-        "scorer",
-        {"measure": "precision"},
-        note="Precision and recall at every threshold. The curve of a good detector stays near the top.",
-        unit="precision",
-        references={CHANCE: findings.select(scorer=CHANCE)["average precision"].value},
-        dots=[name for name in compared if len(points[name]) < 12],
-        x_range=(0.0, 1.0),
-    )
     keep = {"errors": sorted(frequent), "measure": [name for name in compared if name != TOKENS]}
     title, note = "Which errors are found", "Recall at the chosen threshold, 95 % intervals."
     findings.figure("by-kind", title, "errors", "measure", keep, note=note, unit="recall", kind="categories")

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.foundation.arrays import Floats, Ints, Vectors
+from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.encoders import common_words, encoders_of
@@ -42,7 +43,7 @@ class Config:
 
 
 class Probe(contract.Probe):
-    """Compares the first encoder with each other encoder, at the same depth and across depths."""
+    """Compares the first encoder with each other encoder, at the same depth."""
 
     title = "Similarity of representations, depth by depth"
     question = (
@@ -64,24 +65,24 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders, findings = encoders_of(models, self.config.untrained), Findings()
+        if len(encoders) < 2:
+            fix = "Pass another model, or omit this option"
+            raise ConfigError("one encoder: nothing to compare it with", key="untrained", fix=fix)
         treebank = [sentence for path in data["treebank"] for sentence in read_columns(path)]
         sentences = sample(treebank, self.config.sentences)
         vectors, sentence = common_words(encoders, sentences, progress)
         first = models[0].name
         about = f"Debiased CKA of {first} and each other encoder. 1: equal up to rotation and scale. 0:"
         about += " nothing in common. Depth 0 is the input to the first layer."
-        if len(encoders) > 1:
-            findings.table(SAME_DEPTH, "depth", across="encoder", note=about, measure=SAME_DEPTH)
-            shown = {"note": f"{about} Bands are 95 % intervals.", "unit": "CKA"}
-            findings.figure("same-depth", SAME_DEPTH, "depth", "encoder", {"measure": SAME_DEPTH}, **shown)
-        for index, (name, other) in enumerate(zip(encoders, vectors, strict=True)):
+        findings.table(SAME_DEPTH, "depth", across="encoder", note=about, measure=SAME_DEPTH)
+        shown = {"note": f"{about} Bands are 95 % intervals.", "unit": "CKA"}
+        findings.figure("same-depth", SAME_DEPTH, "depth", "encoder", {"measure": SAME_DEPTH}, **shown)
+        for index, (name, other) in enumerate([*zip(encoders, vectors, strict=True)][1:], 1):
             progress(f"{first} and {name}", index / len(encoders))
-            _add_matrix(findings, first, vectors[0], name, other, index=index)
-            if index:
-                row = same_depth(vectors[0], other, sentence, self.config.resamples)
-                findings.headline[f"CKA with {name}, last depth"] = row[-1]
-                for depth, estimate in enumerate(row[: min(len(vectors[0]), len(other))]):
-                    findings.add(estimate, measure=SAME_DEPTH, encoder=name, depth=depth)
+            row = same_depth(vectors[0], other, sentence, self.config.resamples)
+            findings.headline[f"CKA with {name}, last depth"] = row[-1]
+            for depth, estimate in enumerate(row[: min(len(vectors[0]), len(other))]):
+                findings.add(estimate, measure=SAME_DEPTH, encoder=name, depth=depth)
         findings.notes += [
             f"{len(sentence)} words of {len(sentences)} sentences. A word's vector is the mean of its"
             " tokens' vectors, so vocabularies may differ.",
@@ -101,20 +102,6 @@ def same_depth(first: Vectors, other: Vectors, sentence: Ints, resamples: int) -
         return [cka(Features(first[a][items]), Features(other[b][items])) for a, b in depths]
 
     return half_samples(measure, sentence, resamples=resamples)
-
-
-def _add_matrix(
-    findings: Findings, first: str, states: Vectors, other: str, other_states: Vectors, *, index: int
-) -> None:
-    """Adds the CKA of each depth of the first encoder with each depth of the other, as a matrix."""
-    title = f"{first} and {other}" if index else f"{first}, its depths compared with each other"
-    axis, columns = f"depth of {other}", [Features(depth) for depth in other_states]
-    for row, x in enumerate(map(Features, states)):
-        for column, y in enumerate(columns):
-            findings.add(float(cka(x, y)), matrix=title, row=f"depth {row}", **{axis: str(column)})
-    note, keep = f"Debiased CKA. Rows: {first}. Columns: {other}.", {"matrix": title}
-    shown = {"note": note, "unit": axis, "kind": "matrix"}
-    findings.figure(f"cka-{index}", title, axis, "row", keep, y_range=(0.0, 1.0), **shown)
 
 
 class Features:
