@@ -175,9 +175,8 @@ class TokenStore:
     def check(self) -> None:
         """Reads the whole store before training, about a gigabyte in a second.
 
-        Raises:
-            StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
-                does not match store.json (flipped bits, exchanged files).
+        Raises StoreError for ids outside the vocabulary, documents out of order, damaged records, or content
+        that does not match store.json (flipped bits, exchanged files).
         """
         if self.tokenizer.vocab_size != self.vocab_size:
             entries = self.tokenizer.vocab_size
@@ -242,10 +241,8 @@ def map_documents(
 ) -> TokenDocuments:
     """Maps a `.ds` file and its index into memory, without reading the ids.
 
-    If `num_tokens` is not None, there must be so many ids. `fix` is the advice in errors.
-
-    Raises:
-        StoreError: a file is missing, or its size is wrong.
+    If `num_tokens` is not None, there must be so many ids. `fix` is the advice in errors. Raises StoreError
+    if a file is missing, or its size is wrong.
     """
     index = index_path(path)
     for file, item_size in ((path, dtype.itemsize), (index, 8)):

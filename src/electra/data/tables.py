@@ -117,9 +117,8 @@ DEFAULT_OPTIONS = ReadOptions()
 def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """Opens labelled data, held in memory unless it is a csv or tsv; `columns` are those of all rows.
 
-    Raises:
-        DataError: the file is missing, empty, or cannot be read, or a text contains a NUL. Rows of a
-            csv or tsv are checked as they are read.
+    Raises DataError if the file is missing, empty, or cannot be read, or a text contains a NUL. Rows of a csv
+    or tsv are checked as they are read.
     """
     table = stream_table(source, options)
     table.rows = _without_nuls(table.rows)
@@ -140,10 +139,8 @@ def read_rows(source: Data) -> Rows:
 def stream_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """Opens rows, a file, a saved folder or a pattern of parts, to be read row by row in bounded memory.
 
-    `columns` is empty if the columns are known only from the rows.
-
-    Raises:
-        DataError: the file is missing or cannot be read; faults of rows are raised as they are read.
+    `columns` is empty if the columns are known only from the rows. Raises DataError if the file is missing or
+    cannot be read; faults of rows are raised as they are read.
     """
     if isinstance(source, Given):
         return _open(source, options)

@@ -146,8 +146,7 @@ class Tokenizer:
     def load(cls, name: str | Path) -> Tokenizer:
         """Loads a tokenizer from a folder, tokenizer.json, or vocab.txt, or the Hugging Face hub.
 
-        Raises:
-            TokenizerError: it does not exist or cannot be used.
+        Raises TokenizerError if it does not exist or cannot be used.
         """
         path = Path(name).expanduser()
         if path.is_dir():
@@ -206,10 +205,8 @@ class Tokenizer:
         """Encodes a text or a pair with special tokens.
 
         Beyond `max_length` tokens, special ones included (None: no limit), the longer text of a pair is
-        truncated until it is as short as the other, then both.
-
-        Raises:
-            TokenizerError: `max_length` leaves no room for text.
+        truncated until it is as short as the other, then both. Raises TokenizerError if `max_length` leaves
+        no room for text.
         """
         with tokenizer_limits.explain_panics(self.origin):
             parts = [

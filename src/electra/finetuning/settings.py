@@ -82,8 +82,7 @@ class TaskOptions:
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """Returns the task options among recorded settings, which may come from an older version.
 
-        Raises:
-            ConfigError: an option is invalid.
+        Raises ConfigError if an option is invalid.
         """
         values = {
             field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None

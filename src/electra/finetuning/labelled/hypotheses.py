@@ -27,8 +27,7 @@ class Utterance:
 def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
     """Returns the utterances of a file, each with its first `hypotheses` (0: all).
 
-    Raises:
-        DataError: a line is not in the format of the module's docstring, or no reference has words.
+    Raises DataError if a line is not in the format of the module's docstring, or no reference has words.
     """
     utterances: list[Utterance] = []
     names: list[str] = []

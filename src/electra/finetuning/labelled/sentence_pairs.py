@@ -24,8 +24,7 @@ class MinimalPairs:
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
     """Returns the pairs of a file, or only the first `limit` pairs of different sentences.
 
-    Raises:
-        DataError: a row lacks one of the sentences, or no pair has different sentences.
+    Raises DataError if a row lacks one of the sentences, or no pair has different sentences.
     """
     pairs: list[tuple[str, str]] = []
     num_equal, phenomenon = 0, ""

@@ -30,10 +30,8 @@ def find_split(
 
     A file whose whole name (without its ending) matches is preferred to one whose first word matches, and
     that to one in which another word matches. A file with the names of two splits (train_dev) may hold both:
-    it is found only as train, and only if no other file is. `preferred` names rank before SPLIT_NAMES.
-
-    Raises:
-        DataError: several files match equally well.
+    it is found only as train, and only if no other file is. `preferred` names rank before SPLIT_NAMES. Raises
+    DataError if several files match equally well.
     """
     names = [*preferred, *SPLIT_NAMES[split]]
     other_names = {name for other in SPLIT_NAMES if other != split for name in SPLIT_NAMES[other]}
@@ -98,10 +96,7 @@ def split_by_hash(
 ) -> tuple[Examples, Examples]:
     """Splits examples into train and dev, the fraction `share` with the smallest hashes of their texts.
 
-    Examples with equal texts stay together.
-
-    Raises:
-        DataError: no training example would be left.
+    Examples with equal texts stay together. Raises DataError if no training example would be left.
     """
     hashes = [text_hash(hashed_texts(example)) for example in examples]
     threshold = sorted(hashes)[math.ceil(len(hashes) * share) - 1]

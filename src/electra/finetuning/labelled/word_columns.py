@@ -51,8 +51,7 @@ class ColumnFile:
 def read_blocks(source: Data, conllu: bool) -> ColumnFile:
     """Reads the sentences of a file; `conllu` says that it is CoNLL-U.
 
-    Raises:
-        DataError: a row differs from the first in its number of columns, or from CoNLL-U's.
+    Raises DataError if a row differs from the first in its number of columns, or from CoNLL-U's.
     """
     encoding, notes = guess_encoding(read_bytes(source)), list[str]()
     lines = [(place, line) for place, line in read_lines(source, encoding) if line.strip() != "<g/>"]

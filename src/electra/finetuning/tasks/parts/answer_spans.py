@@ -261,8 +261,7 @@ class QuestionAnswering(Task):
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
         """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1.
 
-        Raises:
-            ModelError: the saved threshold is not a number.
+        Raises ModelError if the saved threshold is not a number.
         """
         threshold = config.get(THRESHOLD_KEY)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):

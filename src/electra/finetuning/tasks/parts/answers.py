@@ -158,10 +158,8 @@ def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
     """Returns the labels in a cell; duplicates and empty names are not removed.
 
     The cell is a list, which may be printed in a string; a string with labels between separators; or an
-    object with 0 or 1 for each label.
-
-    Raises:
-        DataError: the cell is none of these, or has fractions in place of 0 and 1.
+    object with 0 or 1 for each label. Raises DataError if the cell is none of these, or has fractions in
+    place of 0 and 1.
     """
     if isinstance(value, Mapping):
         flags = {name: _FLAGS.get(str(flag).strip().lower()) for name, flag in value.items()}
@@ -210,8 +208,7 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
 def as_vectors(answers: Sequence[Sequence[str]], source: Any) -> list[list[bool | None]] | None:
     """Returns the answers of `source` as vectors of flags if all are vectors of 0 and 1; else None.
 
-    Raises:
-        DataError: the answers are vectors of different lengths, or of other numbers too.
+    Raises DataError if the answers are vectors of different lengths, or of other numbers too.
     """
     rows = [[_FLAGS.get(name.lower()) for name in answer] for answer in answers]
     widths, flags = {*map(len, rows)}, [row for row in rows if None not in row]

@@ -28,7 +28,8 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.windows.features import NO_TARGET, Tokens, Windows
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.options import as_tuple
 
 HeadKind = str
 """The kind of a task's outputs.
@@ -79,8 +80,7 @@ class Task(ABC):
     def with_options(self, options: TaskOptions) -> Task:
         """Returns the task with the user's options; they may turn it into another kind of task.
 
-        Raises:
-            ConfigError: an option does not apply to this task.
+        Raises ConfigError if an option does not apply to this task.
         """
         balanced = options.class_weights == "balanced"
         if balanced and not self.has_classes:
@@ -92,7 +92,7 @@ class Task(ABC):
             self.require_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
             self.require_table("skip_unlabelled")
-        text_columns, label_option = tuple(options.text_column), options.label_column
+        text_columns, label_columns = tuple(options.text_column), as_tuple(options.label_column or ())
         counts = {len(names) for names in self.texts}
         if self.head == "classifier" and 1 in counts:
             counts = {1, 2}  # the user's own columns may be those of pairs
@@ -101,7 +101,6 @@ class Task(ABC):
             problem = f"{self.name} has {expected} columns of text, not {len(text_columns)}"
             fix = "Name that of the answers with `label_column`, or use another `task`"
             raise ConfigError(problem, key="text_column", fix=fix)
-        label_columns = (label_option,) if isinstance(label_option, str) else tuple(label_option or ())
         if len(label_columns) > 1:
             fix = "Name one, or pass `multi_label` if each label has its own column of 0s and 1s"
             raise ConfigError(f"{self.name} has one answer column", key="label_column", fix=fix)
@@ -144,44 +143,33 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, path: Data, labelled: bool = True) -> Split:
-        """Reads the examples of a file.
+        """Reads the examples of a file, with their answers if these are required (`labelled`).
 
-        Args:
-            path: the file.
-            labelled: whether answers are required.
-
-        Raises:
-            DataError: the file is invalid; the message names the line.
+        Raises DataError, which names the line, if the file is invalid.
         """
 
     @abstractmethod
     def fit(self, examples: Sequence[Example]) -> Task:
         """Returns the task with the labels, ranges and weights of these training examples.
 
-        Raises:
-            DataError: there is nothing to learn, for example because there is only one label.
+        Raises DataError if there is nothing to learn, for example because there is only one label.
         """
 
     @abstractmethod
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
-        """Returns the windows of the examples, with targets if all of them have answers.
+        """Returns the windows of the examples, of at most `max_length` tokens.
 
-        Args:
-            examples: the examples.
-            tokens: the model's tokenizer.
-            max_length: the maximum number of tokens in a window.
-            train: whether these are training examples, some of which a task may drop or duplicate.
+        They have targets if all examples have answers. Examples to `train` on may be dropped or duplicated.
         """
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         """Returns the sum of the losses of a batch, and the number by which to divide it for the mean.
 
-        Args:
-            logits: the head's outputs [B, outputs], or [B, T, outputs] if it has outputs for each token.
-            targets: `Windows.targets`, stacked; targets of tokens are padded with NO_TARGET.
+        `logits` are the head's outputs [B, outputs], or [B, T, outputs] if it has some for each token;
+        `targets` are those of the windows, stacked. Targets of tokens are padded with NO_TARGET.
         """
 
     @abstractmethod
@@ -232,11 +220,7 @@ class Task(ABC):
         return tally_labels(self.labels, (name for each in examples for name in self.gold_names(each)))
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the task adds to the saved model's config.json.
-
-        Args:
-            scores: the model's scores on dev, by name.
-        """
+        """Returns what the task adds to the saved model's config.json; `scores` on dev are by name."""
         return {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
@@ -255,8 +239,7 @@ class Task(ABC):
     def at_threshold(self, threshold: float) -> Task:
         """Returns the task with another decision threshold.
 
-        Raises:
-            ConfigError: the task has no threshold, or the value is out of range.
+        Raises ConfigError if the task has no threshold, or the value is out of range.
         """
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 
@@ -266,12 +249,8 @@ def cross_entropy(
 ) -> tuple[Tensor, float]:
     """Returns the sum of the losses, and the number by which to divide it for the mean, as torch does.
 
-    The divisor is the number of targets or, with class weights, the sum of the targets' weights.
-
-    Args:
-        logits_NC: the logits.
-        targets_N: class indices, of which NO_TARGET is ignored.
-        weights: the weight of each class; () for equal weights.
+    The divisor is the number of targets or, with the classes' `weights`, the sum of the targets' weights.
+    Targets are class indices, of which NO_TARGET is ignored.
     """
     logits_NC, labelled_N = logits_NC.float(), targets_N != NO_TARGET
     weights_C = logits_NC.new_tensor(weights) if weights else None
@@ -279,6 +258,18 @@ def cross_entropy(
     if weights_C is None:
         return loss, int(labelled_N.sum())
     return loss, float(weights_C[targets_N[labelled_N]].sum())
+
+
+def probability(threshold: float) -> float:
+    """Returns a threshold. Raises ConfigError if it is not from 0 to 1."""
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
+    return threshold
+
+
+def nothing_to_learn(why: str, examples: Sequence[Example]) -> DataError:
+    """Returns the error for training examples without a difference to learn."""
+    return DataError(f"{why}: nothing to learn", where=file_of(examples), fix="Check `label_column`")
 
 
 def balanced_weights(classes: Sequence[int], num_classes: int) -> tuple[float, ...]:

@@ -56,6 +56,7 @@ class TextTask(Task):
     """A task with one answer for a text or a pair of texts."""
 
     head: ClassVar[HeadKind] = "classifier"
+    problem_type: ClassVar[str]  # in a saved model's config.json
 
     seen: tuple[str, ...] = ()  # the labels of the training file, while other files are read
     separator: str = ""  # between the labels of a cell, as in the training file
@@ -189,6 +190,10 @@ class TextTask(Task):
     @override
     def shown_gold(self, example: Example) -> Any:
         return self.gold_names(example)[0]
+
+    @override
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem_type": self.problem_type}
 
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""

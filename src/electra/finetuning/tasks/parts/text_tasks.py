@@ -46,8 +46,9 @@ from electra.finetuning.tasks.parts.task import (
     Task,
     balanced_weights,
     cross_entropy,
-    file_of,
     index_labels,
+    nothing_to_learn,
+    probability,
 )
 from electra.finetuning.tasks.parts.text_task import (
     Answers,
@@ -74,6 +75,7 @@ class TextClassification(TextTask):
     """Assigns one of several labels to a text or a pair of texts; predicts probabilities [classes]."""
 
     outputs_are_logits: ClassVar[bool] = True
+    problem_type: ClassVar[str] = "single_label_classification"
 
     accepts_indices: bool = True  # whether files may have class indices; False if `labels` come from the data
 
@@ -106,8 +108,7 @@ class TextClassification(TextTask):
         fitted = replace(self, labels=labels, accepts_indices=self.accepts_indices and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
-            problem = f"every example has the label {names[0]!r}: nothing to learn"
-            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
+            raise nothing_to_learn(f"every example has the label {names[0]!r}", examples)
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
@@ -118,13 +119,9 @@ class TextClassification(TextTask):
         problem_type = config.get("problem_type")
         if problem_type == "regression" or len(labels) == 1:
             return TextRegression.like(self).rebuilt(labels, config)
-        if problem_type == "multi_label_classification":
+        if problem_type == MultiLabelClassification.problem_type:
             return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
         return super().rebuilt(labels, config)
-
-    @override
-    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {"problem_type": "single_label_classification"}
 
     def _class(self, gold: str) -> int | None:
         index, number = self.label_index(gold), as_integer(gold) if self._accepts_numbers else None
@@ -175,6 +172,7 @@ class MultiLabelClassification(TextTask):
     """Assigns any number of labels to a text or a pair of texts; predicts probabilities [labels]."""
 
     outputs_are_logits: ClassVar[bool] = True
+    problem_type: ClassVar[str] = "multi_label_classification"
 
     threshold: float = 0.5  # a label applies above this probability; scores are always at one half
     each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
@@ -224,17 +222,12 @@ class MultiLabelClassification(TextTask):
         names = sorted({name for example in examples for name in example.gold}, key=natural_sort_key)
         fitted = replace(self, labels=self.labels or tuple(names))
         if len(names) < 2:
-            problem = "fewer than two labels: nothing to learn"
-            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
+            raise nothing_to_learn("fewer than two labels", examples)
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
         is_constant = (counts == 0) | (counts == len(examples))  # all examples agree: nothing to balance
         # The factor of each label's loss in the examples that have it.
         weights = np.where(is_constant, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
-
-    @override
-    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {"problem_type": "multi_label_classification"}
 
     def can_score(self, example: Example) -> bool:
         """Whether the example has labels, and all of them are known."""
@@ -299,9 +292,7 @@ class MultiLabelClassification(TextTask):
 
     @override
     def at_threshold(self, threshold: float) -> Self:
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=probability(threshold))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,18 +329,15 @@ class TextRegression(TextTask):
         numbers = [self.shown_gold(example) for example in examples]
         low, high = self.scale or (min(numbers), max(numbers))
         if low == high:
-            problem = f"every example has the number {low:g}: nothing to learn"
-            raise DataError(problem, where=file_of(examples))
+            raise nothing_to_learn(f"every example has the number {low:g}", examples)
         return replace(self, scale=(low, high))
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
         """Returns the task of a saved model, which predicts in the data's unit unless a range is recorded.
 
         A model of one output that says neither "regression" nor the function of a cross-encoder has
-        probabilities, as in transformers and sentence-transformers.
-
-        Raises:
-            ModelError: the recorded range or function is not supported.
+        probabilities, as in transformers and sentence-transformers. Raises ModelError for a recorded range or
+        function that is not supported.
         """
         recorded = config.get(OUTPUT_RANGE, [0.0, 1.0])
         bounds = [as_number(str(bound)) for bound in recorded] if isinstance(recorded, list) else []

@@ -50,6 +50,8 @@ from electra.finetuning.tasks.parts.task import (
     file_of,
     index_labels,
     nonzero_notes,
+    nothing_to_learn,
+    probability,
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
@@ -127,8 +129,7 @@ class WordTagging(Task):
         )
         classes = [index for example in examples for index in fitted.gold_classes(example)]
         if len(set(classes)) < 2:
-            problem = f"every word has the label {next(iter(counts))!r}: nothing to learn"
-            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
+            raise nothing_to_learn(f"every word has the label {next(iter(counts))!r}", examples)
         return replace(fitted, weights=balanced_weights(classes, len(fitted.labels)) if self.balanced else ())
 
     @override
@@ -165,9 +166,7 @@ class WordTagging(Task):
         if self.marked is None:
             problem = f"a threshold needs a model with two labels; this one has {len(self.labels)}"
             raise ConfigError(problem, key="threshold", fix="Omit it")
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=probability(threshold))
 
     @override
     def with_every_score(self) -> Self:
@@ -188,8 +187,7 @@ class WordTagging(Task):
     def gold_classes(self, example: Example) -> list[int]:
         """Returns the index of each word's gold tag, or NO_TARGET if the tag is not a label.
 
-        Raises:
-            DataError: in error detection, a tag is neither c nor i.
+        Raises DataError if a tag is neither c nor i in error detection.
         """
         index_of = {tag: index for index, tag in enumerate(self.labels)}
         for word, tag in zip(example.texts, example.gold, strict=True):
