@@ -59,7 +59,7 @@ from electra.finetuning.tasks.parts.text_task import (
     parse_cells,
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
-from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
+from electra.foundation.errors import DataError, ModelError, nearest
 
 OUTPUT_RANGE = "output_range"  # in config.json: the numbers that the outputs 0 and 1 mean
 MAX_OFFSET = 100  # times the range of the numbers: float32 then resolves 1e-5 of the range
