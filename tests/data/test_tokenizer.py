@@ -202,20 +202,11 @@ def test_offsets_point_into_the_original_text(text: str, cased: Tokenizer) -> No
         assert piece in text[start:stop] or not is_shown
 
 
-def test_pairs_are_truncated_as_transformers_does(uncased: Tokenizer) -> None:
+def test_a_pair_lies_between_special_tokens(uncased: Tokenizer) -> None:
     pair = uncased.encode("the chef", "a meal")
     assert pair.ids[0] == 2 and pair.ids.count(3) == 2 and sorted(set(pair.segments)) == [0, 1]
     specials = [i for i, special in enumerate(pair.special) if special]
     assert specials == [0, pair.segments.index(1) - 1, len(pair.ids) - 1]
-    long, short = " ".join(["the"] * 50), "a a a"
-    size = len(uncased.encode(short).ids) - 2
-    for limit in (6, 9, 20):
-        cut = uncased.encode(long, short, limit)
-        assert len(cut.ids) == len(uncased.encode(long, max_length=limit).ids) == limit
-        assert cut.segments.count(1) - 1 == min(size, (limit - 3) // 2)
-    assert uncased.encode("the", max_length=128).ids == uncased.encode("the").ids
-    with pytest.raises(TokenizerError):
-        uncased.encode("the", "chef", 4)
 
 
 def test_special_tokens_in_a_text_are_plain_text(uncased: Tokenizer) -> None:

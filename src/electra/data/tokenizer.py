@@ -201,13 +201,8 @@ class Tokenizer:
             self.counted.add(text, len(ids), int((ids == self.specials.unk).sum()))
         return encoded
 
-    def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """Encodes a text or a pair with special tokens.
-
-        Beyond `max_length` tokens, special ones included (None: no limit), the longer text of a pair is
-        truncated until it is as short as the other, then both. Raises TokenizerError if `max_length` leaves
-        no room for text.
-        """
+    def encode(self, text: str, pair: str | None = None) -> Encoding:
+        """Encodes a text or a pair with special tokens."""
         with tokenizer_limits.explain_panics(self.origin):
             parts = [
                 self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
@@ -216,15 +211,6 @@ class Tokenizer:
             ]
         for part, encoded in zip((text, pair or ""), parts, strict=False):
             self.counted.add(part, len(encoded.ids), encoded.ids.count(self.specials.unk))
-        if max_length is not None:
-            remaining = max_length - self._raw.num_special_tokens_to_add(pair is not None)
-            if remaining < len(parts):
-                raise TokenizerError(f"a length of {max_length} leaves no room for text")
-            by_length = sorted(parts, key=lambda part: len(part.ids))
-            if len(by_length) == 2:
-                by_length[0].truncate(max(remaining // 2, remaining - len(by_length[1].ids)))
-                remaining -= len(by_length[0].ids)
-            by_length[-1].truncate(remaining)
         encoding = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in encoding.special_tokens_mask]
         # Sequence ids, since type ids do not distinguish the texts in every tokenizer.

@@ -27,18 +27,6 @@ class Row:
     ids: Ints  # [T] with [CLS] and [SEP]
     words: Ints  # [T] index in the sentence of each token's word; NO_WORD at the special tokens
 
-    @classmethod
-    def framed(cls, first: int, ids: Sequence[int] | Ints, last: int, words: Sequence[int] | Ints) -> Row:
-        """Puts a sentence between two special tokens.
-
-        Args:
-            first: Id of the special token before it.
-            ids: Its token ids.
-            last: Id of the special token after it.
-            words: Index in the sentence of each token's word.
-        """
-        return cls(np.array([first, *ids, last], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
-
     @property
     def num_tokens(self) -> int:
         """Number of tokens without the two special ones."""

@@ -12,9 +12,14 @@ from electra.exchange.load import Loaded
 from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
-from electra.laboratory.analysis.encoders import common_words, encoders_of, rows_of_words
 from electra.laboratory.analysis.measures.bootstrap import half_samples
-from electra.laboratory.analysis.probes.layer_similarity import Features, cka
+from electra.laboratory.analysis.probes.layer_similarity import (
+    Features,
+    cka,
+    common_words,
+    encoders_of,
+    rows_of_words,
+)
 from electra.model import hidden
 from electra.model.passes import padded_batches
 from electra.model.sizes import Architecture
