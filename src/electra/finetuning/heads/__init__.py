@@ -12,14 +12,10 @@ from electra.foundation.extensions import HEADS
 
 
 def load_head(name: str) -> HeadFactory:
-    """Returns the head with this name, or the head in a .py file.
+    """Returns the head with this name, or the head in the .py file with this path.
 
-    Args:
-        name: the name of the head, or the path of the file; "auto" is `transformers`, unless and until the
-            runner chooses `frozen`.
-
-    Raises:
-        ConfigError: there is no such head, or its `HEAD` is not a HeadFactory.
+    "auto" is `transformers`, unless and until the runner chooses `frozen`. Raises ConfigError if there is no
+    such head, or its `HEAD` is not a HeadFactory.
     """
     head: HeadFactory = HEADS.load_as("transformers" if name == AUTO else name, "HEAD", HeadFactory).HEAD
     return head

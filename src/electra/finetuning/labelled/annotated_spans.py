@@ -129,17 +129,12 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
 def with_tags_of_spans(
     rows: Sequence[tuple[Example, str, Any]], is_included: bool, notes: list[str]
 ) -> list[Example]:
-    """Returns examples with BIO tags, and adds notes on how their spans were read.
+    """Returns examples with BIO tags, and adds notes on how their spans were read to `notes`.
 
-    A span that cuts a word is read as the whole word; of spans that share a word, the longest is read.
-
-    Args:
-        rows: examples, each with its text ("" if it has words alone) and the cell with its spans.
-        is_included: whether spans of words include their end if they do not show it.
-        notes: receives the notes.
-
-    Raises:
-        DataError: a span is none, lies outside its text or has another text, or most do not fit words.
+    A span that cuts a word is read as the whole word; of spans that share a word, the longest is read. Each
+    row has an example, its text ("" if it has words alone) and the cell with its spans. `is_included`:
+    whether spans of words include their end if they do not show it. Raises DataError for a span that is none,
+    lies outside its text or has another text, and if most do not fit words.
     """
     examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[Span]](), 0
     for index, (example, text, cell) in enumerate(rows):

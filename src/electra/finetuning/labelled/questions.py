@@ -40,19 +40,11 @@ class GoldAnswer:
 
 
 def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Example, ...]:
-    """Returns an example for each question.
+    """Returns an example for each question, from SQuAD's JSON or a table with these columns.
 
-    Args:
-        source: the file.
-        columns: the columns of a file with one question per line.
-        labelled: whether answers are required.
-
-    Returns:
-        Examples with the texts (question, context) and a tuple of `GoldAnswer` as gold: () if the question is
-        unanswerable, None if the file has no answers.
-
-    Raises:
-        DataError: the file is empty or in another format, an answer is invalid, or an id occurs twice.
+    Its texts are (question, context), its gold a tuple of `GoldAnswer`: () if the question is unanswerable,
+    None if the file has no answers, which must not be if they are required (`labelled`). Raises DataError if
+    the file is empty or in another format, an answer is invalid, or an id occurs twice.
     """
     articles = _articles(source) if known_extension(source, FORMATS) == ".json" else None
     rows = read_rows(source) if articles is None else _squad_rows(articles, columns, str(source))

@@ -75,13 +75,8 @@ class Sentence:
 def read_columns(path: Path, columns: Sequence[int] = (3, 6), word: int = 1) -> list[Sentence]:
     """Reads the sentences of a CoNLL-U file or another file with one word per line.
 
-    Args:
-        path: the file.
-        columns: the indices of the columns to return; of CoNLL-U, UPOS and HEAD (from 1; 0 for the root).
-        word: the index of the words' column.
-
-    Raises:
-        DataError: the file has too few columns or no sentences.
+    `word` and `columns` are the indices of the words' column and of those to return; in CoNLL-U, UPOS and
+    HEAD (from 1; 0 for the root). Raises DataError if the file has too few columns or no sentences.
     """
     file = read_blocks(path, ".conllu" in path.name)
     if not file.blocks:
@@ -94,18 +89,9 @@ def read_columns(path: Path, columns: Sequence[int] = (3, 6), word: int = 1) -> 
 
 
 def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> Split:
-    """Returns an example for each sentence.
+    """Returns an example for each sentence, with the words as texts and their tags as gold (None without).
 
-    Args:
-        source: the file.
-        options: the columns to read, and how.
-        labelled: whether tags are required.
-
-    Returns:
-        Examples with the words as texts and their tags as gold (None without tags).
-
-    Raises:
-        DataError: the file is invalid, or tags are required and missing.
+    Raises DataError if the file is invalid, or tags are required (`labelled`) and missing.
     """
     is_folder = isinstance(source, Path) and source.is_dir()
     ending = ".arrow" if is_folder else known_extension(source, FORMATS)

@@ -70,11 +70,9 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Returns `f1`, `precision` and `recall` of entities, which are correct if their words and type are.
+    """Returns `f1`, `precision` and `recall` of entities, from the tags of each sentence's words.
 
-    Args:
-        predicted: the predicted tags of each sentence's words.
-        gold: the gold tags of the same words.
+    An entity is correct if its words and its type are.
     """
     correct = num_predicted = num_gold = 0
     for predicted_tags, gold_tags in zip(predicted, gold, strict=True):

@@ -82,11 +82,9 @@ def squad2_scores(
 ) -> dict[str, Score]:
     """Returns the scores of SQuAD 2.0, at the given threshold and at the best thresholds.
 
-    Args:
-        answers: the best non-empty answer to each question.
-        golds: the gold answers; empty for unanswerable questions.
-        null_odds: for each question, the score of "no answer" minus that of the answer.
-        threshold: questions with higher null odds are left unanswered.
+    `answers` are the best non-empty ones, `golds` are empty for unanswerable questions, and `null_odds` is
+    the score of "no answer" minus that of the answer: questions with higher ones than `threshold` are left
+    unanswered.
     """
     answer_scores = np.array(
         [best_scores(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)]
@@ -112,12 +110,8 @@ def best_threshold(
     """Returns the best mean score and the lowest threshold that reaches it.
 
     The threshold lies half-way between the odds of two questions, so that it does not depend on rounding; or
-    1 below the lowest odds, or 1 above the highest.
-
-    Args:
-        answer_scores: the score of each question if it is answered [N].
-        answerable: whether each question has a gold answer [N].
-        odds: the null odds of each question [N].
+    1 below the lowest odds, or 1 above the highest. By question [N]: its score if it is answered, whether it
+    is answerable, and its null odds.
     """
     order = np.argsort(odds, kind="stable")
     sorted_odds = odds[order]

@@ -170,11 +170,8 @@ class QuestionAnswering(Task):
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
         """Returns the sum of the losses of the windows that have a target, and their number.
 
-        The loss of a window is the mean of the cross-entropies of start and end.
-
-        Args:
-            logits: start and end logits [B, T, 2].
-            targets: target bits [B, T], padded with NO_TARGET.
+        The loss of a window is the mean of the cross-entropies of start and end, from the `logits` [B, T, 2]
+        and the bits of the targets [B, T], padded with NO_TARGET.
         """
         bits = targets.clamp(min=0)
         has_target = (bits & START).any(1)

@@ -59,18 +59,12 @@ def is_missing(answer: Any, labels: Sequence[str] = ()) -> bool:
 def unanswered(
     cells: Sequence[Any], known: Collection[str], *, skip: bool, are_numbers: bool = False
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Finds the cells of a column that mean "no answer".
+    """Returns the cells of a column that mean "no answer", and notes on marks that are read as answers.
 
-    They are MISSING, those of MARKS that do not look like labels (see `_is_label`), and -1 below classes.
-
-    Args:
-        cells: the cells of all rows.
-        known: labels of the training data, which never mean "no answer"; if there are any, all marks do.
-        skip: whether the user expects rows without an answer.
-        are_numbers: whether answers are numbers; a -1 is then one, unless `skip`.
-
-    Returns:
-        The cells that mean it, apart from None, and notes on marks that are read as answers.
+    They are MISSING, those of MARKS that do not look like labels (see `_is_label`), and -1 below classes;
+    None is not among them. Labels of the training data (`known`) never mean it; if there are any, all other
+    marks do. `skip`: whether the user expects rows without an answer. A -1 is a number if `are_numbers`,
+    unless `skip`.
     """
     counts = Counter(str(cell) for cell in cells if isinstance(cell, str | int | float))
     labels = [name for name in counts if not is_missing(name) and as_number(name) not in NO_CLASS]

@@ -116,12 +116,10 @@ class Probe(ABC):
 
     @abstractmethod
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        """Runs the probe.
+        """Runs the probe on the model under study and those it is compared with.
 
-        Args:
-            models: The model under study, then those it is compared with.
-            data: The files of each input, by its key.
-            progress: Receives the current activity and the fraction done.
+        `data` has the files of each input, by its key; `progress` receives the current activity and the
+        fraction done.
         """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:

@@ -203,15 +203,8 @@ def scores_of(
 ) -> dict[tuple[str, str], Floats]:
     """Returns, by (model name, scorer name), a score for each text. Equal texts are scored once.
 
-    Args:
-        models: The models.
-        scorers: Names of scorers; empty for all that a model's networks allow.
-        texts: The sentences.
-        progress: Receives the current activity and the fraction done.
-
-    Raises:
-        ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
-        ModelError: A model has neither a discriminator nor a generator.
+    Without `scorers`, all that a model's networks allow are used. Raises ConfigError if a scorer is unknown,
+    or a model has no network for any of them; ModelError if it has neither a discriminator nor a generator.
     """
     distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     index_of_text = np.array([distinct[text] for text in texts], np.int64)
