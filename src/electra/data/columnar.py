@@ -27,16 +27,10 @@ BATCH_ROWS = 16
 def open_columnar(
     path: Path, kind: str, name: str, only: str = ""
 ) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
-    """Returns the columns of a parquet or Arrow file, and its rows.
+    """Returns the columns of a file, and its rows: of all columns, or of `only` one, possibly nested (a.b).
 
-    Args:
-        path: the file.
-        kind: "parquet" or "arrow" (a stream, or a file such as feather).
-        name: the name of the file in messages.
-        only: the column that is needed, possibly nested (a.b); "" for all.
-
-    Raises:
-        DataError: the file cannot be read, a chunk expands too far, or two columns have the same name.
+    `kind` is "parquet" or "arrow" (a stream, or a file such as feather). Raises DataError, with `name`, if
+    the file cannot be read, a chunk expands too far, or two columns have the same name.
     """
     if path.suffix.lower() in COMPRESSIONS:
         raise DataError(f"a compressed {kind} file", where=name, fix="Unpack it: it is compressed inside")
@@ -146,14 +140,8 @@ def write_parquet(
 ) -> None:
     """Writes records as parquet, with every column that occurs in any of them.
 
-    Args:
-        target: the file, or a buffer.
-        records: the rows.
-        name: the file's name in messages.
-        vectors: a float array [N, D] for a further column `vector`, which replaces one in the records.
-
-    Raises:
-        DataError: the values of a column have no common type, or an integer is too large.
+    `vectors` [N, D] are a further column `vector`, which replaces one in the records. Raises DataError, with
+    `name`, if the values of a column have no common type, or an integer is too large.
     """
     pyarrow = _library(name)
     columns = dict.fromkeys(column for record in records for column in record)

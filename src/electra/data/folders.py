@@ -13,15 +13,10 @@ def walk_folders(
     fail: Callable[[OSError], None] | None = None,
     enter: Callable[[Path], bool] = lambda folder: True,
 ) -> Iterator[Path]:
-    """Yields `root` and the folders below it, parents first, sorted by name.
+    """Yields `root` and the folders below it, parents first, sorted by name, `depth` levels down (None: all).
 
-    Links are followed, except those to an enclosing folder, which never end. Hidden folders are left out.
-
-    Args:
-        root: where to begin.
-        depth: how many levels below `root` to enter (None: all).
-        fail: called with the error of a folder that cannot be read, which is left out in any case.
-        enter: returns whether to enter a folder below `root`.
+    Links are followed, except those to an enclosing folder, which never end. Hidden folders are left out, and
+    those that `enter` declines. `fail` is called with the error of a folder that cannot be read.
     """
     enclosing = {str(root): {os.path.realpath(root)}}  # folder -> the real paths of it and those around it
     for name, below, _ in os.walk(root, onerror=fail, followlinks=True):

@@ -158,13 +158,8 @@ codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
 def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> str:
     """Returns the codec for a file that begins with `head`; the codec drops a byte order mark.
 
-    Args:
-        head: the first bytes.
-        name: the encoding that the user set (None: UTF-16 or UTF-32 if it is detected, else UTF-8).
-        key: the setting that holds the name, for messages.
-
-    Raises:
-        ConfigError: the encoding is unknown.
+    It is that of the encoding that the user set (`name`), else UTF-16 or UTF-32 if it is detected, else
+    UTF-8. Raises ConfigError, with the setting's `key`, if the encoding is unknown.
     """
     by_mark = next((codec for mark, codec in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
     if name is not None:

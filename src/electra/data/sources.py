@@ -100,16 +100,10 @@ def must_be_source(argument: str) -> bool:
 def find_sources(
     arguments: Sequence[Argument], scratch: Path, format: str = "auto", say: Say = quiet
 ) -> list[Source]:
-    """Resolves the user's arguments to sources; a file that is named twice is read once.
+    """Resolves files, folders, globs, addresses and special names; a file that is named twice is read once.
 
-    Args:
-        arguments: files, folders, globs, addresses and special names.
-        scratch: a folder for copies of sources that cannot be read twice.
-        format: one of the values of FORMATS, for all files (auto: by their extensions).
-        say: prints notes.
-
-    Raises:
-        CorpusError: an argument does not exist, cannot be read or has no text.
+    What cannot be read twice is copied to `scratch`; `format` is one of the values of FORMATS, for all files
+    (auto: by their extensions). Raises CorpusError if one does not exist, cannot be read or has no text.
     """
     if not arguments:
         fix = f"Pass files, folders, globs, - for stdin, or {python_docs.NAME}"

@@ -94,14 +94,9 @@ class TokenStore:
     ) -> TokenStore:
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
-        Args:
-            path: the folder of the store, or NAME.ds.
-            tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the
-                same, or one cut from it.
-            heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
-
-        Raises:
-            StoreError: the store is missing, damaged, or made with another tokenizer.
+        A bare pair needs the tokenizer that made the ids, and the fraction of documents at its end that are
+        held out (at least one); a store must have been made with `tokenizer`, or with the one that it was cut
+        from. Raises StoreError if the store is missing, damaged, or made with another tokenizer.
         """
         path = Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:

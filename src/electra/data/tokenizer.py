@@ -87,15 +87,9 @@ class Tokenizer:
     """
 
     def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
-        """Builds a tokenizer.
+        """Builds a tokenizer; `names` has the tokens of the roles that do not have their usual ones.
 
-        Args:
-            definition: the content of a tokenizer.json.
-            names: the tokens of roles that do not have their usual names.
-            origin: where it came from, for messages.
-
-        Raises:
-            TokenizerError: the definition cannot be used, or a role has no token.
+        Raises TokenizerError if the definition cannot be used, or a role has no token.
         """
         content = json.loads(definition)
         content["truncation"] = content["padding"] = None  # set by each call, not by the tokenizer

@@ -84,13 +84,8 @@ class Specials(NamedTuple):
 def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]]:
     """Returns the definition (the content of a tokenizer.json) and the tokens of the roles that are named.
 
-    Args:
-        files: file name -> path, as from `files_in`.
-        origin: where the files are from, for messages.
-
-    Raises:
-        TokenizerError: a file is missing or damaged, or transformers cannot read the folder without running
-            code or with a fast tokenizer.
+    `files` are as from `files_in`. Raises TokenizerError if one is missing or damaged, or transformers cannot
+    read the folder without running code or with a fast tokenizer.
     """
     settings = _object(files[TOKENIZER_CONFIG]) if TOKENIZER_CONFIG in files else {}
     name = _check_settings(settings, files, origin)

@@ -28,13 +28,8 @@ _OTHER = f"Use a model or tokenizer made for such text, or {_BYTES}"
 def note(tokenizer: Tokenizer, allow: bool, count: Count | None = None) -> str:
     """Returns a line about the unknown tokens of what was counted, "" if there are few.
 
-    Args:
-        tokenizer: the tokenizer.
-        allow: whether the user accepts any share.
-        count: what was counted (None: all that the tokenizer encoded since its `counted` was set).
-
-    Raises:
-        TokenizerError: too many tokens are unknown.
+    Without `count`, that is all that the tokenizer encoded since its `counted` was set. Raises TokenizerError
+    for too many unknown tokens, unless the user accepts any share (`allow`).
     """
     count = count or tokenizer.counted
     share = count.unknown / max(1, count.tokens)
