@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from electra.training.run import Run as Training
 
 THRESHOLD_ROWS = 32  # rows of held-out text on which the language model's threshold is chosen
-EXAMPLES = 2  # example sentences from the held-out text
+EXAMPLES, EXAMPLE_TOKENS = 2, 24  # beginnings of held-out documents, and tokens of each
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,6 @@ def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
 def finish(run: Training) -> None:
     """Exports the networks, scores example sentences and writes the report. Keeps what exists already."""
     from electra.commands.results.model import Model
-    from electra.data.sentences import sentences_of
     from electra.exchange.card import card_of_language_model, card_of_run
     from electra.exchange.huggingface import export_network
     from electra.exchange.pooling import MEAN
@@ -182,7 +182,11 @@ def finish(run: Training) -> None:
     run.telemetry.record_event(
         run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
     )
-    texts = sentences_of(run.store.heldout, run.store.tokenizer, EXAMPLES)
+    beginnings = (
+        run.store.tokenizer.decode(run.store.heldout.document(index)[:EXAMPLE_TOKENS])
+        for index in range(run.store.heldout.num_documents)
+    )
+    texts = [*islice(filter(None, map(str.strip, beginnings)), EXAMPLES)]
     pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:
         if row.exported:

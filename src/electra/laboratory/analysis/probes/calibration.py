@@ -212,15 +212,11 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
         " is over-suspicious."
     )
     for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
-        models = [model for model, of_model in scored if of_model == kind]
-        diagrams = [("", "recalibrated", {"model": first})] if first in models else []
-        diagrams += [("-models", "model", {"recalibrated": UNCALIBRATED})] if len(models) > 1 else []
-        for suffix, series, at in diagrams:
-            keep = {"of": kind, "measure": SHARE, **at}
-            shares = findings.select(MEAN, series, **keep)
+        if (first, kind) in scored:
+            keep = {"of": kind, "measure": SHARE, "model": first}
+            shares = findings.select(MEAN, "recalibrated", **keep)
             highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
             span = 0.0, float(np.ceil(10 * highest) / 10)
             shown = {"references": {"calibrated": "diagonal"}, "x_range": span, "y_range": span}
-            title = f"Reliability{' of each model' if suffix else ''}, {kind}"
-            name = f"reliability-{slug}{suffix}"
-            findings.figure(name, title, MEAN, series, keep, note=note, unit=SHARE, **shown)
+            name, title = f"reliability-{slug}", f"Reliability, {kind}"
+            findings.figure(name, title, MEAN, "recalibrated", keep, note=note, unit=SHARE, **shown)

@@ -32,7 +32,7 @@ from electra.laboratory.analysis.scoring.token_rows import Corrupted
 
 UNIFORM, UNIGRAM = "any token", "frequent tokens"
 EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # edges of the bins of advantage, in nats
-# Where the figures show each bin; the first and the last bin are open.
+# Where each bin is shown; the first and the last bin are open.
 CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
 BIN_NAMES = (
     f"below {EDGES[0]:g}",
@@ -169,8 +169,6 @@ def add_measures(
         if count >= MIN_REPLACEMENTS:
             cells: dict[str, Cell] = {"bin": BIN_NAMES[b], "replacements": count, "found": share}
             findings.add_all(cells, "measure", **at, **{ADVANTAGE: centre})
-            if kind == own_generator(model):
-                findings.add(share, measure="found", model=model, **{ADVANTAGE: centre})
     findings.add_all({str(name): estimate for name, estimate in estimates.items()}, **at)
 
 
@@ -199,13 +197,5 @@ def add_tables_and_figures(
     findings.figure("kinds", "AUC by kind of corruption", "corruption", "model", keep, **shown)
     if any(np.isfinite(np.concatenate(text.advantage)).any() for text in corrupted.values()):
         note = "Found: called replaced, at the threshold that calls as many tokens replaced as were."
+        note += " Advantage: log p(replacement) - log p(original) by its generator."
         findings.table(PLAUSIBILITY, "model", "corruption", ADVANTAGE, note=note)
-        note = (
-            "Advantage: log p(replacement) - log p(original) by its generator: from 0 on the replacement is"
-            " at least as plausible. The end bins hold everything beyond."
-        )
-        keep, series = {"measure": "found"}, "model"
-        if len(discriminators) == 1:
-            keep, series = {**keep, "model": first}, "corruption"
-        ranged: dict[str, Any] = {"note": note, "unit": "share found", "y_range": (0.0, 1.0)}
-        findings.figure("plausibility", PLAUSIBILITY, ADVANTAGE, series, keep, **ranged)

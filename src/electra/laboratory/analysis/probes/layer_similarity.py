@@ -100,10 +100,8 @@ class Probe(contract.Probe):
             for depth, estimate in enumerate(row[: min(len(vectors[0]), len(other))]):
                 findings.add(estimate, measure=SAME_DEPTH, encoder=name, depth=depth)
         findings.notes += [
-            f"{len(sentence)} words of {len(sentences)} sentences. A word's vector is the mean of its"
-            " tokens' vectors, so vocabularies may differ.",
-            "Intervals: the spread over halves of the sentences, since a bootstrap would count repeated words"
-            " as similarity. They are not over further training runs: compare with the row of another seed.",
+            f"{len(sentence)} words of {len(sentences)} sentences.",
+            "Intervals are not over further training runs: compare with the row of another seed.",
         ]
         return findings
 

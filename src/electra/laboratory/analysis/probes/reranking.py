@@ -119,11 +119,6 @@ class Probe(contract.Probe):
         findings.notes += [
             f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
             f" {int(lists.reference_words.sum())} reference words.",
-            "Every word error rate is measured on the half of the utterances that its weights were not tuned"
-            " on. A gain is against the recogniser without language model and with a bonus for words, over"
-            " the same utterances.",
-            "The recogniser searched with its language model, so the lists hold what that model prefers: no"
-            " scorer can gain much.",
             f"The recogniser's own weights: {weights_text}.",
             f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are counted"
             " on the original text.",

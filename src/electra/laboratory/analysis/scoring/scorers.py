@@ -59,11 +59,6 @@ class Scorer(NamedTuple):
     reduction: Literal["sum", "mean", "min"]
     title: str
 
-    @property
-    def network(self) -> Network:
-        """The kind of network that the scorer needs."""
-        return NETWORKS[self.reading]
-
 
 SCORERS: dict[str, Scorer] = {
     scorer.name: scorer
