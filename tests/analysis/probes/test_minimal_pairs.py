@@ -83,7 +83,10 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
             assert len(set(texts)) == len(texts)  # equal texts are scored once
             return {name: np.array([score(text) for text in texts]) for name in names}
 
-        of_kind = {n: [name for name in SCORERS if SCORERS[name].network == n] for n in scorers.NETWORK_KINDS}
+        of_kind = {
+            n: [name for name in SCORERS if scorers.NETWORKS[SCORERS[name].reading] == n]
+            for n in scorers.NETWORK_KINDS
+        }
         monkeypatch.setattr(scorers, "sentence_scores", scores)
         monkeypatch.setattr(scorers, "scorers_for", of_kind.__getitem__)
         probe, shares = analysis.create("minimal_pairs", options), list[float]()
@@ -134,7 +137,7 @@ def test_each_model_is_scored_with_its_own_networks(data: Path, ask: Ask) -> Non
         (model, name)
         for model, kind in kinds.items()
         for name in (*SCORERS, "shorter")
-        if name == "shorter" or SCORERS[name].network == kind
+        if name == "shorter" or scorers.NETWORKS[SCORERS[name].reading] == kind
     ]
     assert [(row[0], row[1]) for row in report.tables[0].rows] == expected
     assert report.tables[1].columns[1:] == tuple(f"{model}: {name}" for model, name in expected)

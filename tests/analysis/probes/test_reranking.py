@@ -159,27 +159,14 @@ def test_gains_are_measured_against_the_recognisers_own_weights_and_bonus(tmp_pa
     assert row(first, reranking.ORACLE)[1].value == 50.0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"hyps": [{"text": "A", "ctc": 1}]},
-        {"ref": "A", "hyps": []},
-        {"ref": "A", "hyps": [{"ctc": 1}]},
-        {"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]},
-        {"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]},
-        {"ref": " ", "hyps": [{"text": "A", "ctc": 1}]},
-        {"ref": "A", "hyps": [{"text": "A", "lm": 1}]},
-    ],
-)
-def test_an_invalid_list_is_refused(tmp_path: Path, line: dict[str, Any]) -> None:
-    (tmp_path / "nbest.jsonl").write_text(json.dumps(line))
-    with pytest.raises(DataError):
-        ask([small.model(tmp_path)], tmp_path)
-
-
-def test_files_with_other_scores_are_refused(lists: Path) -> None:
+def test_other_scores_and_none_of_the_recogniser_are_refused(tmp_path: Path, lists: Path) -> None:
     [line] = (lists / "my-nbest.jsonl").read_text().splitlines()[:1]
     (lists / "other-nbest.jsonl").write_text(line.replace('"ctc"', '"am"'))
     with pytest.raises(DataError) as caught:
         ask([], lists)
     assert "scores" in caught.value.what
+    (tmp_path / "only").mkdir()
+    hyps = {"ref": "A", "hyps": [{"text": "A", "lm": 1}]}
+    (tmp_path / "only" / "nbest.jsonl").write_text(json.dumps(hyps))
+    with pytest.raises(DataError):
+        ask([small.model(tmp_path)], tmp_path / "only")
