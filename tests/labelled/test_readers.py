@@ -13,7 +13,6 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
 from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import DataError
 
@@ -289,24 +288,6 @@ def test_bad_pairs_and_hypotheses_are_refused(
     with pytest.raises(DataError) as caught:
         read(write(tmp_path / name, *rows))
     assert caught.value.where == f"{tmp_path / name}{f':{line}' * bool(line)}"
-
-
-def test_columns_are_selected_by_number(tmp_path: Path) -> None:
-    words = [
-        "1-2\tItr" + "\t_" * 8,
-        "1\tIt\tit\tPRON\t_\t_\t2\t_\t_\t_",
-        "2\trains\train\tVERB\t_\t_\t0\t_\t_\t_",
-    ]
-    conllu = write(tmp_path / "t.conllu", "# text = It rains", *words)
-    assert read_columns(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
-    chunks = write(tmp_path / "train.txt", "He PRP B-NP", "left VBD B-VP", "", "So RB O")
-    assert [(len(one), one.columns) for one in read_columns(chunks, (2,), 0)] == [
-        (2, (("B-NP", "B-VP"),)),
-        (1, (("O",),)),
-    ]
-    for path, column in ((chunks, 3), (write(tmp_path / "empty.txt", ""), 0)):
-        with pytest.raises(DataError):
-            read_columns(path, (column,), 0)
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:

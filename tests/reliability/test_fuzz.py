@@ -27,7 +27,7 @@ from electra.exchange.verify import verify
 from electra.exchange.weights import read_safetensors
 from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.finetuning.labelled.questions import read_questions
-from electra.finetuning.labelled.tagged_sentences import TagReaderOptions, read_columns, read_sentences
+from electra.finetuning.labelled.tagged_sentences import TagReaderOptions, read_sentences
 from electra.foundation.config import read_toml
 from electra.foundation.errors import ElectraError
 from electra.training.recipe import make_recipe
@@ -88,7 +88,6 @@ READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "texts.txt": (b"one line\ntwo \xc3\xa9 lines\n\nthree\n", documents_of),
     "tagged.jsonl": (JSONL, lambda path: read_sentences(path, NAMES, labelled=False)),
     "tagged.conllu": (CONLLU, lambda path: read_sentences(path, NAMES, labelled=True)),
-    "heads.conllu": (CONLLU, lambda path: read_columns(path, (3, 6), 1)),
     "tagged.bio": (BIO, lambda path: read_sentences(path, NAMES, labelled=True)),
     "squad.json": (SQUAD, lambda path: read_questions(path, QUESTIONS, labelled=True)),
     "questions.jsonl": (

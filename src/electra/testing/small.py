@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 PIECES = str.split("the a chef cook ##ed ##s un ##happy meal cat like ate that . old new")
 RenderedFindings = SimpleNamespace
 
-# word/part of speech/head; "like" and "that" are ambiguous
+# word/part of speech; "like" and "that" are ambiguous
 SENTENCES = (
-    "the/DET/2 cats/NOUN/3 like/VERB/0 meals/NOUN/3 ./PUNCT/3",
-    "a/DET/2 chef/NOUN/0 like/ADP/5 the/DET/5 cat/NOUN/2 ./PUNCT/2",
-    "that/DET/2 meal/NOUN/3 cooked/VERB/0",
-    "old/ADJ/2 chefs/NOUN/3 like/VERB/0 that/PRON/3 ./PUNCT/3",
-    "the/DET/3 unhappy/ADJ/3 cat/NOUN/4 ate/VERB/0 that/DET/6 meal/NOUN/4 ./PUNCT/4",
-    "a/DET/2 meal/NOUN/0 like/ADP/4 that/PRON/2 ./PUNCT/2",
-    "new/ADJ/2 cooks/NOUN/3 like/VERB/0 a/DET/5 chef/NOUN/3",
-    "cats/NOUN/2 ate/VERB/0 that/PRON/2 ./PUNCT/2",
+    "the/DET cats/NOUN like/VERB meals/NOUN ./PUNCT",
+    "a/DET chef/NOUN like/ADP the/DET cat/NOUN ./PUNCT",
+    "that/DET meal/NOUN cooked/VERB",
+    "old/ADJ chefs/NOUN like/VERB that/PRON ./PUNCT",
+    "the/DET unhappy/ADJ cat/NOUN ate/VERB that/DET meal/NOUN ./PUNCT",
+    "a/DET meal/NOUN like/ADP that/PRON ./PUNCT",
+    "new/ADJ cooks/NOUN like/VERB a/DET chef/NOUN",
+    "cats/NOUN ate/VERB that/PRON ./PUNCT",
 )
 
 
@@ -122,8 +122,8 @@ def write_treebank(path: Path, repeats: int = 1) -> Path:
         for index, sentence in enumerate(SENTENCES):
             lines.append(f"# sent_id = {repeat}-{index}")
             for position, annotated in enumerate(sentence.split(), 1):
-                word, tag, head = annotated.split("/")
-                lines.append("\t".join([str(position), word, "_", tag, "_", "_", head, "_", "_", "_"]))
+                word, tag = annotated.split("/")
+                lines.append("\t".join([str(position), word, "_", tag, *"______"]))
             lines.append("")
     path.write_text("\n".join(lines))
     return path

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from electra.exchange.load import Loaded
-from electra.finetuning.labelled.tagged_sentences import read_columns
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model, ProbeDataError
 from electra.laboratory.analysis.measures.bootstrap import half_samples
@@ -20,6 +19,7 @@ from electra.laboratory.analysis.probes.layer_similarity import (
     encoders_of,
     rows_of_words,
 )
+from electra.laboratory.analysis.texts import tagged_sentences
 from electra.model import hidden
 from electra.model.passes import padded_batches
 from electra.model.sizes import Architecture
@@ -85,12 +85,12 @@ def test_vectors_of_words_do_not_depend_on_the_batch(tmp_path: Path) -> None:
 
 def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
-    treebank = read_columns(small.write_treebank(tmp_path / "x.dev.conllu"))
+    treebank = tagged_sentences(small.write_treebank(tmp_path / "x.dev.conllu"))
     encoders = encoders_of(models, untrained=True)
     vectors, sentence = common_words(encoders, treebank, quiet)
     assert [states.shape[:2] for states in vectors] == [(3, 40), (4, 40), (3, 40)]
     assert encoders["untrained"].config == encoders["one"].config
-    assert np.bincount(sentence).tolist() == [len(words) for words in treebank]
+    assert np.bincount(sentence).tolist() == [len(each.texts) for each in treebank]
 
 
 def direct_unbiased(x: np.ndarray, y: np.ndarray) -> float:
@@ -149,7 +149,7 @@ def ask(name: str, models: list[Model], data: Path) -> small.RenderedFindings:
 def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: Path, data: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
-    treebank = read_columns(data / "ud-toy/test.conllu")
+    treebank = tagged_sentences(data / "ud-toy/test.conllu")
     (first, second), _ = common_words(encoders_of(models, False), treebank, quiet)
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(first[-1]), Features(second[-1])), abs=1e-6)
@@ -163,10 +163,10 @@ def test_a_word_that_one_model_lacks_is_left_out_for_all(
 ) -> None:
     present = iter([np.arange(40) != 3, np.arange(40) != 5])
     monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
-    treebank = read_columns(small.write_treebank(tmp_path / "x.dev.conllu"))
+    treebank = tagged_sentences(small.write_treebank(tmp_path / "x.dev.conllu"))
     encoders = encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False)
     vectors, sentence = common_words(encoders, treebank, quiet)
-    of_word = np.repeat(np.arange(len(treebank)), [len(words) for words in treebank])
+    of_word = np.repeat(np.arange(len(treebank)), [len(each.texts) for each in treebank])
     assert sentence.tolist() == np.delete(of_word, [3, 5]).tolist()
     assert [states.shape for states in vectors] == [(3, 38, 4)] * 2
 

@@ -98,7 +98,7 @@ def test_learner_files_escape_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
     sentences = texts.read_learners(tmp_path / "dev.tsv")
     assert len(sentences) == 2
-    assert (sentences[0].words, sentences[0].columns[0]) == (("He", "say", '"'), ("c", "i", "c"))
+    assert (sentences[0].texts, sentences[0].gold) == (("He", "say", '"'), ("c", "i", "c"))
     (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
     with pytest.raises(ProbeDataError):
         texts.read_learners(tmp_path / "dev.tsv")

@@ -61,33 +61,6 @@ class TagReaderOptions:
     entities: bool | None = None  # whether tags are those of entities; None: either
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """The words of a sentence and other columns of its rows."""
-
-    words: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]  # each as long as the words
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-
-def read_columns(path: Path, columns: Sequence[int] = (3, 6), word: int = 1) -> list[Sentence]:
-    """Reads the sentences of a CoNLL-U file or another file with one word per line.
-
-    `word` and `columns` are the indices of the words' column and of those to return; in CoNLL-U, UPOS and
-    HEAD (from 1; 0 for the root). Raises DataError if the file has too few columns or no sentences.
-    """
-    file = read_blocks(path, ".conllu" in path.name)
-    if not file.blocks:
-        raise DataError("no sentences: the file is empty", where=path)
-    if file.width <= max(word, *columns):
-        problem = f"{file.width} columns, but at least {max(word, *columns) + 1} are needed"
-        raise DataError(problem, where=file.blocks[0].where)
-    tables = [[*zip(*block.rows, strict=True)] for block in file.blocks]
-    return [Sentence(table[word], tuple(table[column] for column in columns)) for table in tables]
-
-
 def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> Split:
     """Returns an example for each sentence, with the words as texts and their tags as gold (None without).
 

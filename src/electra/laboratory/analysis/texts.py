@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -12,7 +13,7 @@ from electra.artifacts.store import StoreFolder
 from electra.data.corpus import Documents
 from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
+from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
@@ -91,16 +92,23 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
     return Input("learners", f"{what} (dev)", dev, required), optional
 
 
-def read_learners(path: Path) -> list[Sentence]:
-    """Reads sentences with one column of labels, and removes backslashes before quotation marks.
+def tagged_sentences(path: Path, task: str = "pos") -> list[Example]:
+    """Reads sentences as a task of tagging does: the words as texts, a tag for each as gold."""
+    from electra.finetuning.tasks import load_task
 
-    Raises ProbeDataError if no word is labelled as correct, DataError if there are no columns or sentences.
+    return list(load_task(task).read(path).examples)
+
+
+def read_learners(path: Path) -> list[Example]:
+    """Reads sentences with a label for each word, and removes backslashes before quotation marks.
+
+    Raises ProbeDataError if no word is labelled as correct, DataError if there are no labels or sentences.
     """
     sentences = [
-        Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)
-        for sentence in read_columns(path, columns=(1,), word=0)
+        replace(each, texts=tuple(word.replace('\\"', '"') for word in each.texts))
+        for each in tagged_sentences(path, "ged")
     ]
-    if not any(CORRECT in sentence.columns[0] for sentence in sentences):
+    if not any(CORRECT in sentence.gold for sentence in sentences):
         problem = f'no word is labelled "{CORRECT}" (correct)'
         fix = "Each line must be a word, a tab and its label"
         raise ProbeDataError(problem, where=path, fix=fix)

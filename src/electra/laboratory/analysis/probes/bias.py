@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
+from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
@@ -28,7 +28,7 @@ from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids
-from electra.laboratory.analysis.texts import sample
+from electra.laboratory.analysis.texts import sample, tagged_sentences
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
@@ -87,9 +87,9 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        sentences = sample(read_columns(data["tagged"][0]), config.sentences, config.seed)
-        counted = read_columns(data["frequency"][0]) if "frequency" in data else sentences
-        frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
+        sentences = sample(tagged_sentences(data["tagged"][0]), config.sentences, config.seed)
+        counted = tagged_sentences(data["frequency"][0]) if "frequency" in data else sentences
+        frequency = Counter(word.lower() for sentence in counted for word in sentence.texts)
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):
             progress(f"{model.name}: corrupting and scoring", (i + 0.1) / len(models))
@@ -130,21 +130,21 @@ class Probe(contract.Probe):
         )
 
 
-def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[Ints], list[Ints]]:
+def fit_rows(sentences: Sequence[Example], model: Model) -> tuple[list[Example], list[Ints], list[Ints]]:
     """Returns the sentences of two or more tokens that fit the model, their token ids and their words.
 
     A token's word is its index among the words of all returned sentences. ProbeDataError if there are none.
     """
     tokenizer, num_words = model.discriminator.tokenizer, 0
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
-    usable, rows, words = list[Sentence](), list[Ints](), list[Ints]()
+    usable, rows, words = list[Example](), list[Ints](), list[Ints]()
     for sentence in sentences:
-        ids = tokenize(tokenizer, " ".join(sentence.words)).ids
+        ids = tokenize(tokenizer, " ".join(sentence.texts)).ids
         if 1 < len(ids) <= max_length:
             usable.append(sentence)
             rows.append(ids)
-            words.append(num_words + word_ids(tokenizer, sentence.words))
-            num_words += len(sentence)
+            words.append(num_words + word_ids(tokenizer, sentence.texts))
+            num_words += len(sentence.texts)
     if not rows:
         problem = "every sentence has one token, or is too long for the model"
         raise contract.ProbeDataError(problem, where="bias", fix="Use other sentences")
@@ -152,10 +152,10 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
 
 
 def factors(
-    sentences: Sequence[Sentence], words: Sequence[Ints], frequency: Mapping[str, int]
+    sentences: Sequence[Example], words: Sequence[Ints], frequency: Mapping[str, int]
 ) -> dict[str, list[str]]:
     """Returns, for each factor, the group of every word of the sentences."""
-    words_of = [(word, tag) for s in sentences for word, tag in zip(s.words, s.columns[0], strict=True)]
+    words_of = [(word, tag) for s in sentences for word, tag in zip(s.texts, s.gold, strict=True)]
     counts = np.bincount(np.concatenate(words), minlength=len(words_of)).tolist()
     times = [frequency.get(word.lower(), 0) for word, _ in words_of]
     return {

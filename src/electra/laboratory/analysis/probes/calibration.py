@@ -137,8 +137,8 @@ class Probe(contract.Probe):
             scored[GENERATOR] = collect(log_odds, corrupted.replaced)
         if "learners" in data:
             sentences = texts.sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
-            values = word_suspicion(model.discriminator, [s.words for s in sentences], "odds")
-            scored[HUMAN] = collect(values, [np.array(s.columns[0]) != texts.CORRECT for s in sentences])
+            values = word_suspicion(model.discriminator, [s.texts for s in sentences], "odds")
+            scored[HUMAN] = collect(values, [np.array(s.gold) != texts.CORRECT for s in sentences])
         return scored
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence
+from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import read_toml
 from electra.laboratory.analysis import contract
@@ -129,10 +129,10 @@ class Probe(contract.Probe):
         return findings
 
     def scores(
-        self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
+        self, models: Sequence[Model], sentences: Sequence[Example], progress: Progress
     ) -> dict[str, Floats]:
         """Returns the suspicion [N] of each word by scorer, the first model's discriminator first."""
-        texts, steps = [sentence.words for sentence in sentences], 2 * len(models) + 1
+        texts, steps = [sentence.texts for sentence in sentences], 2 * len(models) + 1
         by_scorer: dict[str, Sequence[Floats]] = {}
         for i, model in enumerate(models):
             if (network := model.optional("discriminator")) is not None:
@@ -146,23 +146,23 @@ class Probe(contract.Probe):
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}
 
 
-def token_counts(model: Model, sentences: Sequence[Sentence]) -> list[Ints]:
+def token_counts(model: Model, sentences: Sequence[Example]) -> list[Ints]:
     """Returns the number of tokens of each word of each sentence."""
     tokenizer = model.discriminator.tokenizer
-    return [np.bincount(word_ids(tokenizer, each.words), minlength=len(each)) for each in sentences]
+    return [np.bincount(word_ids(tokenizer, each.texts), minlength=len(each.texts)) for each in sentences]
 
 
-def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Words:
+def words_of(sentences: Sequence[Example], model: Model, language: str) -> Words:
     """Returns the words of the sentences, with their errors and kinds."""
-    labels = [label for sentence in sentences for label in sentence.columns[0]]
+    labels = [label for sentence in sentences for label in sentence.gold]
     kinds = labels
     if not has_types(sentences):
         kinds = [
             kind_of(word, int(count), language)
             for sentence, counts in zip(sentences, token_counts(model, sentences), strict=True)
-            for word, count in zip(sentence.words, counts, strict=True)
+            for word, count in zip(sentence.texts, counts, strict=True)
         ]
-    sentence = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
+    sentence = np.repeat(np.arange(len(sentences)), [len(sentence.texts) for sentence in sentences])
     return Words(sentence, np.array(labels) != CORRECT, np.array(kinds))
 
 
@@ -188,9 +188,9 @@ def kind_of(word: str, num_tokens: int, language: str) -> str:
     return f"other word, {names.get(num_tokens, '3 tokens or more')}"
 
 
-def has_types(sentences: Sequence[Sentence]) -> bool:
+def has_types(sentences: Sequence[Example]) -> bool:
     """Whether the labels distinguish types of error."""
-    return bool({label for each in sentences for label in each.columns[0]} - {CORRECT, UNTYPED})
+    return bool({label for each in sentences for label in each.gold} - {CORRECT, UNTYPED})
 
 
 def flatten(values: Sequence[Floats]) -> Floats:

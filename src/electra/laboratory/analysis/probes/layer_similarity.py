@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
+from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Floats, Ints, Vectors
 from electra.foundation.errors import ConfigError, ModelError
 from electra.laboratory.analysis import contract
@@ -34,7 +34,7 @@ from electra.laboratory.analysis.contract import (
 )
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.scoring.words import word_ids_at
-from electra.laboratory.analysis.texts import sample
+from electra.laboratory.analysis.texts import sample, tagged_sentences
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Probe(contract.Probe):
         if len(encoders) < 2:
             fix = "Pass another model, or omit this option"
             raise ConfigError("one encoder: nothing to compare it with", key="untrained", fix=fix)
-        treebank = [sentence for path in data["treebank"] for sentence in read_columns(path)]
+        treebank = [sentence for path in data["treebank"] for sentence in tagged_sentences(path)]
         sentences = sample(treebank, self.config.sentences)
         vectors, sentence = common_words(encoders, sentences, progress)
         first = models[0].name
@@ -192,17 +192,17 @@ def rows_of_words(
 
 
 def common_words(
-    encoders: Mapping[str, Loaded], sentences: Sequence[Sentence], progress: Progress
+    encoders: Mapping[str, Loaded], sentences: Sequence[Example], progress: Progress
 ) -> tuple[list[Vectors], Ints]:
     """Returns vectors of the words that every encoder has a token for, so that vocabularies may differ.
 
     They are [depths, words, D] for each encoder; the second value is the index [words] of each word's
     sentence. Raises ProbeDataError if there are fewer than `MIN_WORDS`.
     """
-    counts = [len(sentence) for sentence in sentences]
+    counts = [len(sentence.texts) for sentence in sentences]
     vectors, present = [], np.ones(sum(counts), bool)
     for i, (name, loaded) in enumerate(encoders.items()):
-        texts = [sentence.words for sentence in sentences]
+        texts = [sentence.texts for sentence in sentences]
         rows = rows_of_words(loaded.tokenizer, texts, loaded.config.max_positions)
         progress(f"reading by {name}", i / len(encoders))
         states, has_token = hidden.word_vectors(loaded.encoder, rows, counts)
