@@ -93,10 +93,7 @@ class Batches:
         for epoch in np.unique(epochs):
             mask, key = epochs == epoch, seeds.key(self.seed, "order", int(epoch))
             blocks[mask] = seeds.permute(positions[mask], self.num_blocks, key)
-        rows = self.rows(blocks)
-        return Batch(
-            rows.input_ids, rows.position_ids, rows.document_ids, rows.special, rows.packed, examples
-        )
+        return Batch(**vars(self.rows(blocks)), examples=examples)
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
         """Returns the rows of the blocks with these indices [B], in the same order."""

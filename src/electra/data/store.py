@@ -46,10 +46,8 @@ RANDOM = "none"  # the tokenizer's digest in a store of random ids, which any to
 class TokenDocuments:
     """Documents as one array of ids and the position where each document ends."""
 
-    tokens: npt.NDArray[np.unsignedinteger[Any]]
-    """All ids [N], uint16 or uint32."""
-    ends: npt.NDArray[np.uint64]
-    """The end of each document [D]: the position in `tokens` of the next one."""
+    tokens: npt.NDArray[np.unsignedinteger[Any]]  # all ids [N], uint16 or uint32
+    ends: npt.NDArray[np.uint64]  # the end of each document [D]: the position in `tokens` of the next one
 
     @property
     def num_tokens(self) -> int:

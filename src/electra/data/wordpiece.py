@@ -22,22 +22,16 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from electra.data.settings import TokenizerConfig
 from electra.foundation.errors import TokenizerError
 
-SPECIAL_TOKENS = {
-    "pad": "[PAD]",
-    "unk": "[UNK]",
-    "cls": "[CLS]",
-    "sep": "[SEP]",
-    "mask": "[MASK]",
-}  # ids 0 to 4, in this order
+# Ids 0 to 4, in this order
+SPECIAL_TOKENS = {role: f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 PREFIX = "##"
 MIN_FREQUENCY = 2  # rarer characters and pairs get no entry
 _COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers; the rarest are left out
 # Accents on a smaller fraction of characters are removed (English encyclopaedias: 0.0005, German: 0.012).
 _RARE_ACCENTS = 0.0025
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
-_BREAK = (
-    r"[\x0b\x0c\u0085]"  # VT, FF and NEL: white space that BERT's cleaner deletes, which would join words
-)
+# VT, FF and NEL: white space that BERT's cleaner deletes, which would join words
+_BREAK = r"[\x0b\x0c\u0085]"
 # Steps that may precede BERT's normaliser, as in a tokenizer.json
 BREAKS = {"type": "Replace", "pattern": {"Regex": _BREAK}, "content": " "}
 COMPOSED = {"type": "NFC"}

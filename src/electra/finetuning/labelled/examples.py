@@ -24,9 +24,6 @@ class Example:
 Examples = tuple[Example, ...]
 
 
-TEXT_COUNTS = {1: "single texts", 2: "pairs of texts"}  # by the number of texts in an example
-
-
 @dataclass(frozen=True)
 class Split:
     """The examples of one file."""

@@ -44,10 +44,8 @@ class StudyRun(Piece):
     """A run of a study."""
 
     job: Job
-    steps: int
-    """Total number of updates."""
-    panel_identity: Mapping[str, Any]
-    """What the scores depend on: settings and files of each task."""
+    steps: int  # total number of updates
+    panel_identity: Mapping[str, Any]  # what the scores depend on: settings and files of each task
 
     @override
     def is_finished(self) -> bool:

@@ -75,8 +75,7 @@ class Study:
     budgets: tuple[float, ...] = (1.0,)
     paper: Paper = field(default_factory=Paper)
     base: dict[str, Any] = field(default_factory=dict)
-    name: str = ""
-    """The name in messages (default: the file's)."""
+    name: str = ""  # the name in messages (default: the file's)
 
 
 def find_study(name: str) -> Path:

@@ -78,8 +78,7 @@ class Average:
     title: str
     tasks: tuple[str, ...]
     about: str = ""
-    published: str = ""
-    """The key of this average in `published.toml`, if it is published."""
+    published: str = ""  # the key of this average in `published.toml`, if it is published
 
 
 @dataclass(frozen=True)

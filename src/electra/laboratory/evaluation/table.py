@@ -36,8 +36,7 @@ class ModelEntry:
     """A model of the table, or a baseline."""
 
     name: str
-    source: str
-    """Its folder or name; "" for a baseline, which has no network."""
+    source: str  # its folder or name; "" for a baseline, which has no network
 
     @property
     def folder(self) -> str:
@@ -58,10 +57,8 @@ class EvaluationState:
     suite: Suite
     models: Sequence[ModelEntry]
     plan: Mapping[str, Any]
-    notes: Mapping[str, Sequence[str]]
-    """Task -> remarks on its files."""
-    failures: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(task, model) -> why it failed."""
+    notes: Mapping[str, Sequence[str]]  # task -> remarks on its files
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, model) -> why it failed
 
 
 def make_record(state: EvaluationState) -> dict[str, Any]:

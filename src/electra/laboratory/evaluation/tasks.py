@@ -63,8 +63,7 @@ class ReadyTask:
 
     entry: TaskEntry
     files: TaskFiles
-    version: int
-    """The version of the fine-tuning task."""
+    version: int  # the version of the fine-tuning task
     settings: Mapping[str, Any]
 
     def describe(self) -> dict[str, Any]:
@@ -78,8 +77,7 @@ class ReadyTask:
 class Scoring(Piece):
     """A task with one model."""
 
-    key: tuple[str, str]
-    """The name of the task, and that of the model."""
+    key: tuple[str, str]  # the name of the task, and that of the model
     seeds: int
 
     @override

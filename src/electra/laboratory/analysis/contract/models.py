@@ -27,8 +27,7 @@ Network = Literal["discriminator", "generator", "encoder"]
 class Model:
     """A model from a run folder, a model folder or the hub."""
 
-    name: str
-    """Distinct among the models of one analysis."""
+    name: str  # distinct among the models of one analysis
     source: str
     device: torch.device | str = "cpu"
     _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)

@@ -58,10 +58,8 @@ class ScoredTokens:
 
     log_odds: Floats
     replaced: Bools
-    sentence: Ints
-    """Index of the token's sentence."""
-    word: Ints
-    """Index of the token's word in the lists that `factors` returns."""
+    sentence: Ints  # index of the token's sentence
+    word: Ints  # index of the token's word in the lists that `factors` returns
 
 
 class Probe(contract.Probe):

@@ -64,12 +64,9 @@ class Config:
 class ScoredItems:
     """The scored tokens or words, as arrays [N]."""
 
-    log_odds: Floats
-    """Log-odds that the item is wrong."""
-    wrong: Floats
-    """1 if it is, else 0."""
-    sentence: Ints
-    """Index of the item's sentence or row."""
+    log_odds: Floats  # log-odds that the item is wrong
+    wrong: Floats  # 1 if it is, else 0
+    sentence: Ints  # index of the item's sentence or row
 
 
 class Probe(contract.Probe):

@@ -57,11 +57,9 @@ class Config:
 class Words:
     """All words [N] of some sentences."""
 
-    sentence: Ints
-    """The index of each word's sentence."""
+    sentence: Ints  # the index of each word's sentence
     wrong: Bools
-    kinds: npt.NDArray[np.str_]
-    """The type of an error if the file has types, else the kind of word."""
+    kinds: npt.NDArray[np.str_]  # the type of an error if the file has types, else the kind of word
 
     def select(self, mask: Bools) -> Words:
         """Returns the words that the mask [N] selects, with their sentences renumbered from 0."""

@@ -38,8 +38,7 @@ class Corrupted:
 
     rows: list[Ints]
     replaced: list[Bools]
-    advantage: list[Floats]
-    """Log p(sample) - log p(original) by the generator that sampled; NaN elsewhere."""
+    advantage: list[Floats]  # log p(sample) - log p(original) by the generator that sampled; NaN elsewhere
 
     @property
     def row_of_token(self) -> Ints:
