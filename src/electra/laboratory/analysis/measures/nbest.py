@@ -11,12 +11,12 @@ utterances, N hypotheses in the longest list; shorter lists are padded, and padd
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.measures.bootstrap import halves
@@ -103,25 +103,23 @@ def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[
 
 def spread_within_lists(values: Floats, present: Bools) -> float:
     """Returns the pooled standard deviation within lists; 0 if no list has two hypotheses."""
-    counts = present.sum(1, keepdims=True)
-    padded = np.where(present, values, 0.0)
-    centred = np.where(present, padded - padded.sum(1, keepdims=True) / counts, 0.0)
-    degrees_of_freedom = int(counts.sum()) - len(counts)
-    return float(np.sqrt((centred**2).sum() / degrees_of_freedom)) if degrees_of_freedom else 0.0
+    lists = np.ma.array(values, mask=~present)
+    degrees_of_freedom = lists.count() - len(lists)
+    squares = ((lists - lists.mean(1, keepdims=True)) ** 2).sum()
+    return float(np.sqrt(squares / degrees_of_freedom)) if degrees_of_freedom else 0.0
 
 
 def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
     """Returns the weights (without `score`, the bonus) with fewest errors on `half`; the smallest if tied."""
     present = lists.present[half]
-    half_lists = NBestLists(lists.errors[half], lists.words[half], lists.reference_words[half], present)
     acoustic_spread = spread_within_lists(acoustic[half], present)
-    score_spread = spread_within_lists(score[half], present) if score is not None else 0.0
+    score_spread = 0.0 if score is None else spread_within_lists(score[half], present)
     weights = [weight * acoustic_spread / score_spread for weight in WEIGHTS] if score_spread > 0 else [0.0]
     grid = [Weights(weight, bonus * acoustic_spread) for weight in weights for bonus in BONUSES]
 
     def rank(point: Weights) -> tuple[float, float, float]:
-        errors = float(half_lists.chosen_errors(_totals(acoustic, score, lists, point)[half]).sum())
-        return round(errors, 6), point.score, abs(point.word_bonus)
+        errors = lists.chosen_errors(_totals(acoustic, score, lists, point))[half].sum()
+        return round(float(errors), 6), point.score, abs(point.word_bonus)
 
     return min(grid, key=rank)
 
@@ -148,10 +146,6 @@ def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: 
     return total if score is None or weights.score == 0 else total + weights.score * score
 
 
-def pad(rows: Sequence[npt.ArrayLike]) -> Floats:
+def pad(rows: Sequence[Iterable[float]]) -> Floats:
     """Returns rows of different lengths as [U, N], padded with zeros. Needs at least one row."""
-    arrays = [np.asarray(row, np.float64) for row in rows]
-    out = np.zeros((len(arrays), max(map(len, arrays))))
-    for padded, row in zip(out, arrays, strict=True):
-        padded[: len(row)] = row
-    return out
+    return np.array(list(zip_longest(*rows, fillvalue=0.0)), np.float64).T

@@ -32,8 +32,6 @@ from electra.laboratory.analysis.scoring.token_rows import Corrupted
 
 UNIFORM, UNIGRAM = "any token", "frequent tokens"
 EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # edges of the bins of advantage, in nats
-# Where each bin is shown; the first and the last bin are open.
-CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
 BIN_NAMES = (
     f"below {EDGES[0]:g}",
     *(f"{a:g} to {b:g}" for a, b in pairwise(EDGES)),
@@ -70,7 +68,7 @@ class Probe(contract.Probe):
         " plausible?"
     )
     source = "The ELECTRA paper compares generators by fine-tuning only; no published results."
-    version = 2
+    version = 3
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
         f"AUC, {name}": (0.5, 1.0) for name in ("its own generator", UNIFORM, UNIGRAM)
@@ -165,10 +163,10 @@ def add_measures(
     estimates = bootstrap.estimates(measure, text.row_of_token, **how)
     at = {"model": model, "corruption": kind}
     for b, count in enumerate(np.bincount(bins, minlength=num_bins).tolist()):
-        share, centre = estimates.pop(b), CENTRES[b]
+        share = estimates.pop(b)
         if count >= MIN_REPLACEMENTS:
-            cells: dict[str, Cell] = {"bin": BIN_NAMES[b], "replacements": count, "found": share}
-            findings.add_all(cells, "measure", **at, **{ADVANTAGE: centre})
+            cells: dict[str, Cell] = {"replacements": count, "found": share}
+            findings.add_all(cells, **at, **{ADVANTAGE: BIN_NAMES[b]})
     findings.add_all({str(name): estimate for name, estimate in estimates.items()}, **at)
 
 
