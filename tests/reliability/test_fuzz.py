@@ -27,14 +27,14 @@ from electra.exchange.verify import verify
 from electra.exchange.weights import read_safetensors
 from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.finetuning.labelled.questions import read_questions
-from electra.finetuning.labelled.tagged_sentences import TagReaderOptions, read_sentences
+from electra.finetuning.labelled.tagged_sentences import SentenceReader
 from electra.foundation.config import read_toml
 from electra.foundation.errors import ElectraError
 from electra.training.recipe import make_recipe
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = FIXTURES / "old-run-rtd"
-NAMES = TagReaderOptions(("word", "words", "FORM"), ("tag", "tags", "UPOS"))
+NAMES = {"word": ("word", "words", "FORM"), "tag": ("tag", "tags", "UPOS")}
 QUESTIONS = ("question", "context", "answers")
 SECONDS, MEMORY = 5.0, 1 << 30
 
@@ -86,9 +86,9 @@ READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "rows.jsonl": (JSONL, rows_of),
     "texts.jsonl": (JSONL, documents_of),
     "texts.txt": (b"one line\ntwo \xc3\xa9 lines\n\nthree\n", documents_of),
-    "tagged.jsonl": (JSONL, lambda path: read_sentences(path, NAMES, labelled=False)),
-    "tagged.conllu": (CONLLU, lambda path: read_sentences(path, NAMES, labelled=True)),
-    "tagged.bio": (BIO, lambda path: read_sentences(path, NAMES, labelled=True)),
+    "tagged.jsonl": (JSONL, lambda path: SentenceReader(path, False, **NAMES).read()),
+    "tagged.conllu": (CONLLU, lambda path: SentenceReader(path, True, **NAMES).read()),
+    "tagged.bio": (BIO, lambda path: SentenceReader(path, True, **NAMES).read()),
     "squad.json": (SQUAD, lambda path: read_questions(path, QUESTIONS, labelled=True)),
     "questions.jsonl": (
         b'{"id": "1", "question": "Who?", "context": "It was Ada.", "answers": ["Ada"]}\n',

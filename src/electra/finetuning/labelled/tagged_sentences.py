@@ -49,89 +49,69 @@ SUFFIXED = re.compile("^([^-_].+)([-_])([BIESLUM])$")
 BRACKETS = re.compile(r"\*\)?|\([^()*\s]+(\*?\)|\*)")  # the entities of CoNLL-2012
 
 
-@dataclass(frozen=True)
-class TagReaderOptions:
-    """Names of the columns of words and tags, and how to read them."""
+@dataclass
+class SentenceReader:
+    """Reads the sentences of a file: the names of the columns of words and tags, and how to read them."""
 
+    source: Data
+    labelled: bool  # whether tags are required
     word: tuple[str, ...]  # possible names of the words' column, in order of preference
     tag: tuple[str, ...]  # possible names of the tags' column, in order of preference
     header: tuple[str, ...] = ()  # column names for files without them
     split: Splitting = "punctuation"  # how texts are split into words
     skip_unlabelled: bool = False  # leave out sentences with missing tags
     entities: bool | None = None  # whether tags are those of entities; None: either
+    notes: list[str] = field(default_factory=list)  # for the user, on how the file was read
 
+    def read(self) -> Split:
+        """Returns an example for each sentence, its words as texts and its tags as gold (None without).
 
-def read_sentences(source: Data, options: TagReaderOptions, labelled: bool) -> Split:
-    """Returns an example for each sentence, with the words as texts and their tags as gold (None without).
-
-    Raises DataError if the file is invalid, or tags are required (`labelled`) and missing.
-    """
-    is_folder = isinstance(source, Path) and source.is_dir()
-    ending = ".arrow" if is_folder else known_extension(source, FORMATS)
-    reader = _Reader(source, options, labelled)
-    notes = reader.notes
-    if ending in TABLE_FORMATS:
-        sentences = reader.read_table()
-    elif not labelled and not options.header and ending == ".txt" and _has_texts(source):
-        notes.append("read as one text per line")
-        rows: list[tuple[Place, Row]] = [(place, {"text": line}) for place, line in read_lines(source)]
-        sentences = reader.of_rows(rows, "text", None)
-    else:
-        sentences = reader.read_word_lines(ending in CONLLU_FORMATS)
-    examples = [
-        replace(example, id=example.id or str(index), gold=reader.present_tags(example))
-        for index, example in enumerate(sentences)
-    ]
-    if labelled:
-        examples = [example for example in examples if example.gold is not None]
-    if not examples:
-        problem = "every sentence lacks tags" if sentences else "no sentences: the file is empty"
-        raise DataError(problem, where=source)
-    if num_skipped := len(sentences) - len(examples):
-        notes.append(f"{plural(num_skipped, 'sentence')} with missing tags left out")
-    if num_unspaced := sum(any(map(is_unspaced, example.texts)) for example in examples if example.spans):
-        problem = "have no spaces between words and were split only at punctuation"
-        notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
-    return Split(tuple(examples), notes=tuple(notes))
-
-
-def _has_texts(source: Data) -> bool:
-    """Whether a .txt file without tags has a text on each line, rather than words.
-
-    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
-    """
-    lines = [line for _, line in read_lines(source)]
-    shape = "".join("x" if line.strip() else " " for line in lines).strip()
-    has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
-    is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
-    return not is_table and not joining_mark(lines)
-
-
-@dataclass
-class _Reader:
-    source: Data
-    options: TagReaderOptions
-    labelled: bool
-    notes: list[str] = field(default_factory=list)
+        Raises DataError if the file is invalid, or tags are required and missing.
+        """
+        is_folder = isinstance(self.source, Path) and self.source.is_dir()
+        ending = ".arrow" if is_folder else known_extension(self.source, FORMATS)
+        notes = self.notes
+        if ending in TABLE_FORMATS:
+            sentences = self.read_table()
+        elif not self.labelled and not self.header and ending == ".txt" and _has_texts(self.source):
+            notes.append("read as one text per line")
+            rows = [(place, {"text": line}) for place, line in read_lines(self.source)]
+            sentences = self.of_rows(rows, "text", None)
+        else:
+            sentences = self.read_word_lines(ending in CONLLU_FORMATS)
+        examples = [
+            replace(example, id=example.id or str(index), gold=self.present_tags(example))
+            for index, example in enumerate(sentences)
+        ]
+        if self.labelled:
+            examples = [example for example in examples if example.gold is not None]
+        if not examples:
+            problem = "every sentence lacks tags" if sentences else "no sentences: the file is empty"
+            raise DataError(problem, where=self.source)
+        if num_skipped := len(sentences) - len(examples):
+            notes.append(f"{plural(num_skipped, 'sentence')} with missing tags left out")
+        if num_unspaced := sum(any(map(is_unspaced, example.texts)) for example in examples if example.spans):
+            problem = "have no spaces between words and were split only at punctuation"
+            notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
+        return Split(tuple(examples), notes=tuple(notes))
 
     def read_table(self) -> list[Example]:
         """Reads rows with a sentence or with one word each."""
-        options, labelled = self.options, self.labelled
-        required = [(name,) for name in options.word]
-        table = open_table(self.source, ReadOptions(header=options.header, required=required))
+        required = [(name,) for name in self.word]
+        table = open_table(self.source, ReadOptions(header=self.header, required=required))
         rows = list(table.rows)
         self.notes += table.notes
-        usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(options.word) > 1 or not labelled else ()
-        names = [name for name in map(table.find_column, (*options.word, *usual)) if name]
+        usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(self.word) > 1 or not self.labelled else ()
+        names = [name for name in map(table.find_column, (*self.word, *usual)) if name]
         values = {
             name: [value for _, row in rows if (value := get_field(row, name)) is not None] for name in names
         }
         texts = [name for name in names if values[name] and not any(map(holds_spans, values[name]))]
         word = next(iter(texts or names), None)
-        tag = table.first_column((*options.tag, *(SPAN_COLUMNS if len(options.tag) > 1 else ())))
+        tag = table.first_column((*self.tag, *(SPAN_COLUMNS if len(self.tag) > 1 else ())))
         number = table.first_column(SENTENCE_COLUMNS)
-        if word is None or (tag is None and labelled):
-            missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
+        if word is None or (tag is None and self.labelled):
+            missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             raise table.missing_column(missing, f"`{option}`")
         is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
         if is_single and number is not None:
@@ -145,7 +125,7 @@ class _Reader:
             return self.of_blocks(
                 blocks, columns, columns.index(word), columns.index(tag) if tag in columns else None
             )
-        if labelled and is_single and word.casefold() in WORD_COLUMNS and len(rows) > 1:
+        if self.labelled and is_single and word.casefold() in WORD_COLUMNS and len(rows) > 1:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
             raise DataError(problem, where=self.source, fix=fix)
@@ -157,7 +137,7 @@ class _Reader:
         are_spans = any(map(holds_spans, cells))
         are_texts = are_spans or not (self.labelled or word.casefold() in WORD_COLUMNS)
         num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
-        splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.options.split
+        splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.split
         annotated: list[tuple[Example, str, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
@@ -175,18 +155,18 @@ class _Reader:
 
     def read_word_lines(self, conllu: bool) -> list[Example]:
         """Reads rows of a word, or of a sentence, between empty lines."""
-        options, labelled = self.options, self.labelled
         file = read_blocks(self.source, conllu)
         self.notes += file.notes
         names = file.names or self.take_header(file)
         if not file.blocks:
             return []
         is_named = bool(names)
-        names = names or _usual_names(file, options.entities)
-        usual = ("form", *TEXT_COLUMNS, *(() if labelled else WORD_COLUMNS))  # a tagger may have read others
-        word, tag = (_find(wanted, names) for wanted in ((*options.word, *usual), options.tag))
-        if word is None or (tag is None and labelled):
-            missing, option = (options.word, "text_column") if word is None else (options.tag, "label_column")
+        names = names or _usual_names(file, self.entities)
+        # A tagger may have read others.
+        usual = ("form", *TEXT_COLUMNS, *(() if self.labelled else WORD_COLUMNS))
+        word, tag = (_find(wanted, names) for wanted in ((*self.word, *usual), self.tag))
+        if word is None or (tag is None and self.labelled):
+            missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
             fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
             raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
@@ -215,7 +195,7 @@ class _Reader:
             len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
         ):
             problem = f"no empty lines: all {len(words):,} words are read as one sentence"
-            if labelled:
+            if self.labelled:
                 command = """awk '{print} $1=="."{print ""}' FILE"""
                 fix = f"Insert an empty line after each sentence; after full stops: {command}"
                 raise DataError(problem, where=self.source, fix=fix)
@@ -252,11 +232,11 @@ class _Reader:
         """
         if not file.blocks:
             return ()
-        names, [first, *rows] = self.options.header, file.rows
+        names, [first, *rows] = self.header, file.rows
         is_header = tuple(first) == names[: len(first)] or delimited.is_header(first, rows[:SAMPLE])
         if not names:
             texts = TEXT_COLUMNS if any(" " in cell for row in rows for cell in row) else ()
-            has_word = _find((*self.options.word, "form", *texts), first) is not None
+            has_word = _find((*self.word, "form", *texts), first) is not None
             is_header = has_word and (len(first) == 1 or first[-1] not in {row[-1] for row in rows})
         block = file.blocks[0]
         if is_header:
@@ -277,15 +257,27 @@ class _Reader:
             problem = f"{plural(len(example.gold), 'tag')} for {plural(len(example.texts), 'word')}"
             raise DataError(problem, where=example.where, fix="Give each word one tag")
         gold = tuple(map(str.strip, example.gold))
-        if self.options.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
+        if self.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
             gold = tuple("O" if tag == "-" else SUFFIXED.sub(r"\3\2\1", tag) for tag in gold)
         if MISSING.isdisjoint(gold):
             return gold
-        if self.labelled and not self.options.skip_unlabelled:
+        if self.labelled and not self.skip_unlabelled:
             word, tag = next(pair for pair in zip(example.texts, gold, strict=True) if pair[1] in MISSING)
             fix = "Write it (such as O), name their column with `label_column`, or pass `skip_unlabelled`"
             raise DataError(f"the tag of {word!r} is missing ({tag!r})", where=example.where, fix=fix)
         return None
+
+
+def _has_texts(source: Data) -> bool:
+    """Whether a .txt file without tags has a text on each line, rather than words.
+
+    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
+    """
+    lines = [line for _, line in read_lines(source)]
+    shape = "".join("x" if line.strip() else " " for line in lines).strip()
+    has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
+    is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
+    return not is_table and not joining_mark(lines)
 
 
 # Columns

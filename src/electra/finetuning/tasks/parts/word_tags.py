@@ -28,8 +28,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
     FORMATS,
     WORD_COLUMNS,
-    TagReaderOptions,
-    read_sentences,
+    SentenceReader,
 )
 from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
 from electra.finetuning.metrics.entities import (
@@ -90,7 +89,9 @@ class WordTagging(Task):
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
-        options = TagReaderOptions(
+        reader = SentenceReader(
+            path,
+            labelled,
             word=tuple(names[0] for names in self.texts),
             tag=self.label,
             header=self.header,
@@ -98,7 +99,7 @@ class WordTagging(Task):
             skip_unlabelled=self.skip_unlabelled,
             entities={"entities": True, "words": False}.get(self.scheme),
         )
-        return read_sentences(path, options, labelled)
+        return reader.read()
 
     @override
     def fit(self, examples: Sequence[Example]) -> WordTagging:
