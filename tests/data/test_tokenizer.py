@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
@@ -235,10 +234,6 @@ def test_transformers_gives_the_same_ids_for_a_saved_folder(
         if "[CLS]" not in text:
             assert reference(text)["input_ids"] == ours.encode(text).ids
             assert [reference(text, add_special_tokens=False)["input_ids"]] == in_corpus(ours, [text])
-    for first, second in itertools.product(["a", "the chef", SENTENCES[0]], repeat=2):
-        for limit in (6, 7, 9, 12, 100):
-            cut = reference(first, second, truncation="longest_first", max_length=limit)["input_ids"]
-            assert cut == ours.encode(first, second, limit).ids, (first, second, limit)
     pair = reference("the chef", "a meal")
     assert pair["input_ids"] == ours.encode("the chef", "a meal").ids
     assert pair["token_type_ids"] == ours.encode("the chef", "a meal").segments

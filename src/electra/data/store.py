@@ -1,16 +1,9 @@
 """The token store: a corpus as flat arrays of token ids on disk, mapped into memory.
 
-    STORE/  train.ds         little-endian uint16 (uint32 above 65,535 ids), documents back to back,
-                             no special tokens
-            train.ds.index   uint64, where each document ends
-            heldout.ds, heldout.ds.index     the same for held-out documents
-            tokenizer/       the tokenizer that made the ids
-            store.json       settings, sources and identity of the store
-            audit.json       counts of documents and tokens, and what was dropped
-            manifest.json    SHA-256 of each file
-
-The files `.ds` and `.ds.index` have the layout of datatrove's TokenizedFile, so that a corpus that datatrove
-prepared on a cluster opens without conversion: `TokenStore.open(NAME.ds, tokenizer=...)`.
+docs/formats.md lists its files. The ids are little-endian uint16 (uint32 above 65,535 ids), documents back to
+back without special tokens, and the index has the end of each as uint64. They have the layout of datatrove's
+TokenizedFile, so that a corpus that datatrove prepared on a cluster opens without conversion:
+`TokenStore.open(NAME.ds, tokenizer=...)`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Reads questions with their contexts and answers, from SQuAD's JSON (1.1, 2.0) or tables.
 
-SQuAD's JSON:  {"version": ..., "data": [{"title", "paragraphs": [{"context", "qas": [
-                   {"id", "question", "answers", "is_impossible"}]}]}]}
-tables:        {"id", "question", "context", "answers"}
-
-`answers` is a list of {"text", "answer_start"}; or {"text": [...], "answer_start": [...]}, as in the version
-on the Hugging Face hub; or a string or a list of strings, which are searched for in the context. An empty
-list means that the context does not answer the question. Offsets count Unicode code points, like Python's
-str. An answer that is not at its offset is moved to its nearest occurrence; one that does not occur in its
-context is used for scoring, but not for training. The numbers of both are reported. An offset outside the
-context is an error.
+A table has the columns id, question, context and answers; SQuAD's JSON has them nested. `answers` is a list
+of {"text", "answer_start"}; or {"text": [...], "answer_start": [...]}, as in the version on the Hugging Face
+hub; or a string or a list of strings, which are searched for in the context. An empty list means that the
+context does not answer the question. Offsets count Unicode code points, like Python's str. An answer that is
+not at its offset is moved to its nearest occurrence; one that does not occur in its context is used for
+scoring, but not for training. The numbers of both are reported. An offset outside the context is an error.
 """
 
 from __future__ import annotations

@@ -6,10 +6,6 @@ budget of time becomes, once, the FLOPs that the arms complete on average in tha
 nothing disturbs it: equal compute is the point of a study, so its runs do not follow the clock. The plan is
 recorded in study.json, which the worker processes read. A study resumes only with the plan it began with;
 arms may be added.
-
-    OUT/  study.json   results.json   report.html   tokenizer/
-          arms/ARM/seed-1/               a run folder of electra pretrain, plus the panel's score.json
-          arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""Studies: the arms to compare, defined in a small TOML file.
-
-    title = "..."            what is compared            question = "..."     what the study answers
-    baseline = "mlm"         the arm that the others are tested against
-    budgets = [0.25, 1.0]    shares of the budget, each trained in its own run (default: [1.0])
-    axis = "..."             the quantity that the arms' `at` gives
-    [paper]                  source, metric and note of the arms' `paper` numbers
-    [base]                   recipe sections for every arm, which override the recipe
-    [arms.NAME]              title, at, series, paper, baseline; every other key is a section of a recipe:
-    objective.name = "mlm"
+"""Studies: the arms to compare, defined in a small TOML file (docs/ablations.md describes it).
 
 An arm is the base recipe with only the named settings changed. If it names another objective, it keeps those
 options of the recipe's objective that the other one also has, so that arms differ only in what they name. The

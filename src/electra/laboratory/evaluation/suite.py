@@ -1,16 +1,4 @@
-"""Suites: fine-tuning tasks and averages over tasks, from a TOML file (built in or your own).
-
-    title = "GLUE"
-
-    [[task]]
-    name = "sst2"                      # in the table; the fine-tuning task is `task` (default: the same)
-    folders = ["sst-2", "SST-2"]       # its data folder anywhere below --data; case, - and _ do not matter
-    full = [67349, 872]                # numbers of training and evaluation examples behind published scores
-    settings = { epochs = 3 }          # of `electra finetune`
-
-    [[average]]
-    title = "GLUE average"
-    tasks = ["cola", "sst2"]
+"""Suites: fine-tuning tasks and averages over tasks, from a TOML file (docs/evaluation.md describes them).
 
 A task's folder is found by its name, however the data are laid out, and its files by theirs, as in
 `electra finetune`. If a folder has no training file, the dev file is split by a hash of the texts: one tenth

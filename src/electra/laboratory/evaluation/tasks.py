@@ -1,9 +1,5 @@
 """Runs a suite: every task with every model, except those that are already done.
 
-    OUT/  evaluation.json    the plan and all numbers, rewritten after every task
-          evaluation.html    the page (electra.pages.suite)
-          tasks/MODEL/TASK/  the folder of a fine-tuning, which can resume
-
 Each task with one model is a piece of work (`electra.foundation.work`), which is done when
 its folder holds the results. So an evaluation may be killed at any time and resumes with the same command,
 and several processes may work in one folder. Models and tasks may be added later. A change to anything that
