@@ -2,8 +2,8 @@
 
     python benchmarks/serve.py MODEL --clients 300 --requests 20
 
-The server runs in a process of its own. Reports errors, requests per second, response times (p50, p99), the
-mean number of texts in a batch, and the server's memory before and after each round.
+The server runs in a process of its own. Reports errors, requests per second, response times (p50, p99), and
+the server's memory before and after each round.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ import pytest
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
 from electra.model.modern import ModernEncoder
-from electra.serving import operations
+from electra.serving import limits, operations, worker
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import ServedModel, open_models
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "", "<b>cats</b> \x1b[31m \u202e ate"]
-LIMITS = Limits(max_texts=4, max_characters=100, max_body=2000)
+LIMITS = Limits(max_body=2000)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,8 @@ def client(served: list[ServedModel]) -> Iterator[Any]:
 
     app = make_app(served, LIMITS, ("localhost", "[::1]"))
     with pytest.MonkeyPatch.context() as patch, TestClient(app, base_url="http://localhost") as made:
-        patch.setattr(operations, "MAX_CANDIDATES", 200)
+        for name, limit in (("MAX_TEXTS", 4), ("MAX_CHARACTERS", 100), ("MAX_CANDIDATES", 200)):
+            patch.setattr(limits, name, limit)
         yield made
 
 
@@ -125,8 +126,21 @@ def test_the_openapi_document_has_every_operation(client: Any) -> None:
 @pytest.mark.parametrize("name", ["tiny-en", "small-en"])
 def test_the_threshold_of_a_model_is_the_one_that_detection_uses(name: str) -> None:
     [model] = open_models([name], "cpu")
-    [found] = operations.Detect(texts=["a cat"]).work(model, ["a cat"])
+    [found] = operations.Detect(texts=["a cat"]).work(model)
     assert model.describe()["threshold"] == found["threshold"]
+
+
+def test_predictions_do_not_depend_on_the_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from starlette.testclient import TestClient
+
+    served = open_models([str(Path(__file__).parents[1] / "fixtures" / "old-finetuning")])
+    found = []
+    for slice_size in (2, 5):
+        monkeypatch.setattr(worker, "SLICE", slice_size)
+        with TestClient(make_app(served)) as client:
+            answer = client.post("/predict", json={"inputs": ["a", "fine", "film", "", "the cat"]})
+        found.append([(row["id"], row["label"]) for row in answer.json()["results"]])
+    assert found[0] == found[1] and [each for each, _ in found[0]] == list("01234")
 
 
 def test_models_are_named_by_their_folders(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 
 DEFAULT_TASKS: dict[str, str] = {"classifier": "classification", "tagger": "tagging", "reader": "qa"}
 """The names of the tasks of models without task.json, by the kind of their head."""
+EVERYTHING = slice(None)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Predictor:
         threshold: float | None = None,
         encoding: str | None = None,
         scores: bool = False,
+        part: slice = EVERYTHING,
     ) -> Predictions:
         """Predicts each row of a file, or of data in memory.
 
@@ -122,6 +124,7 @@ class Predictor:
                 for the model's own.
             encoding: the encoding of csv and tsv files; None for UTF-8, or a guess if that fails.
             scores: whether to add the probability of each label, for taggers.
+            part: the examples to predict.
 
         Raises:
             ConfigError: an option does not apply to the model.
@@ -142,7 +145,7 @@ class Predictor:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),))
         doing(f"reading {source}" if isinstance(source, Path) else "reading")
         split = unlabelled.read(source, labelled=False)
-        examples = tuple(replace(example, gold=None) for example in split.examples)
+        examples = tuple(replace(example, gold=None) for example in split.examples[part])
         tokens, pad = Tokens(self.loaded.tokenizer), self.loaded.tokenizer.specials.pad
         tokens.tokenizer.counted = unknown.Count()
         windows = task.featurize(examples, tokens, self.max_length)
@@ -156,7 +159,11 @@ class Predictor:
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
 
     def texts(
-        self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
+        self,
+        inputs: Sequence[Text],
+        threshold: float | None = None,
+        scores: bool = False,
+        part: slice = EVERYTHING,
     ) -> Predictions:
         """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a table as mappings.
 
@@ -168,10 +175,11 @@ class Predictor:
             RunFailed: the model's outputs are not finite.
         """
         columns, rows = as_rows(inputs)
-        predictions = self(Given("the texts", rows=rows), columns, threshold=threshold, scores=scores)
+        given = Given("the texts", rows=rows)
+        predictions = self(given, columns, threshold=threshold, scores=scores, part=part)
         places = [example.where for example in predictions.examples]
         numbers = [place.number for place in places if isinstance(place, Place)]
-        if missing := sorted({*range(1, len(rows) + 1)} - {*numbers}):
+        if missing := sorted({*range(1, len(rows) + 1)[part]} - {*numbers}):
             raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Remove it")
         if columns:
             return predictions

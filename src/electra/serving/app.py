@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from electra.data import unknown
 from electra.foundation.errors import ElectraError, RunFailed
 from electra.foundation.machine import versions
-from electra.serving.batching import Batcher
 from electra.serving.limits import Limits, RequestError
 from electra.serving.models import ServedModel
 from electra.serving.operations import OPERATIONS, Request
+from electra.serving.worker import Worker
 
 HEADERS = {  # of every response
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -43,12 +43,12 @@ def make_app(
     site's page carry that site's host name.
     """
     limits = limits or Limits()
-    batcher = Batcher(limits)
+    worker = Worker(limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await batcher.stop()
+        worker.stop()
 
     version = versions("electra")["electra"]
     app = FastAPI(title="electra serve", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -58,9 +58,12 @@ def make_app(
     def endpoint(operation: type[Request]) -> Callable[..., Coroutine[Any, Any, Response]]:
         async def respond(request: Request) -> Response:
             served = _choose(models, request)
-            request.check(served, limits)
-            work = lambda items: [*zip(request.work(served, items), served.count(items), strict=True)]  # noqa: E731
-            answers = await batcher(request.key(served), work, request.items) if request.items else ()
+            request.check(served)
+
+            def work(part: slice) -> list[Any]:
+                return [*zip(request.work(served, part), served.count(request.items[part]), strict=True)]
+
+            answers = await worker(work, len(request.items))
             answer = {"model": served.name, "results": [result for result, _ in answers]}
             counted = unknown.Count.sum(each for _, each in answers)
             note = unknown.note(served.encoder.tokenizer, True, counted)

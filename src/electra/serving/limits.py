@@ -7,25 +7,23 @@ from typing import ClassVar
 
 from electra.foundation.config import check_positive
 
+MAX_TEXTS = 256  # in one request
+MAX_CHARACTERS = 20_000  # in one text
+MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a server, all positive; each is an option of `electra serve`."""
+    """The limits that depend on the machine, all positive; each is an option of `electra serve`."""
 
     HEADING: ClassVar[str] = "Limits"
 
-    max_texts: int = 256
-    """Maximum texts in one request."""
-    max_characters: int = 20_000
-    """Maximum characters in one text."""
     max_body: int = 1 << 20
     """Maximum bytes in one request."""
     timeout: float = 30.0
     """Seconds after which an unanswered request fails."""
     queue: int = 1024
     """Maximum number of waiting requests; further ones get status 503."""
-    batch_size: int = 256
-    """Maximum texts in a batch, which may combine several requests."""
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
+from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError, ModelError
 from electra.inference.embedding import embed
 from electra.inference.filling import fill, to_json
 from electra.inference.mlm_detection import detect_with
-from electra.serving.limits import Limits, RequestError
+from electra.serving import limits
+from electra.serving.limits import RequestError
 from electra.serving.models import Ability, ServedModel
-
-MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
 
 
 class Request(BaseModel):
@@ -36,18 +36,14 @@ class Request(BaseModel):
         given: Sequence[Any] = getattr(self, "inputs", None) or getattr(self, "texts", [])
         return given
 
-    def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
-        """Returns a result for each item. Runs in the thread of the batcher."""
+    def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
+        """Returns a result for each item of a part of the request. Runs in the worker's thread."""
         raise NotImplementedError
 
-    def key(self, served: ServedModel) -> Hashable:
-        """Returns a key; requests with equal keys differ only in their items, and may share a batch."""
-        return served.name, self.ABILITY, self.model_dump_json(exclude={"model", "texts"})
-
-    def check(self, served: ServedModel, limits: Limits) -> None:
+    def check(self, served: ServedModel) -> None:
         """Raises RequestError if the request exceeds a limit (413)."""
-        require("texts in one request", len(self.items), limits.max_texts)
-        require("characters in one text", max(map(_length, self.items), default=0), limits.max_characters)
+        require("texts in one request", len(self.items), limits.MAX_TEXTS)
+        require("characters in one text", max(map(_length, self.items), default=0), limits.MAX_CHARACTERS)
 
 
 class TextRequest(Request):
@@ -71,11 +67,12 @@ class Detect(TextRequest):
     )
 
     @override
-    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
+    def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
         if (detector := served.detector(self.scorer)) is None:
             network = "network that detects" if self.scorer == "auto" else self.scorer.replace("-", " ")
             raise ModelError(f"{served.name} has no {network}")
-        return [each.to_json() for each in detect_with(detector, items, threshold=self.threshold)]
+        texts = self.texts[part]
+        return [each.to_json() for each in detect_with(detector, texts, threshold=self.threshold)]
 
 
 class Embed(TextRequest):
@@ -88,9 +85,10 @@ class Embed(TextRequest):
     )
 
     @override
-    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
+    def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
         # 9 significant digits represent a float32 exactly
-        return [[float(f"{x:.9g}") for x in vector] for vector in embed(served.encoder, items, self.pooling)]
+        vectors = embed(served.encoder, self.texts[part], self.pooling)
+        return [[float(f"{x:.9g}") for x in vector] for vector in vectors]
 
 
 class Predict(Request):
@@ -108,19 +106,16 @@ class Predict(Request):
     )
 
     @override
-    def key(self, served: ServedModel) -> Hashable:
-        """Returns a key of its own: inputs of several requests may have other columns."""
-        return id(self)
-
-    @override
-    def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
+    def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
         assert served.predictor is not None
         is_tagger = served.predictor.task.head == "tagger"
-        given = items if is_tagger else [tuple(item) if isinstance(item, list) else item for item in items]
-        examples = served.predictor.texts(given, self.threshold).by_example()
-        if len(examples) != len(items):
+        given: list[Any] = [*self.inputs]
+        if not is_tagger:
+            given = [tuple(item) if isinstance(item, list) else item for item in given]
+        examples = served.predictor.texts(given, self.threshold, part=part).by_example()
+        if len(examples) != len(given[part]):
             fix = "Send texts, lists of words for a tagger, or objects with the task's columns"
-            raise DataError(f"{len(items)} inputs were read as {len(examples)} examples", fix=fix)
+            raise DataError("each input must be one example of the task", fix=fix)
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
 
@@ -132,16 +127,16 @@ class Fill(TextRequest):
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
     @override
-    def check(self, served: ServedModel, limits: Limits) -> None:
-        super().check(served, limits)
+    def check(self, served: ServedModel) -> None:
+        super().check(served)
         num_masks = sum(text.count(served.mask) for text in self.texts)
-        require("candidates in one response", self.top * num_masks, MAX_CANDIDATES)
+        require("candidates in one response", self.top * num_masks, limits.MAX_CANDIDATES)
 
     @override
-    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
+    def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
         generator = served.language_model or served.generator
         assert generator is not None
-        return [to_json(slots) for slots in fill(generator, items, self.top)]
+        return [to_json(slots) for slots in fill(generator, self.texts[part], self.top)]
 
 
 OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)
