@@ -41,8 +41,8 @@ Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--multi-label` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
-Three options set what runs at the same time: `--jobs` is the number of training runs or tasks, `--threads` the number of CPU threads
-per process, and `--workers` the number of processes that encode text before training. For a training on several GPUs, start the
+Two options set what runs at the same time: `--threads` is the number of CPU threads, and `--workers` the number of processes that
+encode text before training. For a training on several GPUs, start the
 command with `torchrun --nproc-per-node 8 -m electra pretrain ...`.
 """
 RECIPES = """## Recipes

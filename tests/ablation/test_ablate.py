@@ -91,11 +91,11 @@ def score(folder: Path) -> Any:
 def test_a_study_from_plan_to_page(
     command: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By two commands at once, which train each run once; with more seeds later, in two processes."""
+    """By two commands at once, which train each run once; with more seeds later."""
     both = [spawn(words(command | {"--seeds": "1"})) for _ in range(2)]
     said = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert ablate(command, jobs="2") == 0
+    assert ablate(command) == 0
     out = tmp_path / "out"
     for run in sorted((out / "arms").glob("*/seed-*/metrics.jsonl")):
         events = [row["event"] for row in map(json.loads, run.read_text().splitlines()) if "event" in row]
@@ -250,7 +250,7 @@ def test_a_study_resumes_from_its_kept_records(
 def test_a_dry_run_prints_the_cost_and_trains_nothing(
     command: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
-    assert ablate(command, "--dry-run", jobs="2", budget="30steps") == 0
+    assert ablate(command, "--dry-run", budget="30steps") == 0
     said = capsys.readouterr().out
     assert "  rtd: 30 updates" in said
     assert not scorer.started and not (tmp_path / "out").exists()

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ import pytest
 from electra.data.parallel import encode_in_order
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
-from electra.foundation.work import Piece, run_pieces
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")
 
@@ -39,33 +37,13 @@ def caught(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder.parent / "caught").iterdir())
 
 
-def _work(folder: Path, *, say: object, stop: object) -> None:
-    import random
-
-    folder.mkdir()
-    (folder / "record").write_text(random.__name__)
-
-
-def _pieces() -> None:
-    folders = [Path(f"../piece-{number}").absolute() for number in range(2)]
-    pieces = [Piece(folder.name, folder, "record", _work, (folder,)) for folder in folders]
-    assert run_pieces(pieces, workers=2) == {}
-
-
-def _encoded() -> None:
-    tokenizer = Tokenizer.train(["the chef cooked the meal"], TokenizerConfig(vocab_size=80))
-    assert len(list(encode_in_order([["the chef"]] * 4, tokenizer, 2))) == 4
-
-
-@pytest.mark.parametrize("start", [_pieces, _encoded])
-def test_no_process_imports_from_the_working_directory(
-    start: Callable[[], None], traps: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_process_imports_from_the_working_directory(traps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes ignore folders in PYTHONPATH from which this process does not import."""
     here = str(Path(__file__).parent)
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", here, ""]))
-    start()
+    tokenizer = Tokenizer.train(["the chef cooked the meal"], TokenizerConfig(vocab_size=80))
+    assert len(list(encode_in_order([["the chef"]] * 4, tokenizer, 2))) == 4
     assert caught(traps) == []
 
 

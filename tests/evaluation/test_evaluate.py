@@ -172,10 +172,10 @@ def until(process: subprocess.Popen[str], text: str) -> None:
 
 
 @slow
-def test_killed_shared_and_parallel_evaluations_give_the_same_record(
+def test_killed_and_shared_evaluations_give_the_same_record(
     line: Line, whole: Path, model: Path, tmp_path: Path
 ) -> None:
-    """Two commands in one folder, of which one is killed; then the rest in two worker processes."""
+    """Two commands in one folder, of which one is killed and the other stopped; then the rest."""
     out = tmp_path / "out"
     words = line(out, *TWO_SEEDS)
     first, second = spawn(words), spawn(words)
@@ -186,7 +186,7 @@ def test_killed_shared_and_parallel_evaluations_give_the_same_record(
     second.send_signal(signal.SIGTERM)
     second.communicate(timeout=120)
     assert second.returncode == 143 and (out / "evaluation.html").exists()
-    assert main([*words, "--jobs", "2"]) == 0
+    assert main(words) == 0
     assert without_times(read(out)) == without_times(read(whole))
 
 
@@ -257,13 +257,12 @@ def test_another_model_settings_or_files_are_refused_by_name(  # noqa: PLR0917
 
 
 @slow
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_failed_task_is_reported_and_the_others_run(  # noqa: PLR0917
-    jobs: str, model: Path, data: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_failed_task_is_reported_and_the_others_run(
+    model: Path, data: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = shutil.copytree(data, tmp_path / "data")
     (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
-    words = arguments(model, broken, suite, tmp_path / "out", "--jobs", jobs, "--no-baselines")
+    words = arguments(model, broken, suite, tmp_path / "out", "--no-baselines")
     assert main(words) == 1 and "dev.tsv:2" in capsys.readouterr().out
     record = read(tmp_path / "out")
     assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,6 @@ from electra.foundation.options import (
     checked_path,
     optional_name,
 )
-from electra.foundation.progress import quiet
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.threads import available
 from electra.foundation.work import Piece, run_pieces
@@ -38,8 +35,6 @@ from electra.foundation.work import Piece, run_pieces
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
     from electra.laboratory.ablation.runs import StudyRun
-
-PROGRESS_SECONDS = 5.0  # between two looks at how far runs in other processes are
 
 
 @dataclass(frozen=True)
@@ -49,14 +44,14 @@ class Ablate(
     Command[Study],
     examples=(
         "electra ablate objectives --store store --budget 10Mtokens --out runs/objectives",
-        "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --jobs 2 --out runs/masking",
+        "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --out runs/masking",
     ),
 ):
     """Compare objectives and settings at equal compute: train a study's arms with several seeds.
 
     Arms are the variants that a study compares. Rerun the command to resume a stopped study, or to add arms
-    (--only) or seeds. A failed run does not stop the others; the study's report lists it,
-    as does `Study.failed` in Python.
+    (--only) or seeds. The same command may run several times at once: each does the runs that no other is
+    doing. A failed run does not stop the others; the report lists it, as does `Study.failed` in Python.
     """
 
     study: str
@@ -99,13 +94,6 @@ class Ablate(
     """The suite of tasks, as for electra evaluate: a name or a TOML file (default: transfer, which keeps the
     encoder frozen and takes minutes; glue fine-tunes it).
     """
-    jobs: int = 1
-    """Runs to train at the same time. They share the threads, unless --threads sets how many each takes."""
-
-    @cached_property
-    def threads_each(self) -> int:
-        """CPU threads of each run."""
-        return self.threads or max(1, available() // self.jobs)
 
     @override
     def run(self) -> Study:
@@ -133,7 +121,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
 
-    check_at_least(request, dict.fromkeys(("seeds", "jobs"), 1))
+    check_at_least(request, {"seeds": 1})
     corpus, store_name = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
     if store_name is not None and corpus:
         raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
@@ -141,7 +129,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     for name in arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
-    folder, threads = StudyFolder(checked_path(request.out, "out")), request.threads_each
+    folder, threads = StudyFolder(checked_path(request.out, "out")), request.threads or available()
     if folder.exists():
         read_plan(folder.path)  # rejects a folder that is not a study's before anything is written there
     recipe = optional_name(request.recipe, "recipe") or study.recipe
@@ -162,7 +150,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(folder.path, plan)}))
             runs = runs_of(folder.path, plan, jobs, threads, fixed=request.threads is not None)
             chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in (arms or study.arms)]
-            lines = _opening(plan, chosen, request)
+            lines = _opening(plan, chosen, threads)
             if dry_run:
                 for line in lines:
                     display.say(line)
@@ -172,11 +160,10 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             for line in lines:
                 session.say(line)
             session.share()
-            _train(request, plan, runs, chosen, session, display)
+            _train(plan, runs, chosen, session, display)
 
 
-def _train(  # noqa: PLR0917
-    request: Ablate,
+def _train(
     plan: Mapping[str, Any],
     runs: Sequence[StudyRun],
     chosen: Sequence[StudyRun],
@@ -187,8 +174,7 @@ def _train(  # noqa: PLR0917
     from electra.laboratory.ablation.results import study_results, summary_lines
     from electra.pages.study import write_page
 
-    failures, looked = dict[str, ElectraError](), time.monotonic()
-    num_ended, total = sum(run.is_finished() for run in chosen), max(1, sum(run.steps for run in chosen))
+    failures, num_ended = dict[str, ElectraError](), sum(run.is_finished() for run in chosen)
 
     def record() -> dict[str, Any]:
         with session.exclusive():
@@ -204,24 +190,10 @@ def _train(  # noqa: PLR0917
         session.say(f"{run.name} {how}  ({num_ended} of {len(chosen)} runs)")
         record()
 
-    def refresh() -> None:
-        nonlocal looked
-        if time.monotonic() - looked > PROGRESS_SECONDS:
-            looked = time.monotonic()
-            display.progress(f"{num_ended} of {len(chosen)} runs", sum(run.step for run in chosen) / total)
-
     stopped = False
     try:
         with stops_after("this update; each run saves a checkpoint"):
-            run_pieces(
-                chosen,
-                workers=request.jobs,
-                threads=request.threads_each,
-                say=display.progress if request.jobs == 1 else quiet,  # else they come when a run has ended
-                stop=session.stopping,
-                ended=ended,
-                refresh=refresh,
-            )
+            run_pieces(chosen, say=display.progress, stop=session.stopping, ended=ended)
     except Interrupted:
         stopped = True
     results = record()
@@ -249,12 +221,12 @@ def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:
     return panel_record(data, request.eval_suite or recorded.get("suite") or "transfer")
 
 
-def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], request: Ablate) -> list[str]:
+def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], threads: int) -> list[str]:
     """Returns lines on the size of the study and of each arm."""
     arms, num_done = plan["fixed"]["arms"], sum(run.is_finished() for run in runs)
     lines = [
         f"{len(arms)} arms of {plan['fixed']['flops']:.3g} FLOPs; {len(runs)} runs, {num_done} already done;"
-        f" {request.jobs} at a time, threads each: {request.threads_each}"
+        f" threads: {threads}"
     ]
     for name, arm in arms.items():
         steps = arm["steps"][-1]

@@ -40,7 +40,8 @@ class Evaluate(
     """Evaluate models on a suite of tasks (GLUE, tagging, SQuAD, BabyLM), with baselines.
 
     The report shows published scores for comparison. A failed task does not stop the others; the report lists
-    it, as does `Evaluation.failures` in Python.
+    it, as does `Evaluation.failures` in Python. The same command may run several times at once: each does the
+    tasks that no other is doing.
     """
 
     models: Sources
@@ -58,10 +59,6 @@ class Evaluate(
     """How many times to fine-tune on each task. Published scores are often medians of several."""
     baselines: bool = True
     """Also score the baselines that need no network: the most frequent label, and a linear model."""
-    jobs: int = 1
-    """Tasks to run at the same time, each in its own process with its share of the cores. On a CPU, one task
-    per core is fastest.
-    """
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, CHOSEN_BY_SUITE)] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
 
@@ -76,8 +73,8 @@ class Evaluate(
         roots = [Path(root) for root in as_names(self.data, "data")]
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        options = Options(self.seeds, self.device, self.jobs, settings)
-        check_at_least(options, {"seeds": 1, "jobs": 1})
+        options = Options(self.seeds, self.device, settings)
+        check_at_least(options, {"seeds": 1})
         entries = model_entries(models, self.baselines)
         with display_for(self.progress) as display, StopRequest() as stop:
             stopped = False

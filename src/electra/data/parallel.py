@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import RunFailed
 from electra.foundation.signals import end_with_parent
-from electra.foundation.work import process_pool
+from electra.foundation.threads import VARIABLES
 
 
 class Encoded(NamedTuple):
@@ -47,7 +48,7 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
         yield from (encode(tokenizer, chunk) for chunk in chain(first_chunks, remaining))
         return
     arguments = tokenizer.definition, tokenizer.names, os.getpid()
-    pool = process_pool(workers, 1, initializer=_load, initargs=arguments)
+    pool = _process_pool(workers, initializer=_load, initargs=arguments)
     pending: deque[Future[Encoded]] = deque()
     try:
         for chunk in chain(first_chunks, remaining):
@@ -61,6 +62,29 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
         raise RunFailed("encoding failed: a process was killed", fix=fix) from None
     finally:
         pool.shutdown(kill_workers=True)
+
+
+def _process_pool(workers: int, **options: Any) -> Any:
+    """Returns an executor of joblib's processes, which import nothing from the working directory.
+
+    `options` are those of `loky.ProcessPoolExecutor`.
+    """
+    from multiprocessing import resource_tracker
+
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.backend.resource_tracker import ensure_running
+
+    folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(f for f in folders if f in sys.path)}
+    previous = {name: os.environ.get(name) for name in safe}
+    os.environ.update(safe)  # for the trackers of their resources, which are processes too
+    try:
+        resource_tracker.ensure_running()
+        ensure_running()
+        return ProcessPoolExecutor(workers, env={**dict.fromkeys(VARIABLES, "1"), **safe}, **options)
+    finally:
+        for name, value in previous.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 _tokenizer: Tokenizer  # of a child process

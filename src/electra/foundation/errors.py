@@ -118,7 +118,7 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
             is_limited = limit != resource.RLIM_INFINITY
             problem = "memory ran out" + f" (the limit is {limit >> 20:,} MiB: ulimit -v)" * is_limited
-            fix = "Lower `batch_size`, `length`, `workers`, `jobs` or `threads`, or use a smaller model"
+            fix = "Lower `batch_size`, `length`, `workers` or `threads`, or use a smaller model"
             return RunFailed(problem, fix=fix)
         cause = cause.__cause__ or cause.__context__
     return None

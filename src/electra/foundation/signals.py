@@ -116,7 +116,7 @@ def _receive(number: signal.Signals) -> bool:
         each.request(number)
     if waiting:
         what = _safe_points[-1] if _safe_points else "this step; what is finished is kept"
-        _tell(f"stopping after {what}{f'; {AGAIN}' * (number == signal.SIGINT)}" if what else "")
+        _tell(f"stopping after {what}{f'; {AGAIN}' * (number == signal.SIGINT)}")
     elif (len(_received) > 1 or _open) and not hasattr(sys, "ps1"):  # a shell outlives the work it began
         _tell("stopped at once")
         os._exit(EXIT_CODES[_open[0].received or number if _open else _received[0]])
@@ -125,8 +125,7 @@ def _receive(number: signal.Signals) -> bool:
 
 def _tell(line: str) -> None:
     with suppress(OSError, ValueError, AttributeError):  # closed
-        if line:
-            sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{line}\n")
         sys.stderr.write("\x1b[?25h" * sys.stderr.isatty())  # the cursor, which a progress bar hides
         sys.stderr.flush()
 

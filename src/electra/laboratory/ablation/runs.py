@@ -29,7 +29,7 @@ from electra.foundation.errors import DataError, Interrupted, RunFolderError
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Piece
-from electra.laboratory.ablation.plan import Job, job_recipe, read_plan, steps_of_job
+from electra.laboratory.ablation.plan import Job, job_recipe, read_plan
 from electra.laboratory.evaluation.suite import load_suite
 from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks
 from electra.training.distributed import World
@@ -44,7 +44,6 @@ class StudyRun(Piece):
     """A run of a study."""
 
     job: Job
-    steps: int  # total number of updates
     panel_identity: Mapping[str, Any]  # what the scores depend on: settings and files of each task
 
     @override
@@ -55,12 +54,6 @@ class StudyRun(Piece):
             return False
         record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
         return isinstance(record, dict) and record.get("panel") == self.panel_identity
-
-    @property
-    def step(self) -> int:
-        """Updates made so far."""
-        row = RunFolder(self.folder).ledger().last("train") or {}
-        return self.steps if self.is_finished() else int(row.get("step", 0))
 
 
 def runs_of(
@@ -78,7 +71,6 @@ def runs_of(
             run_job,
             (out.resolve(), job, threads, fixed),
             job=job,
-            steps=steps_of_job(plan, job),
             panel_identity=plan["panel"]["identity"],
         )
         for job in jobs

@@ -47,8 +47,6 @@ class Options:
 
     seeds: int = 1
     device: Device = "auto"
-    jobs: int = 1
-    """Tasks at the same time, each in its own process."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every fine-tuning; they override the suite's."""
 
@@ -137,8 +135,7 @@ def evaluate(
                 write(state)
 
         pieces = pieces_of(suite, models, tasks, folder, options)
-        how = {"workers": options.jobs, "say": session.say, "stop": stop}
-        run_pieces(pieces, **how, ended=ended)  # type: ignore[arg-type]
+        run_pieces(pieces, say=session.say, stop=stop, ended=ended)
         with session.exclusive():
             record = write(state)
         return record
@@ -157,15 +154,14 @@ def pieces_of(
         name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
         if model.source or has_baseline(suite, name):
             tuned, seeds = folder.task(model.folder, name), options.seeds if model.source else 1
-            prefix = f"{title}: " if options.jobs == 1 else ""  # lines of other processes have it already
-            arguments, record = (ready, model, tuned.path, options, prefix), tuned.results.name
+            arguments, record = (ready, model, tuned.path, options, title), tuned.results.name
             key = name, model.name
             pieces.append(Scoring(title, tuned.path, record, score_task, arguments, key=key, seeds=seeds))
     return pieces
 
 
 def score_task(
-    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, prefix: str, *, say: Say, stop: Stop
+    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, title: str, *, say: Say, stop: Stop
 ) -> None:
     """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
     fixed = {
@@ -186,7 +182,7 @@ def score_task(
             results = baselines.measure(model.name, settings)
             durable.commit_json(FinetuningFolder(as_path(settings.out)).results, results)
         else:
-            finetune(model.source, settings, lambda line: say(f"{prefix}{line}"), stop)
+            finetune(model.source, settings, lambda line: say(f"{title}: {line}"), stop)
     finally:
         gc.collect()  # frees the model and its tokenised data before the next piece
 
