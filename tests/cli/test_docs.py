@@ -62,6 +62,6 @@ def test_an_option_name_takes_the_same_in_every_command() -> None:
     kinds: dict[str, set[str]] = defaultdict(set)
     for option in (option for name in COMMANDS for option in options_of(class_of(name))):
         if not option.positional:
-            value = "" if option.is_switch else option.metavar.split(" ")[0].replace("PATH", "TEXT")
+            value = "" if option.is_switch else option.metavar.replace("PATH", "TEXT")
             kinds[option.name.rpartition(".")[2]].add("a choice" if value.startswith("{") else value)
     assert {name for name, found in kinds.items() if len(found) > 1} == {"init"}

@@ -17,7 +17,7 @@ import os
 import sys
 import tomllib
 import traceback
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -150,28 +150,10 @@ def trust(*names: object) -> None:
     os.environ[TRUSTED_VARIABLE] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
 
 
-def trust_options(argv: Sequence[str]) -> bool:
-    """Trusts the files that the options name, such as --task mine.py. Returns whether there are any."""
+def trust_options(argv: Sequence[str]) -> None:
+    """Trusts the files that the options name, such as --task mine.py."""
     pairs = [*(word.partition("=")[::2] for word in argv if "=" in word), *pairwise(argv)]
-    files = [value for flag, value in pairs if flag in FLAGS and is_path(value)]
-    trust(*files)
-    return bool(files)
-
-
-def without_code_options(argv: Sequence[str], command_flags: Container[str]) -> list[str]:
-    """Returns a command line without the options that only name trusted code, such as --task mine.py.
-
-    The flags in `command_flags`, which the command itself reads, stay. Raises ConfigError if the value of a
-    removed option is not a path.
-    """
-    words, rest = [], iter(argv)
-    for word in rest:
-        flag, equals, value = word.partition("=")
-        if flag not in FLAGS or flag in command_flags:
-            words.append(word)
-        elif not is_path(value if equals else next(rest, "")):
-            raise ConfigError(f"{flag} expects the path of a .py file here")
-    return words
+    trust(*(value for flag, value in pairs if flag in FLAGS and is_path(value)))
 
 
 def _trusted() -> list[Path]:

@@ -199,13 +199,12 @@ class Option:
 
     @property
     def metavar(self) -> str:
-        """The placeholder for its value in the help: N, X, PATH, TEXT or {a,b}; empty for a switch."""
-        if self.positional or self.is_switch:
-            return self.name.upper() * self.positional
-        word = {int: "N", float: "X", str: "TEXT"}.get(self.each, "PATH")
+        """The placeholder for each of its values in the help: N, X, PATH, TEXT or {a,b}."""
+        if self.positional:
+            return self.name.upper()
         if typing.get_origin(self.each) is Literal:
-            word = "{" + ",".join(map(str, typing.get_args(self.each))) + "}"
-        return f"{word} ..." if self.values == "+" else " ".join([word] * int(self.values or 1))
+            return "{" + ",".join(map(str, typing.get_args(self.each))) + "}"
+        return {int: "N", float: "X", str: "TEXT"}.get(self.each, "PATH")
 
 
 def negative(flag: str) -> str:

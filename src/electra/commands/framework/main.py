@@ -124,20 +124,16 @@ def run_command(name: str, words: list[str]) -> int:
 
 
 def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
-    from electra.foundation.extensions import trust_options, without_code_options
+    from electra.commands.framework import parser
+    from electra.commands.framework.command import command_name
+    from electra.foundation.extensions import trust_options
     from electra.foundation.threads import applied
 
-    has_code = trust_options(words)
-    from electra.commands.framework import parser
-    from electra.commands.framework.command import command_name, options_of
-
+    trust_options(words)
     if any(word in ("-h", "--help") for word in words):
         page = parser.help_page(command, words)
         terminal.progress("")
         return _print(page)
-    if has_code:
-        flagged = parser.flags_of(options_of(command))
-        words = without_code_options(words, {flag for _, flags in flagged for flag in flags})
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", terminal)
     object.__setattr__(parsed, "_invocation", " ".join((command_name(command), *words)))

@@ -12,7 +12,7 @@ import re
 import shutil
 import typing
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +29,7 @@ from electra.commands.framework.command import (
     options_of,
 )
 from electra.foundation.errors import ConfigError, unknown_choice
+from electra.foundation.extensions import FLAGS, is_path
 
 C = typing.TypeVar("C", bound=Command[Any])
 DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in an option's text, explains a default of None
@@ -45,24 +46,17 @@ class RaisingParser(argparse.ArgumentParser):
 
 def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
     """Returns the command that the words describe, and whether --dry-run is among them."""
-    options, name = options_of(command, words), command_name(command)
-    parser = RaisingParser(
-        f"electra {name}", "", argument_default=argparse.SUPPRESS, add_help=False, allow_abbrev=False
-    )
-    parser._negative_number_matcher = re.compile(r"-\.?\d")  # argparse's own takes -1e9 for an option
-    known = list[str]()
-    for option, flags in flags_of(options):
-        known += _add(parser, option, flags)
-    if has_dry_run(command):
-        parser.add_argument("--dry-run", dest="dry run", action="store_true")
+    options = options_of(command, words)
+    parser = _parser(command, options, with_texts=False)
     words = [re.sub(r"^--[\w.-]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
     namespace, extra = parser.parse_known_intermixed_args(words)
     if extra:
         word = next((word for word in extra if word.startswith("--")), extra[0]).partition("=")[0]
         what = "unknown option" if word.startswith("--") else "unexpected argument"
+        known = [flag for flag in parser._option_string_actions if flag not in FLAGS]
         namesakes = " or ".join(each for each in known if each.endswith(f".{word.lstrip('-')}"))
         fix = f"Use {namesakes}." if namesakes else unknown_choice(f"--{word.lstrip('-')}", known)[1]
-        raise ConfigError(f"{what} {word}", fix=f"{fix} See electra {name} --help".strip())
+        raise ConfigError(f"{what} {word}", fix=f"{fix} See {parser.prog} --help".strip())
     values: dict[str, Any] = {}
     for option in options:
         if hasattr(namespace, option.name):
@@ -75,40 +69,72 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
                 values.setdefault(option.field, {})[option.name] = value
     required = [option for option in options if option.is_required and option.field not in values]
     if missing := [option.metavar if option.positional else option.flag for option in required]:
-        fix = f"For example: {command.EXAMPLES[0]}. See electra {name} --help"
-        raise ConfigError(f"electra {name} needs {', '.join(missing)}", fix=fix)
+        fix = f"For example: {command.EXAMPLES[0]}. See {parser.prog} --help"
+        raise ConfigError(f"{parser.prog} needs {', '.join(missing)}", fix=fix)
     return command(**values), bool(getattr(namespace, "dry run", False))
 
 
-def flags_of(options: Iterable[Option]) -> list[tuple[Option, list[str]]]:
-    """Returns each option with all flags that set it, without the negative ones of switches."""
-    options = list(options)
+def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
+    """Returns the help of a command. `words` is the command line: it may name a recipe or an objective."""
+    return _parser(command, options_of(command, words), with_texts=True).format_help().rstrip()
+
+
+def _parser(command: type[Command[Any]], options: list[Option], *, with_texts: bool) -> RaisingParser:
+    """Returns the parser of a command. `with_texts`: for its help, else to parse, which is faster."""
+    usage = [o.metavar if o.is_required else f"[{o.metavar}]" for o in options if o.positional]
+    usage += [f"{o.flag} {o.metavar}" for o in options if o.is_required and not o.positional]
+    name, width = f"electra {command_name(command)}", max(60, min(110, shutil.get_terminal_size().columns))
+    parser = RaisingParser(
+        name,
+        " ".join([name, *usage, "[options]"]),
+        "\n  ".join([f"{inspect.getdoc(command)}\n\nexamples:", *command.EXAMPLES]),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width),
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    parser._negative_number_matcher = re.compile(r"-\.?\d")  # argparse's own takes -1e9 for an option
     last_parts = Counter(option.name.rpartition(".")[2] for option in options)
-    long = {flag for option in options for flag in (option.flag, *option.aliases)}
-    flags = []
-    for option in options:
-        found = [*([] if option.positional else [option.flag]), *option.aliases]
+    taken = {flag for option in options for flag in (option.flag, *option.aliases)}
+    groups: dict[str, Any] = {"": parser}
+    for option in sorted(options, key=lambda option: not option.is_required):
+        title = f"{option.name.rpartition('.')[0]}, {option.heading}".strip(", ")
+        if title not in groups:
+            groups[title] = parser.add_argument_group(title)
         last = option.name.rpartition(".")[2]
         short = f"--{last.replace('_', '-')}"
-        is_free = last_parts[last] == 1 and short not in long and not option.positional
-        flags.append((option, [*found, short] if is_free else found))
-    return flags
+        is_free = last_parts[last] == 1 and short not in taken and not option.positional
+        flags = [*[option.flag] * (not option.positional), *option.aliases, *[short] * is_free]
+        help_text = described(option).replace("%", "%%") if with_texts else None
+        _add(groups[title], option, flags, help_text)
+    if has_dry_run(command):
+        text = inspect.getdoc(command.preview)
+        parser.add_argument("--dry-run", dest="dry run", action="store_true", help=text)
+    for flag in FLAGS - parser._option_string_actions.keys():  # names code that a folder was made with
+        parser.add_argument(flag, type=partial(_trusted, flag), help=argparse.SUPPRESS)
+    return parser
 
 
-def _add(parser: argparse.ArgumentParser, option: Option, flags: Sequence[str]) -> Sequence[str]:
-    """Adds an option to the parser, under all its flags, and returns them."""
-    read = partial(_read, option)
+def _add(group: Any, option: Option, flags: Sequence[str], text: str | None) -> None:
+    """Adds an option under all its flags, of which the help shows those of `flags_shown`."""
+    how: dict[str, Any] = {"type": partial(_read, option), "metavar": option.metavar, "help": text}
     if option.positional:
-        parser.add_argument(option.name, nargs="?" if option.values is None else "*", type=read)
+        group.add_argument(option.name, nargs="?" if option.values is None else "*", **how)
+        how["help"] = argparse.SUPPRESS
     if option.is_switch:
-        off = [*map(negative, flags)]
-        parser.add_argument(*flags, dest=option.name, action="store_const", const=True)
-        parser.add_argument(*off, dest=option.name, action="store_const", const=False)
-        return [*flags, *off]
-    if flags:
-        action = "append" if option.repeated else "extend" if option.values == "+" else "store"
-        parser.add_argument(*flags, dest=option.name, action=action, nargs=option.values, type=read)
-    return flags
+        how = {"dest": option.name, "action": "store_const"}
+        group.add_argument(*map(negative, flags), const=False, help=argparse.SUPPRESS, **how)
+        action = group.add_argument(*flags, const=True, help=text, **how)
+        action.option_strings = flags_shown(option)
+    elif flags:
+        kind = "append" if option.repeated else "extend" if option.values == "+" else "store"
+        action = group.add_argument(*flags, dest=option.name, action=kind, nargs=option.values, **how)
+        action.option_strings = flags_shown(option)
+
+
+def _trusted(flag: str, word: str) -> str:
+    if not is_path(word):
+        raise ConfigError(f"{flag} expects the path of a .py file here")
+    return word
 
 
 def _read(option: Option, word: str) -> Any:
@@ -129,38 +155,8 @@ def _read(option: Option, word: str) -> Any:
         raise argparse.ArgumentTypeError(problem) from None
 
 
-def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
-    """Returns the help of a command. `words` is the command line: it may name a recipe or an objective."""
-    options, name = options_of(command, words), command_name(command)
-    usage = [o.metavar if o.is_required else f"[{o.metavar}]" for o in options if o.positional]
-    usage += [f"{o.flag} {o.metavar}" for o in options if o.is_required and not o.positional]
-    examples = "\n  ".join(["examples:", *command.EXAMPLES])
-    width = max(60, min(110, shutil.get_terminal_size().columns))
-    parser = argparse.ArgumentParser(
-        usage=" ".join(["electra", name, *usage, "[options]"]),
-        description=f"{inspect.getdoc(command)}\n\n{examples}",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width),
-    )
-    groups: dict[str, Any] = {}
-    for option in sorted(options, key=lambda option: not option.is_required):
-        text = described(option).replace("%", "%%")
-        title = f"{option.name.rpartition('.')[0]}, {option.heading}".strip(", ")
-        if title and title not in groups:
-            groups[title] = parser.add_argument_group(title)
-        flags, group = flags_shown(option), groups.get(title, parser)
-        if option.is_switch:
-            group.add_argument(*flags, action="store_true", help=text)
-        else:
-            group.add_argument(*flags, metavar=option.metavar, help=text)
-    if has_dry_run(command):
-        parser.add_argument("--dry-run", action="store_true", help=inspect.getdoc(command.preview))
-    return parser.format_help().rstrip()
-
-
 def flags_shown(option: Option) -> list[str]:
     """Returns the flag of an option; for a switch that is not off by default, also the negative flag."""
-    if option.positional:
-        return [option.name]
     is_on = option.is_switch and option.default is not False
     return [option.flag, negative(option.flag)] if is_on else [option.flag]
 
