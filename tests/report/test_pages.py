@@ -15,7 +15,7 @@ from electra.artifacts.ledger import Curve
 from electra.commands.framework.main import main
 from electra.pages import figures, probes, suite
 from electra.pages.figures import Figure, Series
-from electra.pages.finetuning import dev_sections, interval
+from electra.pages.finetuning import interval, labels_section
 from electra.pages.metrics import clip_interval
 from electra.pages.page import Number, Page, Section, Table, render
 
@@ -61,21 +61,18 @@ def test_an_emptied_record_is_named(
     assert capsys.readouterr().err.startswith(f"error: {folder / file}: ")
 
 
-def test_labels_confusions_calibration_and_errors() -> None:
-    rows = [("a", "a", 0.95), ("a", "b", 0.91), ("b", "b", 0.55), ("c", "b", 0.65)]
-    records = [{"text": "", "gold": gold, "predicted": said, "probability": p} for gold, said, p in rows]
-    labels, errors = dev_sections(records, {"train": {"a": 7, "b": 8}})
+def test_labels_are_counted_and_scored() -> None:
+    rows = [("a", "a"), ("a", "b"), ("b", "b"), ("c", "b")]
+    labels = labels_section(
+        [{"gold": gold, "predicted": said} for gold, said in rows], {"train": {"a": 7, "b": 8}}
+    )
+    assert labels is not None and labels.lead.startswith("2 of 4 ")
     [table] = labels.tables
     assert table is not None
     shown = [[getattr(cell, "value", cell) for cell in row] for row in table.rows]
     assert shown[0] == ["a", 7, 2, 1, 1.0, 0.5, 2 / 3]
     assert shown[2] == ["c", 0, 1, 0, None, 0.0, 0.0], "trained on none, never predicted"
-    [matrix], [calibration] = labels.figures, errors.figures
-    assert matrix is not None
-    assert [series.y for series in matrix.series] == [[0.5, 0.5, 0], [0, 1, 0], [0, 1, 0]]
-    assert calibration is not None and f"{(0.45 + 0.65 + abs(0.93 - 0.5) * 2) / 4:.3f}" in calibration.note
-    assert errors.lead.startswith("2 of 4 ")
-    assert not [*dev_sections([{"text": "no gold"}, {"text": "a number", "gold": 1.0}], {})]
+    assert labels_section([{"text": "no gold"}, {"text": "a number", "gold": 1.0}], {}) is None
     low, high = interval([0.5, 0.7])
     assert (low, high) == pytest.approx((-0.671, 1.871), abs=1e-3), "Student's"
     assert interval([0.5]) == (None, None) == interval([0.5, None])

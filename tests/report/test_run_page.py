@@ -108,32 +108,27 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.rglob("*.html")} == {"report.html"}
 
 
-@pytest.mark.parametrize(
-    ("files", "shown"),
-    [
-        ({"metrics.jsonl": b""}, ["nothing was logged yet", "not been evaluated", "run.toml is not in"]),
-        (
-            {"metrics.jsonl": b'{"kind": "train", "step": 3, "tokens": 9, "loss": 1}\n{"kind": "ev'},
-            ["No held-out evaluation yet", "in progress", "audit.json is not in", "no worked examples yet"],
-        ),
-        (
-            {"metrics.jsonl": b"\x80\n[]\n", "run.toml": b"[model\n"},
-            ["run.toml cannot be read", "metrics.jsonl"],
-        ),
-        (
-            {"metrics.jsonl": b"", "audit.json": b"[1]", "examples.json": b"{"},
-            ["audit.json was not written", "examples.json cannot"],
-        ),
-        ({"run.toml": b"", "examples.json": b'[7, {"rows": 8}]'}, ["run.toml was not written by a run"]),
-    ],
-)
-def test_what_is_missing_or_damaged_becomes_a_sentence(
-    files: dict[str, bytes], shown: list[str], tmp_path: Path, no_figures: None
-) -> None:
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    text = Html(write_page(tmp_path)).text
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_run_that_has_just_begun_has_a_page(steps: int, tmp_path: Path, no_figures: None) -> None:
+    run = make_run(tmp_path / "run", steps=10, eval_every=100)
+    rows = [{"kind": "train", "step": step, "tokens": 9, "loss": 1} for step in range(1, steps + 1)]
+    write_metrics(run, rows)
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(b'\x80\n{"kind": "ev')
+    for name in ("audit.json", "examples.json"):
+        (run / name).unlink()
+    text = Html(write_page(run)).text
+    shown = ["No held-out evaluation yet" if steps else "nothing was logged yet", "in progress"]
+    shown += ["not been evaluated", "no worked examples yet", "left out: 1"]
     assert not [words for words in shown if words not in text], text
+
+
+@pytest.mark.parametrize("file", ["run.toml", "audit.json", "examples.json"])
+def test_a_damaged_record_is_named(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path / "run", steps=10, eval_every=10)
+    (run / file).write_bytes(b"[\x80")
+    assert main(["report", str(run)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {run / file}: ")
 
 
 def test_without_matplotlib_the_page_says_so(
@@ -158,19 +153,21 @@ def test_without_matplotlib_the_page_says_so(
     ],
 )
 def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) -> None:
-    write_metrics(tmp_path, [{"kind": "eval", "step": 1, "metrics": metrics}])
-    assert words in verdict(read_run(tmp_path))
+    run = make_run(tmp_path / "run", steps=1)
+    write_metrics(run, [{"kind": "eval", "step": 1, "metrics": metrics}])
+    assert words in verdict(read_run(run))
 
 
 def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(
     tmp_path: Path, no_figures: None
 ) -> None:
     """The one that `detect` uses for the discriminator."""
-    write_metrics(tmp_path, [{"kind": "eval", "step": 1, "metrics": {"best_f1_threshold": 0.25}}])
+    run = make_run(tmp_path / "run", steps=1)
+    write_metrics(run, [{"kind": "eval", "step": 1, "metrics": {"best_f1_threshold": 0.25}}])
     rows = [
         {"original": "a", "generated": "b", "label": label, "p_replaced": p}
         for p, label in ((0.3, "replaced"), (0.2, "replaced"), (0.3, "original"), (0.2, "original"))
     ]
-    (tmp_path / "examples.json").write_text(json.dumps([{"rows": rows}]))
-    tokens = re.findall(r'class="token (\w*)"', write_page(tmp_path).read_text())
+    (run / "examples.json").write_text(json.dumps([{"rows": rows}]))
+    tokens = re.findall(r'class="token (\w*)"', write_page(run).read_text())
     assert tokens == ["caught", "missed", "alarm", ""]

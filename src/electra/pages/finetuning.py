@@ -1,9 +1,9 @@
-"""The page of a fine-tuning: the verdict, scores over seeds, errors on dev, loss curves and settings."""
+"""The page of a fine-tuning: the verdict, scores over seeds, labels on dev, loss curves and settings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -16,8 +16,6 @@ from electra.pages.metrics import clip_interval
 from electra.pages.page import Number, Page, Section, Table, publish
 
 BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
-MAX_LABELS = 12  # in a confusion matrix
-BINS = 10  # intervals of probability, for the calibration
 Record = Mapping[str, Any]
 
 
@@ -54,7 +52,7 @@ def write_page(path: Path) -> Path:
         summary,
         [
             Section("Scores", tables=[_scores(results) if results else None]),
-            *(dev_sections(folder.read_dev(), results.get("labels", {})) if results else ()),
+            labels_section(folder.read_dev(), results.get("labels", {})) if results else None,
             Section("Training", figures=[losses], tables=tables),
         ],
         kicker="electra finetune",
@@ -117,56 +115,26 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
     return mean(known) - half_width, mean(known) + half_width
 
 
-def dev_sections(records: Sequence[Record], labels: Mapping[str, Record]) -> Iterator[Section]:
-    """Yields the sections on the saved model's predictions on dev: none if there are no gold labels.
+def labels_section(records: Sequence[Record], labels: Mapping[str, Record]) -> Section | None:
+    """Returns the section on the saved model's predictions of labels on dev: None without gold labels.
 
     `labels` holds, by split and label, the number of examples.
     """
     rows = [record for record in records if record.get("gold") is not None]
-    if rows and all(isinstance(record["gold"], str) for record in rows):
-        yield _labels(rows, labels.get("train", {}))
-        if scored := [record for record in rows if isinstance(record.get("probability"), float)]:
-            wrong = sum(record["gold"] != record["predicted"] for record in scored)
-            lead = f"{wrong} of {len(scored)} predictions are wrong; mistakes() in Python returns them."
-            yield Section("Errors", lead, figures=[_calibration(scored)])
-
-
-def _labels(rows: Sequence[Record], train: Mapping[str, int]) -> Section:
+    if not rows or not all(isinstance(record["gold"], str) for record in rows):
+        return None
+    train = labels.get("train", {})
     gold, predicted = (Counter(record[key] for record in rows) for key in ("gold", "predicted"))
-    pairs = Counter((record["gold"], record["predicted"]) for record in rows)
+    right = Counter(record["gold"] for record in rows if record["gold"] == record["predicted"])
     names = [name for name in train if name in gold or name in predicted]
     names += sorted({*gold, *predicted} - {*names})
     table = []
     for name in names:
         counts = train.get(name, 0), gold[name], predicted[name]
-        right, of = pairs[name, name], (predicted[name], gold[name], (predicted[name] + gold[name]) / 2)
-        shares = [Number(right / total if total else None) for total in of]
+        of = predicted[name], gold[name], (predicted[name] + gold[name]) / 2
+        shares = [Number(right[name] / total if total else None) for total in of]
         table.append((name, *(Number(count, "") for count in counts), *shares))
     columns = ("label", "in train", "in dev", "predicted", "precision", "recall", "F1")
-    figures = []
-    if len(names) <= MAX_LABELS:
-        matrix = [
-            Series(a, names, [pairs[a, b] / gold[a] if gold[a] else None for b in names]) for a in names
-        ]
-        note = "Of the examples with each label (row), the share predicted as each label (column)."
-        shown = {"x": "predicted", "y_range": (0.0, 1.0)}
-        figures.append(Figure("confusion", "Confusion", note, matrix, "matrix", **shown))  # type: ignore[arg-type]
-    lead = "Predictions of the saved model on dev."
-    return Section("Labels", lead, figures=figures, tables=[Table(columns, table)])
-
-
-def _calibration(scored: Sequence[Record]) -> Figure:
-    bins: dict[int, list[Record]] = {}
-    for record in scored:
-        bins.setdefault(min(int(record["probability"] * BINS), BINS - 1), []).append(record)
-    points = [
-        (mean(r["probability"] for r in each), mean(r["gold"] == r["predicted"] for r in each), len(each))
-        for _, each in sorted(bins.items())
-    ]
-    error = sum(abs(sure - right) * count for sure, right, count in points) / len(scored)
-    series = [
-        Series("right", [sure for sure, _, _ in points], [right for _, right, _ in points]),
-        Series("perfectly calibrated", [0, 1], [0, 1], style="reference"),
-    ]
-    note = f"Expected calibration error {error:.3f}. Below the dotted line: more confident than right."
-    return Figure("calibration", "Calibration", note, series, x="mean probability", y="right")
+    wrong = len(rows) - right.total()
+    lead = f"{wrong} of {len(rows)} predictions on dev are wrong; mistakes() in Python returns them."
+    return Section("Labels", lead, tables=[Table(columns, table)])

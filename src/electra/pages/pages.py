@@ -33,14 +33,14 @@ def write_page(folder: Path) -> Path:
     """Writes the page of a folder of any kind and returns its path. Raises RunFolderError for bad records."""
     folder = Path(folder)
     kind = kind_of(folder)
-    if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
-        open_folder(folder)  # raises, naming what is there instead
-    if kind not in (None, *PAGES):
-        problem = f"{with_article(kind.KIND if kind else 'folder')} has no page"
+    if kind is None:
+        kind = type(open_folder(folder))  # raises, naming what is there instead
+    if kind not in PAGES:
+        problem = f"{with_article(kind.KIND)} has no page"
         raise RunFolderError(problem, where=folder, fix="Pass a run or the folder of a result")
     try:
         with durable.guarded(folder):
-            return PAGES[kind or RunFolder](folder)  # without run.toml, an incomplete run
+            return PAGES[kind](folder)
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # records are not validated
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"

@@ -1,13 +1,10 @@
 """The page of a pre-training run: the result first, then curves, metrics, examples and the recipe.
 
-A run may be in progress, killed, resumed or partly copied: what its files lack or is damaged in them becomes
-a sentence. Only a folder that is not a run at all raises an error.
+A run may be in progress, killed or resumed: files that are written at its end may be missing.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from markupsafe import Markup
 from electra.artifacts.ledger import Ledger, finite_or_none
 from electra.artifacts.run import RunFolder
 from electra.foundation import durable
+from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series, smooth
 from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
@@ -32,14 +30,13 @@ TRAINING = ("loss", "gradient_norm", "learning_rate", "tokens_per_s")
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that a run folder records; `notes` says what is missing or damaged, one sentence each."""
+    """What a run folder records."""
 
     path: Path
     recipe: Mapping[str, Any]
     ledger: Ledger
     audit: Mapping[str, Any]
     examples: Sequence[Any]
-    notes: Sequence[str]
 
     @property
     def final(self) -> Mapping[str, Any]:
@@ -48,37 +45,20 @@ class RunRecord:
 
     def setting(self, dotted: str) -> Any:
         """Returns the value of a setting by its dotted name; None if it is not set."""
-        value: Any = self.recipe
-        for part in dotted.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value
+        return dict(flatten(self.recipe)).get(dotted)
 
 
 def read_run(path: Path) -> RunRecord:
-    """Reads a run folder in any state. Raises RunFolderError if it is not one."""
-    folder, notes = RunFolder(path), list[str]()
-    record = folder.path / folder.RECORD
-    if not record.is_file() and not folder.metrics.is_file():
-        problem = f"no run folder: it has neither {record.name} nor {folder.metrics.name}"
-        fix = "Pass the folder that electra pretrain wrote (its --out)"
-        raise RunFolderError(problem if path.exists() else "no such folder", where=path, fix=fix)
+    """Reads a run folder, whether or not the run has ended.
 
-    def read(file: Path, kind: type) -> Any:
-        try:
-            text = durable.plain(file).read_text(encoding="utf-8")
-            value = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-            if isinstance(value, kind) and text:
-                return value
-            notes.append(f"{file.name} was not written by a run.")
-        except FileNotFoundError:
-            notes.append(f"{file.name} is not in the run folder.")
-        except (OSError, ValueError, RecursionError) as error:
-            notes.append(f"{file.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
-        return kind()
-
-    recipe, audit, examples = read(record, dict), read(folder.audit, dict), read(folder.examples, list)
-    ledger = folder.ledger()
-    return RunRecord(path, recipe, ledger, audit, examples, [*notes, *ledger.notes])
+    Raises RunFolderError or ConfigError if it is not one, or a file in it is damaged.
+    """
+    folder = RunFolder.open(path)
+    audit, examples = (
+        durable.read_json(file, RunFolderError) if file.is_file() else kind()
+        for file, kind in ((folder.audit, dict), (folder.examples, list))
+    )
+    return RunRecord(path, folder.record, folder.ledger(), audit, examples)
 
 
 def write_page(run: Path) -> Path:
@@ -98,7 +78,7 @@ def page(run: RunRecord) -> Page:
         kicker=f"electra pretrain \u00b7 {run.ledger.status(RunFolder.steps_of(run.recipe))}",
         facts=list(_facts(run)),
         warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
-        notes=run.notes,
+        notes=run.ledger.notes,
         command=f"electra {command}" if command else "",
     )
 
