@@ -121,7 +121,7 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("detect tiny-en ''", DataError, "no text"),
     ("detect {run} gone.txt", DataError, r"gone\.txt: "),
     ("embed tiny-en gone.txt", DataError, r"gone\.txt: "),
-    ("embed tiny-en 'a cat' --out v.xlsx", ConfigError, r"'\.xlsx'.*\.npy, \.jsonl, \.parquet"),
+    ("embed tiny-en 'a cat' --out v.xlsx", ConfigError, r"'\.xlsx'.*\.npy, \.jsonl"),
     ("embed tiny-en train.csv --text-column b", DataError, r"train\.csv.*'b'"),
     ("embed tiny-en binary.txt", DataError, r"binary\.txt:1: "),
     ("export {run} --out made --step 7", CheckpointError, "step 7.*2, 4"),

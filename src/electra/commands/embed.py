@@ -18,10 +18,8 @@ from electra.commands.framework.display import display_for, json_text
 from electra.commands.parts.given import read_texts
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import load
-from electra.data.columnar import write_parquet
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.machine import library
+from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, checked_path
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 """One record per text: the columns of the user's table, or only `text`."""
-FORMATS = (".npy", ".jsonl", ".parquet")
+FORMATS = (".npy", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,15 @@ class Embed(
     Command["Vectors"],
     examples=(
         "electra embed tiny-en texts.txt --out vectors.npy",
-        "electra embed runs/mine films.csv --text-column review --out films.parquet",
+        "electra embed runs/mine films.csv --text-column review --out films.jsonl",
     ),
 ):
     """Turn each text into a vector, to search, cluster or compare texts."""
 
     _: KW_ONLY
     out: Source | None = None
-    """The file to write. .npy contains only the vectors (float32, one row per text); .jsonl and .parquet also
-    contain the texts or the columns of the table (default: print JSON lines).
+    """The file to write. .npy contains only the vectors (float32, one row per text); .jsonl also contains the
+    texts or the columns of the table (default: print JSON lines).
     """
     pooling: Pooling | None = None
     """How token vectors become one vector: their mean or maximum, the last token, or [CLS] (default: as in
@@ -62,8 +60,6 @@ class Embed(
         if out is not None and out.suffix.lower() not in FORMATS:
             fix = f"Use one of {', '.join(FORMATS)}"
             raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
-        if out is not None and out.suffix.lower() == ".parquet":
-            library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
         found = [*read_texts(self.texts, self.text_column)]
         texts, rows = [text for text, _ in found], [row for _, row in found]
         model = load(self.model, device=self.device, backend=self.backend)
@@ -92,12 +88,10 @@ embed = function(Embed)
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
-    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
+    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl)."""
     import numpy as np
 
-    if out.suffix.lower() == ".parquet":
-        durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))
-    elif out.suffix.lower() == ".jsonl":
+    if out.suffix.lower() == ".jsonl":
         durable.commit_file(out, "".join(json_lines(rows, vectors)).encode("utf-8", "surrogatepass"))
     else:
         content = io.BytesIO()

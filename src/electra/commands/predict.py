@@ -51,10 +51,10 @@ class Predict(
     _: KW_ONLY
     out: Source | None = None
     """The file to write, with the columns of the input and the predictions (default: print them). Its
-    extension sets the format: .tsv, .csv, .jsonl, .parquet, or .json (for questions, in the format of the
+    extension sets the format: .tsv, .csv, .jsonl, or .json (for questions, in the format of the
     official SQuAD scorer). A column of the input with the name of a prediction gets the ending " (input)".
     """
-    format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
+    format: Literal["tsv", "csv", "jsonl", "json"] | None = None
     """The output format (default: by the extension of --out; tsv on the terminal)."""
     text_column: RepeatedNames = ()
     """The column with the text; for pairs, pass the option twice (default: the columns used in fine-tuning,
@@ -100,12 +100,8 @@ class Predict(
     def main(self) -> int:
         predictions = self.run()
         if self._target is None:
-            content = predictions.content(self.format or "tsv")
-            if self.format == "parquet":
-                sys.stdout.buffer.write(content)
-            else:
-                text = content.decode()
-                sys.stdout.write(json_text(text) if self.format in ("json", "jsonl") else text)
+            text = predictions.content(self.format or "tsv").decode()
+            sys.stdout.write(json_text(text) if self.format in ("json", "jsonl") else text)
         else:
             counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
             written = f"{len(predictions.rows()) - 1} predictions in {self.out}"

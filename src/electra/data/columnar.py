@@ -1,4 +1,4 @@
-"""Reads rows of columnar files (parquet, Arrow streams and files, feather) with pyarrow; writes parquet.
+"""Reads rows of columnar files (parquet, Arrow streams and files, feather) with pyarrow.
 
 Class indices are replaced by the class names in the metadata of `datasets`, and columns of Arrow's JSON type
 (`datasets` 5 and DuckDB write them) by what their JSON says.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -133,30 +132,6 @@ def plain(value: Any) -> Any:
             return value.decode()
         return value  # not text, which is for the caller to say
     return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
-
-
-def write_parquet(
-    target: Path | BytesIO, records: Sequence[Mapping[str, Any]], name: str = "", vectors: Any = None
-) -> None:
-    """Writes records as parquet, with every column that occurs in any of them.
-
-    `vectors` [N, D] are a further column `vector`, which replaces one in the records. Raises DataError, with
-    `name`, if the values of a column have no common type, or an integer is too large.
-    """
-    pyarrow = _library(name)
-    columns = dict.fromkeys(column for record in records for column in record)
-    try:
-        rows = [{column: record.get(column) for column in columns} for record in records]
-        table = pyarrow.Table.from_pylist(rows)
-        if vectors is not None:
-            flat = pyarrow.array(vectors.reshape(-1))
-            table = table.drop_columns(["vector"] if "vector" in columns else [])
-            vector = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-            table = table.append_column("vector", vector)
-        pyarrow.parquet.write_table(table, target)
-    except (pyarrow.ArrowException, OverflowError) as error:
-        problem = f"the columns cannot be written as parquet ({reason_of(error)})"
-        raise DataError(problem, where=name, fix="Write jsonl instead") from None
 
 
 def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> dict[str, Any]:

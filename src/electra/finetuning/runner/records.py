@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from electra.data.columnar import write_parquet
 from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.squad import normalise_answer
 from electra.finetuning.tasks.parts.task import Cell, Task, format_cell
 from electra.foundation.errors import ConfigError
 
-Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
+Format = Literal["tsv", "csv", "jsonl", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ANSWERS = ("label", "score", "answer")  # possible names of the column of predictions in a task's table
 CONTEXT = 12  # words shown before and after a tagged word
@@ -149,10 +147,6 @@ def format_records(
         own: the columns whose numbers need few digits.
         copied: the columns of a csv that are copied as they are.
     """
-    if kind == "parquet":
-        content = io.BytesIO()
-        write_parquet(content, records)
-        return content.getvalue()
     if kind in ("jsonl", "json"):
         lines = [json.dumps(record, ensure_ascii=False, default=json_default) for record in records]
         text = "".join(f"{line}\n" for line in lines)
