@@ -151,7 +151,7 @@ def test_a_study_interrupted_and_killed_gives_the_same_weights_and_scores(
     (calm / "study.json").write_bytes((out / "study.json").read_bytes())
     TokenStore.open(plan.read_plan(out)["store"]).tokenizer.save(calm / "tokenizer")
     with StopRequest() as stop:
-        for job in [plan.Job(arm, 1.0, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]:
+        for job in [plan.Job(arm, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]:
             runs.run_job(calm, job, 1, say=print, stop=stop)
             assert fingerprint(job.folder(out)) == fingerprint(job.folder(calm))
             assert score(job.folder(out)) == score(job.folder(calm))
@@ -211,7 +211,7 @@ def test_a_stop_during_scoring_leaves_no_score_and_keeps_the_training(
 ) -> None:
     """The stub only stands in for the study's own runs; this one is trained, stopped and scored."""
     assert ablate(command, seeds="1") == 0
-    out, job = tmp_path / "out", plan.Job("rtd", 1.0, 5)
+    out, job = tmp_path / "out", plan.Job("rtd", 5)
     run = RunFolder(job.folder(out))
 
     def trained() -> bool:

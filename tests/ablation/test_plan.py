@@ -71,9 +71,7 @@ def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
 ) -> None:
     made = plan()
     runs = {
-        (arm, seed): build_run(
-            job_recipe(made, Job(arm, 1.0, seed), threads=1), Path("."), toy.store(), World()
-        )
+        (arm, seed): build_run(job_recipe(made, Job(arm, seed), threads=1), Path("."), toy.store(), World())
         for arm in ("mlm", "rtd")
         for seed in (1, 2)
     }
@@ -87,17 +85,13 @@ def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
     assert digests["mlm", 1] == digests["rtd", 1] != digests["mlm", 2] == digests["rtd", 2]
 
 
-def test_each_share_of_the_budget_is_a_separate_run(
-    plan: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
-    made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
-    assert made["fixed"]["arms"]["rtd"]["steps"] == [20, 80]
+def test_each_arm_runs_with_each_seed(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    made = plan(budget="80steps")
     jobs = all_jobs(made, range(1, 3))
-    places = [(1, 0.25), (1, 0.25), (1, 1.0), (1, 1.0), (2, 0.25)]
-    assert [(job.seed, job.share) for job in jobs[:5]] == places
-    assert len({job.folder(tmp_path) for job in jobs}) == len(jobs) == 8
-    training = job_recipe(made, Job("rtd", 0.25, 2), threads=3).training
-    assert (training.steps, training.seed, training.threads) == (20, 2, 3)
+    assert [(job.seed, job.arm) for job in jobs] == [(1, "mlm"), (1, "rtd"), (2, "mlm"), (2, "rtd")]
+    assert len({job.folder(tmp_path) for job in jobs}) == 4
+    training = job_recipe(made, Job("rtd", 2), threads=3).training
+    assert (training.steps, training.seed, training.threads) == (80, 2, 3)
 
 
 def test_a_budget_of_time_is_turned_into_flops_once(
@@ -115,7 +109,7 @@ def test_a_budget_of_time_is_turned_into_flops_once(
 
 @pytest.mark.parametrize(
     ("text", "budget"),
-    [(STUDY, "9steps"), ("budgets = [0.1, 1.0]\n" + STUDY, "50steps"), (STUDY, "1e7flops")],
+    [(STUDY, "9steps"), (STUDY, "1e7flops")],
 )
 def test_a_budget_too_small_for_the_evaluations_is_refused(
     text: str, budget: str, plan: Callable[..., dict[str, Any]]
@@ -166,8 +160,8 @@ def test_a_study_of_a_version_with_fewer_options_resumes(
 def test_seeds_begun_are_those_of_the_run_folders(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
-    for job in (Job("rtd", 1.0, 3), Job("mlm", 0.25, 12)):
+    made = plan(budget="80steps")
+    for job in (Job("rtd", 3), Job("mlm", 12)):
         job.folder(tmp_path).mkdir(parents=True)
     (tmp_path / "arms" / "rtd" / "seed-7.out").write_text("what a worker said")
     assert seeds_begun(tmp_path, made) == {3, 12}

@@ -19,7 +19,7 @@ from electra.laboratory.ablation.runs import runs_of
 from electra.laboratory.ablation.statistics import compare
 from electra.pages.study import write_page
 
-# Three arms, two budgets, two seeds and two tasks, trained and written by an earlier version.
+# Three arms, two seeds and two tasks, trained and written by an earlier version.
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures" / "recorded-study.json").read_text())
 Plan = dict[str, Any]
 
@@ -96,7 +96,6 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path, plan: Plan) -
 
 @pytest.mark.usefixtures("no_figures")
 def test_an_unfinished_study_names_what_is_missing(tmp_path: Path, plan: Plan) -> None:
-    plan["fixed"]["budgets"] = [1.0]
     (tmp_path / "arms/rtd/seed-2/score.json").unlink()
     with (tmp_path / "arms/rtd/seed-1/metrics.jsonl").open("a") as ledger:
         ledger.write(json.dumps({"kind": "event", "step": 44, "event": "collapse"}) + "\n")
@@ -120,7 +119,7 @@ def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path, plan: 
 
 
 def test_a_run_scored_with_other_data_is_scored_again(tmp_path: Path, plan: Plan) -> None:
-    job = Job("rtd", 1.0, 1)
+    job = Job("rtd", 1)
     assert runs_of(tmp_path, plan, [job])[0].is_finished()
     plan["panel"]["identity"] = {"pos": {"train": "other"}}
     assert not runs_of(tmp_path, plan, [job])[0].is_finished()

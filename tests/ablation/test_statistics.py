@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from electra.laboratory.ablation.statistics import Summary, compare, first_crossing, holm, summarise
+from electra.laboratory.ablation.statistics import Summary, compare, holm, summarise
 
 ARM = {1: 0.81, 2: 0.79, 3: 0.84, 4: 0.80}
 BASE = {1: 0.78, 2: 0.77, 3: 0.83, 4: 0.75}
@@ -50,9 +50,3 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_where_a_curve_reaches_a_level() -> None:
-    for level, flops in ((0.6, 1e13), (0.4, 1e12), (0.8, None)):  # 0.6 is half way, on a logarithmic scale
-        assert first_crossing([1e12, 1e14], [0.5, 0.7], level) == (flops and pytest.approx(flops))
-    assert first_crossing([], [], 0.8) is None

@@ -28,7 +28,7 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
     shutil.copytree(FIXTURES / "old-finetuning", tuning)
     study, evaluation, analysis = (tmp_path / name for name in ("study", "evaluation", "analysis"))
     shutil.copytree(run, study / "arms/first/seed-1")
-    shutil.copytree(run, study / "arms/first/budget-0.25/seed-2")
+    shutil.copytree(run, study / "arms/first/seed-2")
     durable.commit_json(study / "study.json", {"study": {"title": "T"}, "fixed": {"arms": {"first": {}}}})
     durable.commit_json(analysis / "calibration.probe.json", {"models": [{"name": "M"}]})
     shutil.copytree(tuning, evaluation / "tasks/M/cola")
@@ -68,7 +68,7 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         (artifacts.ModelFolder, "config.json"),
         (artifacts.FinetuningFolder, "seeds/seed-1/dev.tsv"),
         (artifacts.FinetuningFolder, "all_results.json"),
-        (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
+        (artifacts.StudyFolder, "arms/first/seed-2/run.toml"),
         (artifacts.EvaluationFolder, "tasks/M/cola/seeds/seed-0/dev.tsv"),
         (artifacts.AnalysisFolder, "calibration.probe.json"),
     ],

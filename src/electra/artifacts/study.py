@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -18,7 +17,6 @@ class StudyFolder(Folder):
 
     OUT/  study.json   results.json   report.html   log.txt   tokenizer/   store/ (with --corpus)
           arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
-          arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
     """
 
     KIND = "study"
@@ -29,23 +27,18 @@ class StudyFolder(Folder):
     tokenizer = ChildPath("tokenizer")
     arms = ChildPath("arms")
 
-    def run(self, arm: str, share: float, seed: int) -> RunFolder:
-        """Returns the run of an arm, trained for the given share of the budget (1: all of it)."""
-        return RunFolder(self._runs(arm, share) / f"seed-{seed}")
+    def run(self, arm: str, seed: int) -> RunFolder:
+        """Returns the run of an arm, whether or not it exists."""
+        return RunFolder(self.arms / arm / f"seed-{seed}")
 
-    def seeds(self, arm: str, share: float) -> list[int]:
+    def seeds(self, arm: str) -> list[int]:
         """Returns the seeds that have a run folder, in ascending order."""
-        return [seed for seed, _ in numbered_folders(self._runs(arm, share), "seed-")]
-
-    def _runs(self, arm: str, share: float) -> Path:
-        arm_folder = self.arms / arm
-        return arm_folder if share == 1 else arm_folder / f"budget-{share:g}"
+        return [seed for seed, _ in numbered_folders(self.arms / arm, "seed-")]
 
     def runs(self) -> Iterator[RunFolder]:
         """Yields all runs, ordered by arm and seed."""
         for arm in sorted(self.arms.glob("*")):
-            for folder in (arm, *sorted(arm.glob("budget-*"))):
-                yield from (RunFolder(path) for _, path in numbered_folders(folder, "seed-"))
+            yield from (RunFolder(path) for _, path in numbered_folders(arm, "seed-"))
 
     @override
     def check(self) -> Iterator[Finding]:

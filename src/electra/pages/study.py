@@ -34,8 +34,7 @@ class StudyPage:
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.results, self.study, self.primary = results, results["study"], results["primary"]
-        self.budgets = results["budgets"]
-        self.arms: Mapping[str, Any] = self.budgets[-1]["arms"]
+        self.arms: Mapping[str, Any] = results["budgets"][-1]["arms"]
         self.baselines = {*baselines_of(self.study).values()}
         one = len(self.baselines) == 1
         self.baseline = self.arm(self.study["baseline"]) if one else "its own baseline"
@@ -43,11 +42,7 @@ class StudyPage:
     def page(self) -> Page:
         """Returns the page."""
         results, study = self.results, self.study
-        missing = "; ".join(
-            f"{self.arm(job['arm'])}, seed {job['seed']}"
-            + f" at {job['share']:g} of the budget" * (job["share"] != 1)
-            for job in results["missing"]
-        )
+        missing = "; ".join(f"{self.arm(job['arm'])}, seed {job['seed']}" for job in results["missing"])
         failed = [f"Failed: {run['job']}: {run['problem']}" for run in results["failed"]]
         return Page(
             study["title"],
@@ -85,11 +80,11 @@ class StudyPage:
             return str(panel[name]["title"]), f"{kind}, higher is better."
         return metrics.title(name), metrics.meaning(name)
 
-    def scores(self, metric: str, budget: int = -1) -> dict[str, Score]:
+    def scores(self, metric: str) -> dict[str, Score]:
         """Returns a metric's statistics by arm, with intervals inside the possible range."""
         panel, found = self.results["panel"], dict[str, Score]()
         kind = "accuracy" if metric == "panel" else panel.get(metric, {"metric": metric})["metric"]
-        for name, arm in self.budgets[budget]["arms"].items():
+        for name, arm in self.arms.items():
             if metric in arm["scores"]:
                 score = arm["scores"][metric]
                 low, high = metrics.clip_interval(kind, score.get("low"), score.get("high"))
@@ -130,7 +125,7 @@ class StudyPage:
             "p": ("p", ".2g"),
             "p (Holm)": ("p_holm", ".2g"),
         }
-        notes = [*self.reached()]
+        notes = []
         if paper["source"]:
             source = ", ".join(filter(None, (paper["metric"], paper["source"])))
             notes.append(f"Paper: {source}. {paper['note']}")
@@ -142,16 +137,6 @@ class StudyPage:
             lead = "One seed so far: no intervals and no tests; differences may be due to chance."
         return Section("Result", lead, notes, [self.figure(self.primary)], [Table.of(rows, columns)])
 
-    def reached(self) -> Iterator[str]:
-        """Says for each arm what compute it needs for the baseline's final score, with several budgets."""
-        whole, goal = self.budgets[-1]["flops"], f"the final mean of {self.arm(self.study['baseline'])}"
-        for arm, flops in self.results["reached"].items():
-            if flops is None:
-                yield f"{self.arm(arm)} does not reach {goal} within the budget."
-            elif arm != self.study["baseline"]:
-                less = " or less" * (flops == self.budgets[0]["flops"])
-                yield f"{self.arm(arm)} reaches {goal} with {100 * flops / whole:.0f} % of its compute{less}."
-
     def others(self) -> Section:
         """Returns the section on all metrics but the primary one."""
         found = dict.fromkeys(metric for arm in self.arms.values() for metric in arm["scores"])
@@ -160,18 +145,12 @@ class StudyPage:
         rows = [(self.arm(name), *(_number(each.get(name, {})) for each in scores)) for name in self.arms]
         table = Table(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)
         figures = [*map(self.figure, shown)]
-        return Section("All scores", f"At the whole budget. {INTERVALS}", (), figures, [table])
+        return Section("All scores", INTERVALS, (), figures, [table])
 
     def figure(self, metric: str) -> Figure:
-        """Draws a metric of all arms: over the budgets, over the study's axis, or as one row per arm."""
+        """Draws a metric of all arms: over the study's axis, or as one row per arm."""
         (title, about), final, arms = self.metric(metric), self.scores(metric), self.study["arms"]
         lines: dict[str, list[tuple[Any, Score]]] = {}
-        if len(self.budgets) > 1:
-            for index, budget in enumerate(self.budgets):
-                for arm, score in self.scores(metric, index).items():
-                    lines.setdefault(self.arm(arm), []).append((budget["flops"], _drawable(score)))
-            series = [Series.through(label, points) for label, points in lines.items()]
-            return Figure(metric, title, about, series, axis="flops")
         placed = {arm: keys["at"] for arm, keys in arms.items() if keys["at"] is not None and arm in final}
         if not placed:
             rows = [(self.arm(arm), _drawable(each)) for arm, each in final.items()]
@@ -203,13 +182,10 @@ class StudyPage:
     def costs(self) -> Iterator[Table]:
         """Returns what the arms cost, and the settings in which they differ."""
         rows = []
-        for budget in self.budgets:
-            for name, arm in budget["arms"].items():
-                alarms = f"{arm['collapsed']} of {arm['runs']}"
-                rows.append({**arm, "arm": self.arm(name), "share": budget["share"], "alarms": alarms})
+        for name, arm in self.arms.items():
+            rows.append({**arm, "arm": self.arm(name), "alarms": f"{arm['collapsed']} of {arm['runs']}"})
         columns = {
             "Arm": ("arm",),
-            "Share of the budget": ("share", ".3g"),
             "Updates": ("steps", ""),
             "Tokens": ("tokens", "large"),
             "FLOPs": ("flops", ".3e"),

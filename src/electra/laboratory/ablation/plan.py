@@ -37,19 +37,17 @@ MIN_STEPS = 10  # one for each held-out evaluation of a run
 
 
 class Job(NamedTuple):
-    """One run of a study: an arm, a share of the budget, a seed."""
+    """One run of a study."""
 
     arm: str
-    share: float
     seed: int
 
     def folder(self, out: Path) -> Path:
         """Returns the run's folder in the study's folder `out`."""
-        return StudyFolder(out).run(self.arm, self.share, self.seed).path
+        return StudyFolder(out).run(self.arm, self.seed).path
 
     def __str__(self) -> str:
-        at = "" if self.share == 1 else f" at {self.share:g} of the budget"
-        return f"{self.arm}{at}, seed {self.seed}"
+        return f"{self.arm}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -89,12 +87,12 @@ def make_plan(
         "flops": flops,
         "data": store.digest,
         "tokenizer": store.tokenizer_digest,
-        "budgets": list(study.budgets),
+        "budgets": [1.0],  # earlier versions trained at shares of the budget, too
         "arms": {
             name: {
                 **vars(arm),
                 "recipe": arm.recipe.to_sections(),
-                "steps": steps_of(arm, flops, study.budgets, name, budget_text),
+                "steps": [steps_of(arm, flops, name, budget_text)],
                 **OBJECTIVES.identity(arm.recipe.objective["name"]),
             }
             for name, arm in arms.items()
@@ -171,20 +169,15 @@ def budget_in_flops(text: str, arms: Mapping[str, PlannedArm], store: TokenStore
     )
 
 
-def steps_of(
-    arm: PlannedArm, flops: float, shares: Sequence[float], name: str, budget_text: str
-) -> list[int]:
-    """Returns the arm's number of updates at each share of the budget, rounded to the nearest.
+def steps_of(arm: PlannedArm, flops: float, name: str, budget_text: str) -> int:
+    """Returns the arm's number of updates, rounded to the nearest.
 
-    Raises ConfigError if a share gives fewer than `MIN_STEPS`.
+    Raises ConfigError if they are fewer than `MIN_STEPS`.
     """
-    steps = [round(share * flops / arm.flops_per_step) for share in shares]
-    if min(steps) < MIN_STEPS:
-        share = "" if min(shares) == 1 else f" (times {min(shares):g})"
-        problem = (
-            f"{budget_text}{share} is {min(steps)} updates of arm {name!r}, too few for a run's evaluations"
-        )
-        fix = f"Pass at least {MIN_STEPS * arm.flops_per_step / min(shares):.3g}flops"
+    steps = round(flops / arm.flops_per_step)
+    if steps < MIN_STEPS:
+        problem = f"{budget_text} is {steps} updates of arm {name!r}, too few for a run's evaluations"
+        fix = f"Pass at least {MIN_STEPS * arm.flops_per_step:.3g}flops"
         raise ConfigError(problem, key="budget", fix=fix)
     return steps
 
@@ -216,27 +209,20 @@ def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
     """Returns all jobs, seed by seed, so that an interrupted study has complete comparisons."""
-    shares, arms = plan["fixed"]["budgets"], plan["fixed"]["arms"]
-    return [Job(arm, share, seed) for seed in seeds for share in shares for arm in arms]
+    return [Job(arm, seed) for seed in seeds for arm in plan["fixed"]["arms"]]
 
 
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
     """Returns the seeds with a run in the study's folder, finished or not."""
-    study, fixed = StudyFolder(out), plan["fixed"]
-    places = [(arm, share) for arm in fixed["arms"] for share in (1, *fixed["budgets"])]
-    return {seed for arm, share in places for seed in study.seeds(arm, share)}
-
-
-def steps_of_job(plan: Mapping[str, Any], job: Job) -> int:
-    """Returns the number of updates of a job's run."""
-    return int(plan["fixed"]["arms"][job.arm]["steps"][plan["fixed"]["budgets"].index(job.share)])
+    return {seed for arm in plan["fixed"]["arms"] for seed in StudyFolder(out).seeds(arm)}
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
     """Returns the recipe of a job's run, with its seed, steps and threads."""
+    arm = plan["fixed"]["arms"][job.arm]
     sections = {
         name: {key: value for key, value in keys.items() if value is not None}
-        for name, keys in plan["fixed"]["arms"][job.arm]["recipe"].items()
+        for name, keys in arm["recipe"].items()
     }
-    sections["training"] |= {"seed": job.seed, "steps": steps_of_job(plan, job), "threads": threads}
+    sections["training"] |= {"seed": job.seed, "steps": arm["steps"][-1], "threads": threads}
     return recorded_recipe(sections)

@@ -12,7 +12,7 @@ from electra.artifacts.study import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.laboratory.ablation.runs import StudyRun
-from electra.laboratory.ablation.statistics import compare, first_crossing, holm, summarise
+from electra.laboratory.ablation.statistics import compare, holm, summarise
 
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
@@ -45,22 +45,13 @@ def study_results(
     finished = [run for run in runs if run.is_finished()]
     missing = [run for run in runs if run not in finished]
 
-    def done(arm: str, share: float) -> list[StudyRun]:
-        return [run for run in finished if (run.job.arm, run.job.share) == (arm, share)]
-
-    budgets = [
-        {
-            "share": share,
-            "flops": share * fixed["flops"],
-            "arms": _compare_arms(
-                {arm: _scores(done(arm, share), panel["tasks"]) for arm in recipes},
-                {arm: _costs(done(arm, share), fixed["arms"][arm], index) for arm in recipes},
-                baselines_of(study),
-                panel_metrics,
-            ),
-        }
-        for index, share in enumerate(fixed["budgets"])
-    ]
+    done = {arm: [run for run in finished if run.job.arm == arm] for arm in recipes}
+    arms = _compare_arms(
+        {arm: _scores(done[arm], panel["tasks"]) for arm in recipes},
+        {arm: _costs(done[arm], fixed["arms"][arm]) for arm in recipes},
+        baselines_of(study),
+        panel_metrics,
+    )
     return {
         "format": FORMAT,
         "study": study,
@@ -69,12 +60,11 @@ def study_results(
         "flops": fixed["flops"],
         "data": fixed["data"],
         "panel": panel["tasks"],
-        "primary": primary_metric(panel_metrics, budgets[-1]["arms"], recipes),
+        "primary": primary_metric(panel_metrics, arms, recipes),
         "complete": not missing,
         "seeds": sorted({run.job.seed for run in runs}),
-        "budgets": budgets,
-        "reached": flops_to_baseline(budgets, study["baseline"], PANEL) if panel_metrics else {},
-        "curves": {arm: _curves(done(arm, fixed["budgets"][-1])) for arm in recipes},
+        "budgets": [{"share": 1.0, "flops": fixed["flops"], "arms": arms}],
+        "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
         "failed": [
             {"job": run.name, "problem": str(failures[run.name])} for run in missing if run.name in failures
@@ -121,8 +111,8 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
 
 
-def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
-    steps = arm["steps"][index]
+def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any]) -> dict[str, Any]:
+    steps = arm["steps"][-1]
     ledgers = [RunFolder(run.folder).ledger() for run in done]
     seconds = [row["seconds"] for ledger in ledgers for row in ledger.rows_of_kind("eval")[-1:]]
     return {
@@ -163,23 +153,6 @@ def _compare_arms(
     return arms
 
 
-def flops_to_baseline(
-    budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
-) -> dict[str, float | None]:
-    """Returns by arm the FLOPs at which its mean reaches the baseline's final one; {} for one budget."""
-    level = budgets[-1]["arms"][baseline]["scores"].get(metric)
-    if len(budgets) < 2 or level is None:
-        return {}
-    crossings = {}
-    for arm in budgets[-1]["arms"]:
-        found = [(budget["flops"], budget["arms"][arm]["scores"].get(metric)) for budget in budgets]
-        points = [(flops, score["mean"]) for flops, score in found if score is not None]
-        crossings[arm] = first_crossing(
-            [flops for flops, _ in points], [mean for _, mean in points], level["mean"]
-        )
-    return crossings
-
-
 def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
     """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds."""
     rows = [row for run in done for row in _evaluations(run) if row["step"]]
@@ -201,7 +174,7 @@ def _evaluations(run: StudyRun) -> list[dict[str, Any]]:
 
 
 def summary_lines(results: Mapping[str, Any]) -> list[str]:
-    """Returns a line on each arm: its main score at the full budget, and its test against the baseline."""
+    """Returns a line on each arm: its main score, and its test against the baseline."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:
         return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]

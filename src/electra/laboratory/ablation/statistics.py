@@ -76,14 +76,3 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     for rank, (p, index) in enumerate(ranked):
         adjusted[index] = highest = max(highest, min(1.0, p * (len(ranked) - rank)))
     return adjusted
-
-
-def first_crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """Returns the FLOPs at which a curve, linear in their logarithm, first reaches `level`, or None."""
-    previous_flops, previous = 0.0, 0.0
-    for index, (at, score) in enumerate(zip(flops, scores, strict=True)):
-        if score >= level:
-            share = (level - previous) / (score - previous) if index else 1.0
-            return float(previous_flops * (at / previous_flops) ** share) if index else at
-        previous_flops, previous = at, score
-    return None

@@ -63,7 +63,6 @@ class Study:
     arms: dict[str, Any]
     axis: str = ""
     recipe: str = "budget-tiny"
-    budgets: tuple[float, ...] = (1.0,)
     paper: Paper = field(default_factory=Paper)
     base: dict[str, Any] = field(default_factory=dict)
     name: str = ""  # the name in messages (default: the file's)
@@ -94,12 +93,9 @@ def read_study(path: Path) -> Study:
         if baseline not in arms:
             fix = nearest(baseline, list(arms))
             raise ConfigError(f"{baseline!r} is not one of the arms", where=f"{path}: {key}", fix=fix)
-    shares = study.budgets
-    if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
-        raise ConfigError("must be distinct shares above 0 and at most 1", where=f"{path}: budgets")
     _check_sections(study.base, f"{path}: base")
     name, title = study.name or path.stem, study.title or path.stem
-    return replace(study, name=name, title=title, budgets=tuple(sorted(shares)), arms=arms)
+    return replace(study, name=name, title=title, arms=arms)
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
