@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from electra.commands.results.folders import Study
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation.plan import Job, all_jobs
@@ -45,22 +44,6 @@ def test_a_recorded_study_is_reproduced_to_the_last_digit(tmp_path: Path, plan: 
     made = results(tmp_path, plan)
     assert json.loads(json.dumps(made)) == RECORDED["results"]
     assert len(summary_lines(made)) == 3
-
-
-def test_the_table_of_a_study_has_the_panel(tmp_path: Path, plan: Plan) -> None:
-    (tmp_path / "study.json").write_text("{}")
-    scored = sorted(tmp_path.glob("arms/*/seed-*/score.json"))
-    for path in scored:
-        path.with_name("run.toml").write_text("[training]\nsteps = 1\n")
-    scored[-1].unlink()  # of a run that has yet to be scored
-    rows = [row for row in Study(tmp_path).table if (tmp_path / "arms" / row["arm"]).is_dir()]
-    assert len([row for row in rows if "panel" not in row]) == 1
-    for row in (row for row in rows if "panel" in row):
-        run = tmp_path / "arms" / row["arm"] / f"seed-{row['seed']}"
-        recorded = json.loads((run / "score.json").read_text())["scores"]
-        scores = {task: one["value"] for task, one in recorded.items()}
-        assert {task: row[task] for task in scores} == scores
-        assert row["panel"] == pytest.approx(sum(scores.values()) / 2)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from itertools import chain
 
 from typing_extensions import override
 
-from electra.artifacts import Finding
+from electra.artifacts import Finding, RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.folders import Run
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 
@@ -45,9 +44,14 @@ class Verify(
         """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
-        yield "DAMAGED", check(checked_path(self.folder, "folder"))
+        path = checked_path(self.folder, "folder")
+        yield "DAMAGED", check(path)
         if self.replay is not None:
-            yield "DIFFERS", Run(self.folder).replay(self.replay, self.store)
+            from electra.commands.parts.stores import open_run_store
+            from electra.training.replay import replay
+
+            run = RunFolder.open(path)
+            yield "DIFFERS", replay(run, open_run_store(run, self.store), self.replay)
 
     @override
     def main(self) -> int:

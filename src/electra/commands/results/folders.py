@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -14,12 +13,10 @@ from electra.artifacts.store import StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.commands.results.rows import Rows
 from electra.foundation import durable
-from electra.foundation.config import convert
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
-    from electra.artifacts import Finding
     from electra.commands.results.model import Model
     from electra.data.store import TokenStore
     from electra.data.tokenizer import Tokenizer
@@ -93,7 +90,7 @@ class Store(Artifact[StoreFolder]):
         """Counts of documents, characters, words and tokens, and of everything that was left out."""
         return self.tokens.audit
 
-    @cached_property
+    @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that encoded the text."""
         return self.tokens.tokenizer
@@ -137,16 +134,11 @@ class Analysis(Artifact[AnalysisFolder]):
     FOLDER = AnalysisFolder
 
     @property
-    def records(self) -> dict[str, Any]:
-        """The contents of each probe's JSON file, by the name of the probe."""
-        return self.folder.record
-
-    @property
     def headline(self) -> Rows:
         """A row for each headline number: probe, measure, value, and its 95 % interval (low, high)."""
         return Rows(
             {"probe": name, "measure": measure, **(value if isinstance(value, dict) else {"value": value})}
-            for name, record in self.records.items()
+            for name, record in self.folder.record.items()
             for measure, value in record.get("headline", {}).items()
         )
 
@@ -211,23 +203,6 @@ class Run(Artifact[RunFolder]):
         """The steps that have a checkpoint, oldest first; `electra.load(run, step=...)` loads one."""
         return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
 
-    def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
-        """Repeats `steps` updates from a checkpoint and compares their results with the log. Writes nothing.
-
-        It starts from the newest intact checkpoint that is followed by `steps` updates. Returns a finding for
-        each comparison; its `problem` is empty if the values are equal.
-
-        Raises:
-            ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
-                where its store is.
-            CheckpointError: no checkpoint has that many logged updates after it.
-            StoreError: the store is missing, or is not the one that the run was trained on.
-        """
-        from electra.commands.parts.stores import open_run_store
-        from electra.training.replay import replay
-
-        return replay(self.folder, open_run_store(self.folder, store), convert(int, steps, "steps"))
-
 
 class Study(Artifact[StudyFolder]):
     """A folder written by `ablate`."""
@@ -239,28 +214,6 @@ class Study(Artifact[StudyFolder]):
         """The contents of results.json, by arm. Raises RunFolderError if there is no such file yet."""
         results: dict[str, Any] = durable.read_json(self.folder.results, RunFolderError)
         return results
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs that have started, by arm and seed."""
-        return [Run(folder) for folder in self.folder.runs() if folder.exists()]
-
-    @property
-    def table(self) -> Rows:
-        """A row for each run: arm, seed, status, step, held-out metrics, task scores, their mean `panel`."""
-        from electra.laboratory.ablation.results import panel_scores
-
-        return Rows(
-            {
-                "arm": str(run.path.relative_to(self.folder.arms).parent),
-                "seed": run.path.name.removeprefix("seed-"),
-                "status": run.status,
-                "step": run.step,
-                **run.scores,
-                **(panel_scores(run.folder) if run.folder.score.is_file() else {}),
-            }
-            for run in self.runs
-        )
 
     @property
     def failed(self) -> list[dict[str, Any]]:

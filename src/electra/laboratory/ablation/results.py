@@ -92,7 +92,7 @@ def primary_metric(
 def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
     for run in done:
-        metrics = panel_scores(RunFolder(run.folder), tasks)
+        metrics = _panel_scores(RunFolder(run.folder), tasks)
         for row in _evaluations(run)[-1:]:
             held_out = row["metrics"]
             metrics |= {name: float(held_out[name]) for name in PRETRAINING if held_out.get(name) is not None}
@@ -101,13 +101,10 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
     return scores
 
 
-def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str, float]:
-    """Returns a run's score on each panel task (`tasks` None: all), and their mean as `PANEL`.
-
-    Empty if there are no tasks.
-    """
+def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
+    """Returns a run's score on each panel task, and their mean as `PANEL`; empty if there are no tasks."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
-    scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
+    scores = {name: float(record[name]["value"]) for name in tasks}
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
 
 
