@@ -48,7 +48,7 @@ def no_network() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_trusted_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that one test names as code are not trusted in the next."""
-    monkeypatch.setenv(extensions.TRUSTED_VARIABLE, os.environ.get(extensions.TRUSTED_VARIABLE, ""))
+    monkeypatch.setattr(extensions, "trusted", [*extensions.trusted])
 
 
 @pytest.fixture

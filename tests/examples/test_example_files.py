@@ -23,8 +23,9 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.runner.prepared import run_model
 from electra.finetuning.windows.features import Tokens
+from electra.foundation import extensions
 from electra.foundation.config import read_toml
-from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED_VARIABLE, trust
+from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy, toy_task
@@ -197,9 +198,9 @@ def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: 
 
 
 @pytest.mark.slow
-def test_prompting_without_training_and_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompting_without_training_and_after_it(tmp_path: Path) -> None:
     path, _ = plugin(tmp_path)
-    monkeypatch.delenv(TRUSTED_VARIABLE)  # from here on only what a call names is run
+    extensions.trusted.clear()  # from here on only what a call names is run
     model = toy_task.save_encoder(tmp_path / "model")
     data = toy_task.write_classification(tmp_path / "data", train=300, dev=60)
     given = ["finetune", str(model), "--task", str(path), "--head", str(path), "--data", str(data)]

@@ -4,8 +4,8 @@
     path/to/mine.py     a file, with the name `mine`
 
 Names ignore case, hyphens and underscores. A file runs only if the user named it: on the command line, in a
-call, or with `trust`; child processes trust the same files. Folders and TOML files are data: code that they
-name is loaded only if the user has also named the file.
+call, or with `trust`. Folders and TOML files are data: code that they name is loaded only if the user has
+also named the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
-import os
 import sys
 import tomllib
 import traceback
@@ -30,8 +29,7 @@ from electra.foundation.errors import ConfigError, ElectraError, nearest
 from electra.foundation.terminal_text import with_article
 
 PACKAGE = Path(__file__).parents[1]
-TRUSTED_VARIABLE = "ELECTRA_CODE"
-"""The environment variable with the trusted files, separated as in PATH; child processes inherit it."""
+trusted: list[Path] = []  # files that may run, the last named first
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def trust(*names: object) -> None:
     the code. Names that are not paths are ignored.
     """
     files = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
-    os.environ[TRUSTED_VARIABLE] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
+    trusted[:] = dict.fromkeys([*files, *trusted])
 
 
 def trust_options(argv: Sequence[str]) -> None:
@@ -156,16 +154,11 @@ def trust_options(argv: Sequence[str]) -> None:
     trust(*(value for flag, value in pairs if flag in FLAGS and is_path(value)))
 
 
-def _trusted() -> list[Path]:
-    return [Path(name) for name in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep) if name]
-
-
 def _trusted_file(name: str) -> Path | None:
     """Returns the trusted file with this path, or else with this stem; None if there is none."""
-    files = _trusted()
-    if is_path(name) and (path := Path(name).expanduser().resolve()) in files:
+    if is_path(name) and (path := Path(name).expanduser().resolve()) in trusted:
         return path
-    return next((file for file in files if fold_name(file.stem) == fold_name(Path(name).stem)), None)
+    return next((file for file in trusted if fold_name(file.stem) == fold_name(Path(name).stem)), None)
 
 
 def resolve_beside(name: str, file: Path) -> str:
