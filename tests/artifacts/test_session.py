@@ -162,4 +162,4 @@ def test_a_missing_or_unrecorded_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="note"):
         Notes.open(tmp_path)
     (tmp_path / "note.json").write_text("[]")
-    assert [finding.problem for finding in Notes.open(tmp_path).verify()] == ["not the record of a note"]
+    assert [finding.problem for finding in Notes.open(tmp_path).check()] == ["not the record of a note"]

@@ -1,6 +1,5 @@
 """The folders that electra writes: one class for each kind, the only place that knows its file names.
 
-artifacts.open_folder("runs/mine").verify()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
 
 This package does not import torch.

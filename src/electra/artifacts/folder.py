@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
@@ -31,10 +30,6 @@ class Finding:
     """What was checked ("weights"), to say so if there is no problem."""
     problem: str = ""
     """What is wrong; empty if nothing is."""
-
-
-Check = Callable[[Any], Iterator[Finding]]
-NO_CHECKS: Mapping[type[Any], Check] = MappingProxyType({})
 
 
 class Child(Generic[Contained]):
@@ -126,23 +121,13 @@ class Folder:
         return [entry for a, b in pairs for entry in config.differences(a, b)]
 
     def check(self) -> Iterator[Finding]:
-        """Checks the folder's own files, not those of its `parts`."""
+        """Checks the folder's own files, not those of its `parts`; `exchange.verify` checks all."""
         problem = error_message(lambda: self.record)
         yield Finding(self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem)
 
     def parts(self) -> Iterator[Folder]:
         """Yields the folders inside this one that are of a known kind."""
         yield from ()
-
-    def verify(self, checks: Mapping[type[Folder], Check] = NO_CHECKS) -> Iterator[Finding]:
-        """Checks this folder and its parts, reading every byte that has a recorded hash.
-
-        `checks` replaces the check of a class: those that need torch are passed, because this package does
-        not import it.
-        """
-        yield from checks.get(type(self), type(self).check)(self)
-        for part in self.parts():
-            yield from part.verify(checks)
 
     def locked(self) -> AbstractContextManager[None]:
         """Locks the folder, after waiting for other processes that hold it."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from safetensors import SafetensorError, safe_open
 
-from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder, error_message
+from electra.artifacts.folder import REPORT, ChildPath, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
@@ -121,29 +120,6 @@ class ModelFolder(Folder):
     def damage_of_graph(self) -> str | None:
         """Returns what is damaged in a folder with a graph, or None. The card may have been changed."""
         return durable.verify_directory(self.path, skip=(CARD,))
-
-    def check(self) -> Iterator[Finding]:
-        """Checks, without torch, that the configuration is readable and the weights are complete."""
-        yield from super().check()
-        if problem := error_message(lambda: self.weights):
-            yield Finding(self.path, "weights", problem)
-            return
-        if self.holds_graph:
-            yield Finding(self.onnx, "graph", self.damage_of_graph() or "")
-            return
-        problem = _problem_of_weights(self.weights)
-        yield Finding(self.weights, "weights", problem or "; ".join(self.changed_files().values()))
-
-
-def _problem_of_weights(path: Path) -> str:
-    """Returns what is wrong with a safetensors file, judging by its size and header; "" if nothing is."""
-    if not path.is_file():
-        return "missing"
-    try:
-        with safe_open(path, "np"):
-            return ""
-    except (SafetensorError, OSError) as error:
-        return f"not readable as safetensors ({error})"
 
 
 def recorded_files(weights: Path) -> dict[str, str] | None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from electra.artifacts import Finding, ModelFolder, StoreFolder, open_folder
+from electra.artifacts import Finding, Folder, ModelFolder, StoreFolder, open_folder
 from electra.artifacts.model import recorded_files
 from electra.data.store import TokenStore
 from electra.exchange.load import load_folder
@@ -19,25 +19,35 @@ def verify(path: Path) -> Iterator[Finding]:
 
     Raises RunFolderError if there is no such folder, or electra did not write it.
     """
-    yield from open_folder(path).verify({ModelFolder: _verify_model, StoreFolder: _verify_store})
+    yield from _verify(open_folder(path))
 
 
-def _verify_store(folder: StoreFolder) -> Iterator[Finding]:
+def _verify(folder: Folder) -> Iterator[Finding]:
+    if isinstance(folder, ModelFolder):
+        yield _verify_model(folder)
+    elif isinstance(folder, StoreFolder):
+        yield _verify_store(folder)
+    else:
+        yield from folder.check()
+    for part in folder.parts():
+        yield from _verify(part)
+
+
+def _verify_store(folder: StoreFolder) -> Finding:
     problem = ""
     try:
         TokenStore.open(folder.path).verify()
     except ElectraError as error:
         problem = str(error)
-    yield Finding(folder.path, folder.KIND, problem)
+    return Finding(folder.path, folder.KIND, problem)
 
 
-def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
+def _verify_model(folder: ModelFolder) -> Finding:
     """Loads the model, which checks digests, configuration, tensors and tokenizer."""
-    if folder.holds_graph:
-        yield from folder.check()
-        return
     subject, problem = folder.KIND, ""
     try:
+        if folder.holds_graph:
+            return Finding(folder.onnx, "graph", folder.damage_of_graph() or "")
         with warnings.catch_warnings(action="ignore", category=DamagedModel):  # is a finding instead
             phrases: list[str] = [load_folder(folder.path, "encoder").kind]
         if recorded_digest(folder.weights) is None:
@@ -48,4 +58,4 @@ def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
         problem = "; ".join(folder.changed_files().values())
     except ElectraError as error:
         problem = str(error)
-    yield Finding(folder.path, subject, problem)
+    return Finding(folder.path, subject, problem)
