@@ -15,7 +15,7 @@ from electra.artifacts.session import LOG
 class StudyFolder(Folder):
     """The folder that `electra ablate` writes.
 
-    OUT/  study.json   results.json   report.html   log.txt   tokenizer/   store/ (with --corpus)
+    OUT/  study.json   results.json   report.html   log.txt   tokenizer/
           arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
     """
 

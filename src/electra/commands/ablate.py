@@ -12,7 +12,6 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
-from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Text, open_store
 from electra.commands.results.folders import Study
 from electra.foundation import durable
@@ -22,8 +21,7 @@ from electra.foundation.machine import OnThreads
 from electra.foundation.options import (
     RepeatedNames,
     Source,
-    Sources,
-    as_names,
+    as_name,
     as_strings,
     checked_path,
     optional_name,
@@ -39,12 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ablate(
-    Workers,
     OnThreads,
     Command[Study],
     examples=(
         "electra ablate objectives --store store --budget 10Mtokens --out runs/objectives",
-        "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --out runs/masking",
+        "electra ablate masking --store store --budget 30m --seeds 5 --out runs/masking",
     ),
 ):
     """Compare objectives and settings at equal compute: train a study's arms with several seeds.
@@ -65,12 +62,8 @@ class Ablate(
     """An arm to train now; may be repeated (default: all). The others can be trained later; the report lists
     what is missing.
     """
-    corpus: Sources = ()
-    """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (Python's own
-    documentation).
-    """
-    store: Source | None = None
-    """A token store made by electra prepare, instead of a corpus: a folder, or a .ds file."""
+    store: Source
+    """The token store to train on, made by electra prepare: a folder, or a .ds file."""
     budget: str | None = None
     """The compute of each arm (default: the recipe's). 2e14flops: this number of FLOPs. 10Mtokens or
     5000steps: the FLOPs that the most expensive arm needs for that. 30m: the FLOPs that the baseline arm uses
@@ -122,9 +115,6 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
 
     check_at_least(request, {"seeds": 1})
-    corpus, store_name = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
-    if store_name is not None and corpus:
-        raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
     study, arms = read_study(find_study(request.study)), as_strings(request.only, "only")
     for name in arms:
         if name not in study.arms:
@@ -135,7 +125,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     recipe = optional_name(request.recipe, "recipe") or study.recipe
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        store = open_store(Text(corpus, store_name, request.workers), baseline, folder.path, display)
+        store = open_store(Text(store=as_name(request.store, "store")), baseline, folder.path, display)
         with StopRequest() as session.stopping:
             plan = make_plan(
                 study,
