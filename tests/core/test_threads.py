@@ -14,7 +14,7 @@ from electra.commands.detect import detect
 from electra.commands.embed import embed
 from electra.foundation import machine, threads
 from electra.foundation.errors import ConfigError
-from electra.foundation.threads import _Load, applied, available, follow, free_cores, set_threads
+from electra.foundation.threads import _Load, applied, follow, free_cores, set_threads
 
 
 @pytest.fixture(autouse=True)
@@ -65,16 +65,6 @@ def test_cores_that_other_programs_use_are_left_to_them(  # noqa: PLR0917
 
 def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-
-
-@pytest.mark.parametrize(("said", "threads_"), [("1", 1), ("999", 7), ("", 5), ("0", 5), ("4,2", 5)])
-def test_workers_share_what_openmp_is_told_or_what_is_free(
-    said: str, threads_: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: 7)
-    monkeypatch.setattr(threads, "free_cores", lambda: 5)
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert available() == threads_
 
 
 def test_a_command_computes_with_the_free_cores_and_follows_them(monkeypatch: pytest.MonkeyPatch) -> None:

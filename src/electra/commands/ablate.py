@@ -27,7 +27,6 @@ from electra.foundation.options import (
     optional_name,
 )
 from electra.foundation.signals import StopRequest, stops_after
-from electra.foundation.threads import available
 from electra.foundation.work import Piece, run_pieces
 
 if TYPE_CHECKING:
@@ -110,6 +109,8 @@ ablate = function(Ablate)
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
     """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
+    import torch
+
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
@@ -119,7 +120,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     for name in arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
-    folder, threads = StudyFolder(checked_path(request.out, "out")), request.threads or available()
+    folder, threads = StudyFolder(checked_path(request.out, "out")), torch.get_num_threads()
     if folder.exists():
         read_plan(folder.path)  # rejects a folder that is not a study's before anything is written there
     recipe = optional_name(request.recipe, "recipe") or study.recipe

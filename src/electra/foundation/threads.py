@@ -85,11 +85,6 @@ def are_set() -> bool:
     return count.isdecimal() and int(count) > 0 and count != _ours.get("OMP_NUM_THREADS")
 
 
-def available() -> int:
-    """Returns the threads that processes of this command share: OMP_NUM_THREADS, or the free cores."""
-    return min(machine.cores(), int(os.environ["OMP_NUM_THREADS"])) if are_set() else free_cores()
-
-
 def use(threads: int) -> None:
     """Makes torch, BLAS and tokenizers compute with this many threads, whether or not they are loaded yet.
 
