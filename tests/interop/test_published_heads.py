@@ -182,4 +182,4 @@ def test_a_published_classifier_is_fine_tuned_further(name: str, uncased: Tokeni
     options: dict[str, Any] = {"task": "classification", "baselines": False, "progress": "quiet"}
     tuned = electra.finetune(folder, data=rows, out=tmp_path / "tuned", epochs=1, **options)
     assert any("LABEL_0, LABEL_1, LABEL_2" in note for note in tuned.results["notes"])
-    assert tuned.labels == ("cafe", "meal")
+    assert [*tuned.folder.model.record["id2label"].values()] == ["cafe", "meal"]

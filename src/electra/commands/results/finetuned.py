@@ -22,18 +22,10 @@ if TYPE_CHECKING:
     from electra.finetuning.predict import Text
 
 
-OUTPUT_NAMES = (("score",), ("start", "end"))  # the id2label of tasks without labels
-
-
 class FineTuned(Artifact[FinetuningFolder]):
     """A folder written by `finetune`."""
 
     FOLDER = FinetuningFolder
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return str(self.folder.record["task"])
 
     @property
     def results(self) -> dict[str, Any]:
@@ -56,13 +48,6 @@ class FineTuned(Artifact[FinetuningFolder]):
             scores = durable.read_json(seed.results, RunFolderError)["eval"]
             rows.append({"seed": number, **{k: v for k, v in scores.items() if not isinstance(v, Mapping)}})
         return rows
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels; empty for regression and question answering."""
-        names = self.folder.model.record.get("id2label", {})
-        labels = tuple(names[key] for key in sorted(names, key=int))
-        return () if labels in OUTPUT_NAMES else labels
 
     def predict(
         self,

@@ -165,11 +165,6 @@ class Run(Artifact[RunFolder]):
         return self.folder.total_steps
 
     @property
-    def recipe(self) -> dict[str, Any]:
-        """The contents of run.toml: the recipe, the shapes of the networks, identity and environment."""
-        return self.folder.record
-
-    @property
     def metrics(self) -> Rows:
         """The logged rows: kind (train or eval), step, tokens, flops, seconds, and each metric.
 
@@ -182,14 +177,6 @@ class Run(Artifact[RunFolder]):
         return Rows(
             {"kind": kind, **{axis: getattr(point, axis) for axis in axes}, **point.values}
             for kind, point in points
-        )
-
-    @property
-    def events(self) -> Rows:
-        """Events: started, resumed, stopped, warning, finished, ..."""
-        return Rows(
-            {"step": event.step, "event": event.name, "message": event.message}
-            for event in self.folder.ledger().events
         )
 
     @property
