@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -87,11 +86,6 @@ class Export(
             difference = model.export_onnx(out)
             display.say(f"the graph's outputs differ from the model's by at most {difference:.2g}")
         return out
-
-    @override
-    def main(self) -> int:
-        sys.stdout.write(f"{self.run()}\n")
-        return 0
 
 
 export = function(Export)

@@ -37,11 +37,9 @@ class Report(
     def main(self) -> int:
         from electra.pages import figures
 
-        path = self.run()
-        sys.stdout.write(f"{path}\n")
         if note := figures.missing():
             sys.stderr.write(f"{note}\n")
-        return 0
+        return super().main()
 
 
 report = function(Report)

@@ -56,9 +56,5 @@ class Serve(
                     opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest()
                 )
 
-    @override
-    def main(self) -> int:
-        return self.run()
-
 
 serve = function(Serve)

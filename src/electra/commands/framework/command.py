@@ -10,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from electra.commands.framework.display import ProgressOption
@@ -80,8 +82,10 @@ class Command(Generic[R_co]):
 
     def main(self) -> int:
         """Does the work for the command line, printing what the user should see; returns the exit code."""
-        self.run()
-        return 0
+        result = self.run()
+        if isinstance(result, Path):
+            sys.stdout.write(f"{result}\n")
+        return result if isinstance(result, int) else 0
 
     def preview(self) -> None:
         """Prints what would be done, without doing it: `--dry-run` of commands that define this."""
