@@ -52,7 +52,7 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert Predict(inputs=texts).work(served, texts) == [rows[0] for rows in from_graph.by_example()]
+    assert Predict(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
 
 
 def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:
