@@ -129,22 +129,6 @@ class RunFolder(PairFolder):
         return {name: dict(table) for name, table in record.items() if name not in excluded}
 
     @staticmethod
-    def describe_shape(record: Mapping[str, Any]) -> tuple[str, str]:
-        """Returns two texts about the main network: its layers and width; its size name and vocabulary.
-
-        The size name is omitted if the recipe sets layers or width. If the record has no network tables, the
-        texts are the size name and "".
-        """
-        model, shapes = record.get("model", {}), network_tables(record)
-        main = next((shapes[name] for name in EXPORTED if name in shapes), None)
-        if main is None:
-            return str(model.get("size", "")), ""
-        size_name = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
-        vocabulary = f"vocabulary {main['vocab_size']:,}"
-        layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
-        return f"{layers} of {main['hidden_size']}", ", ".join([*size_name, vocabulary])
-
-    @staticmethod
     def trains_detection(record: Mapping[str, Any]) -> bool:
         """Whether a run with this record trains its discriminator's head, if it has one.
 

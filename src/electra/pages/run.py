@@ -14,10 +14,12 @@ from typing import Any
 from markupsafe import Markup
 
 from electra.artifacts.ledger import Ledger, finite_or_none
+from electra.artifacts.networks import EXPORTED, network_tables
 from electra.artifacts.run import RunFolder
 from electra.foundation import durable
 from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
+from electra.foundation.terminal_text import plural
 from electra.pages.figures import Figure, Series, smooth
 from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
 from electra.pages.page import Number, Page, Section, Table, publish
@@ -114,9 +116,10 @@ def _facts(run: RunRecord) -> Iterator[tuple[object, ...]]:
             yield title(key), Number(run.final[key]), "" if level is None else f"{name}: {level:.3g}"
     named = {"Recipe": run.setting("environment.recipe"), "Objective": run.setting("objective.name")}
     yield from ((name, str(value)) for name, value in named.items() if value)
-    shape, shape_note = RunFolder.describe_shape(run.recipe)
-    if shape:
-        yield "Model", shape, shape_note
+    shapes = network_tables(run.recipe)
+    if main := next((shapes[name] for name in EXPORTED if name in shapes), None):
+        layers = plural(main["num_layers"], "layer")
+        yield "Model", f"{layers} of {main['hidden_size']}", f"vocabulary {main['vocab_size']:,}"
     points = [*run.ledger.train[-1:], *run.ledger.evals[-1:]]
     if last := max(points, key=lambda point: point.step, default=None):
         total, speeds = RunFolder.steps_of(run.recipe), run.ledger.curve("train", "tokens_per_s").y
