@@ -21,7 +21,7 @@ def piece(root: Path, name: str, work: Callable[..., object] | None = None) -> P
 
     def finish(*, say: Any, stop: Any) -> None:
         folder.mkdir(parents=True)
-        say(name)
+        say("done")
         (folder / "record").touch()
 
     return Piece(name, folder, "record", work or finish)
@@ -42,9 +42,9 @@ def test_in_order_once_and_failures_by_name(tmp_path: Path) -> None:
         pieces, say=lines.append, ended=lambda piece, error: ended.append((piece.name, error))
     )
     assert list(failures) == ["b"] and isinstance(failures["b"], ConfigError)
-    assert lines == ["a", "c"] and ended == [("a", None), ("b", failures["b"]), ("c", None)]
+    assert lines == ["a: done", "c: done"] and ended == [("a", None), ("b", failures["b"]), ("c", None)]
     assert unfinished(pieces) == ["b"]
-    assert list(run_pieces(pieces, say=lines.append)) == ["b"] and lines == ["a", "c"]
+    assert list(run_pieces(pieces, say=lines.append)) == ["b"] and lines == ["a: done", "c: done"]
 
 
 def test_a_piece_that_writes_no_record_is_a_bug(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ seeds          the key of every random draw
 durable        the only writer of files that must survive a crash or a power cut
 machine        cores, memory, devices, and optional libraries
 signals        requests to stop
-work           pieces of work with a record each, in this process or in others
+work           pieces of work with a record each, shared with other processes by locks
 extensions     objectives, tasks, heads and probes by name or path
 terminal_text  text for a terminal or a log
 arrays         types of NumPy arrays

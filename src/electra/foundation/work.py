@@ -1,6 +1,6 @@
 """The one way that pieces of work are done: runs of a study, tasks of a suite.
 
-    pieces = [Piece(f"seed {n}", folder / f"seed-{n}", "results.json", train, (n,)) for n in range(5)]
+    pieces = [Piece(f"seed {n}", folder / f"seed-{n}", "results.json", partial(train, n)) for n in range(5)]
     failures = run_pieces(pieces, say=print)
 
 Each piece has a folder of its own and is finished when its record is there, so the same call resumes, however
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, Interrupted
@@ -27,7 +26,7 @@ WAIT_SECONDS = 1.0  # between two looks at pieces that other processes are doing
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of work, called as `work(*arguments, say=say, stop=stop)`.
+    """A piece of work, called as `work(say=say, stop=stop)`.
 
     Once `stop()` returns True, it saves its state and raises `Interrupted`.
     """
@@ -38,7 +37,6 @@ class Piece:
     record: str
     """The file in the folder that is written last: the piece is finished when it is there."""
     work: Callable[..., object]
-    arguments: tuple[Any, ...] = ()
 
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
@@ -56,7 +54,7 @@ def run_pieces(
 
     Args:
         pieces: in the order in which to begin them.
-        say: receives the lines of a piece.
+        say: receives the lines of a piece, after its name.
         stop: returns whether to stop (None: SIGINT, SIGTERM and SIGUSR1 ask for that).
         ended: called with each piece that has ended, and its error.
 
@@ -92,7 +90,7 @@ def _do(piece: Piece, say: Say, stop: Stop) -> ElectraError | None:
     try:
         if stop():
             raise Interrupted(piece.folder)
-        piece.work(*piece.arguments, say=say, stop=stop)
+        piece.work(say=lambda line: say(f"{piece.name}: {line}"), stop=stop)
     except Interrupted:
         raise Interrupted(piece.folder.parent) from None
     except ElectraError as error:

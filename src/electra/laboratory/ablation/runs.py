@@ -68,8 +68,7 @@ def runs_of(
             str(job),
             job.folder(out),
             RunFolder(job.folder(out)).score.name,
-            run_job,
-            (out.resolve(), job, threads, fixed),
+            partial(run_job, out.resolve(), job, threads, fixed),
             job=job,
             panel_identity=plan["panel"]["identity"],
         )
@@ -90,18 +89,14 @@ def run_job(out: Path, job: Job, threads: int, fixed: bool = True, *, say: Say, 
         if not RunFolder(folder).tokenizer.exists():
             store.tokenizer.save(RunFolder(folder).tokenizer)  # makes the run usable by itself
         recipe, name = job_recipe(plan, job, threads), plan["recipe"]
-        shown = partial(_say, say, job)
-        with start(recipe, folder, store, World(), name=name, say=shown, progress=shown) as run:
+        status = lambda line, share: say(line)  # noqa: E731
+        with start(recipe, folder, store, World(), name=name, say=say, progress=status) as run:
             if not train(run, stop):
                 raise Interrupted(folder)
             message = f"finished {run.step} steps in {run.seconds:.0f} s of training"
             run.telemetry.record_event(run.step, "finished", message)
             record = score(run, plan["panel"], job.seed, stop)
         durable.commit_json(RunFolder(folder).score, record)
-
-
-def _say(say: Say, job: Job, line: str, share: float | None = None) -> None:
-    say(f"{job}: {line}")
 
 
 def panel_record(data: Path | None, suite: str) -> dict[str, Any]:

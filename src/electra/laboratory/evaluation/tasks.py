@@ -12,6 +12,7 @@ import gc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -154,14 +155,13 @@ def pieces_of(
         name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
         if model.source or has_baseline(suite, name):
             tuned, seeds = folder.task(model.folder, name), options.seeds if model.source else 1
-            arguments, record = (ready, model, tuned.path, options, title), tuned.results.name
-            key = name, model.name
-            pieces.append(Scoring(title, tuned.path, record, score_task, arguments, key=key, seeds=seeds))
+            work, key = partial(score_task, ready, model, tuned.path, options), (name, model.name)
+            pieces.append(Scoring(title, tuned.path, tuned.results.name, work, key=key, seeds=seeds))
     return pieces
 
 
 def score_task(
-    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, title: str, *, say: Say, stop: Stop
+    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, *, say: Say, stop: Stop
 ) -> None:
     """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
     fixed = {
@@ -182,7 +182,7 @@ def score_task(
             results = baselines.measure(model.name, settings)
             durable.commit_json(FinetuningFolder(as_path(settings.out)).results, results)
         else:
-            finetune(model.source, settings, lambda line: say(f"{title}: {line}"), stop)
+            finetune(model.source, settings, say, stop)
     finally:
         gc.collect()  # frees the model and its tokenised data before the next piece
 
