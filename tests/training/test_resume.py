@@ -190,19 +190,6 @@ def test_a_process_that_hangs_beyond_the_timeout_ends_the_run(toy_store: Path, t
     assert "Traceback" not in outputs, outputs
 
 
-def descendants(process: int) -> list[int]:
-    """Those processes that a process started, by the number of their rank."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if int((path / "stat").read_text().rpartition(")")[2].split()[1]) == process:
-                variables = (path / "environ").read_bytes().split(b"\0")
-                found[next(int(v[5:]) for v in variables if v.startswith(b"RANK="))] = int(path.name)
-        except (OSError, StopIteration):
-            continue
-    return [found[rank] for rank in sorted(found)]
-
-
 @pytest.mark.slow
 def test_a_signal_to_one_of_two_processes_stops_both(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
