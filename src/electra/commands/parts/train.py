@@ -43,9 +43,7 @@ class Text:
     corpus: tuple[Argument, ...] = ()
     store: str | None = None
     workers: int | None = None  # processes that encode text (None: all cores)
-    settings: tuple[
-        str, ...
-    ] = ()  # names of those that the user passed; about text, they must be the store's
+    settings: tuple[str, ...] = ()  # names of those that were passed; about text, they must be the store's
     allow_unknown: bool = False  # whether to train on text with any share of unknown tokens
 
 
