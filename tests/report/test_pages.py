@@ -104,8 +104,8 @@ NUMBERS = [
 def test_a_table_turns_the_numbers_that_have_exactly_its_axes() -> None:
     def rows(**more: Any) -> Any:
         view = {"title": "t", "down": ["model"], "across": "measure", "keep": {}, "note": "", **more}
-        [table] = probes.arrange({"numbers": NUMBERS, "tables": [view], "figures": []})["tables"]
-        return [table["columns"], *table["rows"]]
+        columns, cells = probes.table_of(view, NUMBERS)
+        return [columns, *cells]
 
     estimate = {"value": 0.5, "low": 0.25, "high": None}
     assert rows() == [["model", "a", "b"], ["one", 1, "s"], ["two", None, estimate]]
@@ -118,15 +118,14 @@ def test_a_figure_has_a_line_for_each_place_and_its_references() -> None:
     view = {"name": "f", "title": "", "note": "", "unit": "share", "kind": "lines", "dots": ["two"]}
     view |= {"x": "depth", "series": "model", "keep": {"measure": "a"}, "x_range": None, "y_range": None}
     view["references"] = {"chance": 0.5, "even": "diagonal"}
-    [made] = probes.arrange({"numbers": NUMBERS, "tables": [], "figures": [view]})["figures"]
-    two, one, chance, even = made["series"]
-    assert (two["x"], two["y"], two["style"], two["low"]) == ([2], [0.75], "points", [])
-    assert (one["x"], one["y"], one["low"], one["high"]) == ([0, 1], [0.5, 0.25], [0.25, None], [1.0, None])
-    assert (chance["x"], chance["y"], chance["style"]) == ([0, 2], [0.5, 0.5], "reference")
-    assert even["y"] == [0, 2] and (made["x"], made["y"]) == ("depth", "share")
-    view |= {"kind": "matrix", "references": {}}
-    [made] = probes.arrange({"numbers": NUMBERS, "tables": [], "figures": [view]})["figures"]
-    assert [each["y"] for each in made["series"]] == [[0.75, None, None], [None, 0.5, 0.25]]
+    made = probes.figure_of(view, NUMBERS)
+    two, one, chance, even = made.series
+    assert two == Series("two", [2], [0.75], [], [], "points")
+    assert one == Series("one", [0, 1], [0.5, 0.25], [0.25, None], [1.0, None])
+    assert (chance.x, chance.y, chance.style) == ([0, 2], [0.5, 0.5], "reference")
+    assert even.y == [0, 2] and (made.x, made.y) == ("depth", "share")
+    made = probes.figure_of(view | {"kind": "matrix", "references": {}}, NUMBERS)
+    assert [each.y for each in made.series] == [[0.75, None, None], [None, 0.5, 0.25]]
 
 
 def test_numbers_are_short_and_kept_whole() -> None:

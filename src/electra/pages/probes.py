@@ -44,9 +44,8 @@ def write_page(path: Path) -> Path:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Reads a probe's record, with `tables` and `figures` filled in. Raises ConfigError if it is not one."""
-    record = durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Rerun its probe")
-    return {**record, **arrange(record)}
+    """Reads a probe's record. Raises ConfigError if it is not one of this version."""
+    return durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Rerun its probe")
 
 
 def headline(record: Record) -> str:
@@ -60,14 +59,6 @@ def headline(record: Record) -> str:
             known.append(f"{name} {found['value']:z.3f}{interval}")
     more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []
     return "; ".join([*known[:MAX_IN_LINE], *more])
-
-
-def arrange(record: Record) -> dict[str, Any]:
-    """Returns the tables and figures that a record of format 2 declares, with its numbers."""
-    return {
-        "tables": [_arrange_table(table, record["numbers"]) for table in record["tables"]],
-        "figures": [_arrange_figure(figure, record["numbers"]) for figure in record["figures"]],
-    }
 
 
 def _cells(
@@ -93,15 +84,17 @@ def _cells(
     return found, places, columns
 
 
-def _arrange_table(table: Record, numbers: Sequence[Any]) -> dict[str, Any]:
+def table_of(table: Record, numbers: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
+    """Returns the columns and rows of a table that a record declares, from its numbers."""
     cells, down, across = _cells(numbers, table, table["down"])
     rows = [[*place, *(cells.get((place, column)) for column in across)] for place in down]
-    return {**table, "columns": [*table["down"], *across], "rows": rows}
+    return [*table["down"], *across], rows
 
 
-def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
+def figure_of(figure: Record, numbers: Sequence[Any], name: str = "") -> Figure:
+    """Returns a figure that a record declares, from its numbers."""
     cells, down, across = _cells(numbers, figure, [figure["series"]])
-    kind, series = figure["kind"], []
+    kind, series = figure["kind"], list[Series]()
     across = sorted(across) if kind == "lines" else across
     for (label,) in down:
         x = [place for place in across if kind == "matrix" or ((label,), place) in cells]
@@ -110,14 +103,15 @@ def _arrange_figure(figure: Record, numbers: Sequence[Any]) -> dict[str, Any]:
         y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
             low = high = []  # no interval to draw
-        style = "points" if kind == "categories" or label in figure.get("dots", ()) else "line"
-        series.append({"label": str(label), "x": x, "y": y, "low": low, "high": high, "style": style})
+        has_dots = kind == "categories" or label in figure.get("dots", ())
+        series.append(Series(str(label), x, y, low, high, "points" if has_dots else "line"))
     span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
     for label, value in figure["references"].items():
         y = span if value == "diagonal" else [value] * len(span)
-        series.append({"label": label, "x": span, "y": y, "low": [], "high": [], "style": "reference"})
-    labels = {"x": figure["x"], "y": figure["unit"]} if kind == "lines" else {"x": figure["unit"], "y": ""}
-    return {**figure, **labels, "series": series}
+        series.append(Series(label, span, y, style="reference"))
+    x, y = (figure["x"], figure["unit"]) if kind == "lines" else (figure["unit"], "")
+    given = {key: figure[key] for key in ("title", "note", "kind", "x_range", "y_range")}
+    return Figure(name, series=series, x=x, y=y, **given)
 
 
 def section(name: str, record: Record) -> Section:
@@ -126,18 +120,15 @@ def section(name: str, record: Record) -> Section:
     rows = [(label, _cell(number)) for label, number in record["headline"].items()]
     tables, notes = [Table(("", first), rows)] if rows else [], [*record["notes"]]
     for each in record["tables"]:
+        columns, table = table_of(each, record["numbers"])
         # With a single model, its name is not repeated in every row.
-        start = int(len(record["models"]) == 1 and each["columns"][0] == "model")
-        cells = [[_cell(cell) for cell in row[start:]] for row in each["rows"]]
+        start = int(len(record["models"]) == 1 and columns[0] == "model")
+        cells = [[_cell(cell) for cell in row[start:]] for row in table]
         caption = each["title"] + (f" ({each['note'].rstrip('.')})" if each["note"] else "")
-        tables.append(Table(each["columns"][start:], cells, caption, folded=len(cells) > MAX_ROWS))
+        tables.append(Table(columns[start:], cells, caption, folded=len(cells) > MAX_ROWS))
     settings = {key: record[key] for key in ("probe", "version", "models", "data", "options")}
     tables.append(Table.pairs("Models, data and settings", settings))
-    figures = []
-    for each in record["figures"]:
-        given = {key: each[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
-        series = [Series(**one) for one in each["series"]]
-        figures.append(Figure(f"{name}-{each['name']}", series=series, **given))
+    figures = [figure_of(each, record["numbers"], f"{name}-{each['name']}") for each in record["figures"]]
     return Section(record["title"], f"{record['question']} {record['source']}", notes, figures, tables)
 
 

@@ -95,24 +95,23 @@ def model(
 
 
 def render(findings: Findings) -> RenderedFindings:
-    """Returns findings as shown on their page: headline, tables, figures, notes, and json.
+    """Returns findings as shown on their page: headline, tables, notes, and json.
 
     A table has title, note, columns and rows; cells with an interval are `Estimate`s.
     """
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
-    json = findings.to_json()
-    page = probes.arrange(json)
+    json, tables = findings.to_json(), []
 
     def shown(cell: Any) -> Any:
         return Estimate(**cell) if isinstance(cell, dict) else cell
 
-    for table in page["tables"]:
-        table |= {"columns": tuple(table["columns"]), "rows": [[*map(shown, row)] for row in table["rows"]]}
-    tables = [SimpleNamespace(**table) for table in page["tables"]]
-    made = {"tables": tables, "figures": page["figures"], "json": json}
-    return RenderedFindings(headline=findings.headline, notes=findings.notes, **made)
+    for table in json["tables"]:
+        columns, rows = probes.table_of(table, json["numbers"])
+        filled = {"columns": tuple(columns), "rows": [[*map(shown, row)] for row in rows]}
+        tables.append(SimpleNamespace(**table, **filled))
+    return RenderedFindings(headline=findings.headline, notes=findings.notes, tables=tables, json=json)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:
