@@ -109,9 +109,9 @@ def figure_of(figure: Record, numbers: Sequence[Any], name: str = "") -> Figure:
     for label, value in figure["references"].items():
         y = span if value == "diagonal" else [value] * len(span)
         series.append(Series(label, span, y, style="reference"))
-    x, y = (figure["x"], figure["unit"]) if kind == "lines" else (figure["unit"], "")
+    axes = (figure["x"], figure["unit"]) if kind == "lines" else (figure["unit"], "")
     given = {key: figure[key] for key in ("title", "note", "kind", "x_range", "y_range")}
-    return Figure(name, series=series, x=x, y=y, **given)
+    return Figure(name, series=series, x=axes[0], y=axes[1], **given)
 
 
 def section(name: str, record: Record) -> Section:
