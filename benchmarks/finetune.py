@@ -1,10 +1,10 @@
 """Compares fine-tuning, from text to dev score, with that of the transformers Trainer, in speed and quality.
 
-    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--epochs 1]
+    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--dev 1000] [--epochs 1]
     [--learning-rate 1e-3] [--seed 1] [--rounds 3] [--precision bf16|fp32]
     python benchmarks/finetune.py MODEL --data GLUE/MRPC --task mrpc --defaults
 
-The Trainer needs the package accelerate. Tasks: those with one or two texts and one answer.
+The Trainer needs the package accelerate. Tasks: those with one or two texts and one answer, and taggers.
 
 MODEL is a folder that both sides load. Both use the same data, epochs and learning rate, batches of 32 and at
 most 128 tokens; the Trainer pads each batch to its longest row. Both dev scores are printed, because the
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 
 from contest import Contender, compare, options, python
 
-Row = tuple[tuple[str, ...], str]  # the texts and the answer
+Row = tuple[tuple[str, ...], Any]  # the texts and the answer, or the words and their tags
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
@@ -32,11 +33,15 @@ def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
     from electra.finetuning.settings import Settings
 
     settings = Settings(
-        task=arguments.task, data=Path(arguments.data), out=Path("unused"), limit_train=arguments.examples
-    )
+        task=arguments.task, data=Path(arguments.data), out=Path("unused"),
+        limit_train=arguments.examples, limit_eval=arguments.dev,
+    )  # fmt: skip
     dataset = read_dataset(settings, choose_task(settings))
     train, dev = (
-        [(tuple(example.texts), str(example.gold)) for example in dataset.splits[name]]
+        [
+            (tuple(example.texts), example.gold if dataset.task.head == "tagger" else str(example.gold))
+            for example in dataset.splits[name]
+        ]
         for name in ("train", "dev")
     )
     return train, dev, dataset.task
@@ -52,11 +57,61 @@ def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     }  # fmt: skip
     settings = Settings(
         task=arguments.task, data=Path(arguments.data), out=Path(folder) / "out", seed=arguments.seed,
-        limit_train=arguments.examples, **given,
+        limit_train=arguments.examples, limit_eval=arguments.dev, **given,
     )  # fmt: skip
     results = finetune(arguments.model, settings, lambda line: None)
     assert results is not None
-    return {"score": float(results[f"eval_{results['primary_metric']}"])}
+    metric = results["primary_metric"] if results.get("eval_accuracy") is None else "accuracy"
+    return {"score": float(results[f"eval_{metric}"])}
+
+
+def training_arguments(arguments: argparse.Namespace, folder: str) -> Any:
+    from transformers import TrainingArguments
+
+    given: dict[str, Any] = {} if arguments.defaults else {
+        "num_train_epochs": arguments.epochs, "per_device_train_batch_size": 32,
+        "learning_rate": arguments.learning_rate, "warmup_steps": 0.1, "bf16": arguments.precision == "bf16",
+    }  # fmt: skip
+    return TrainingArguments(
+        output_dir=folder, per_device_eval_batch_size=32, seed=arguments.seed, use_cpu=True, report_to=[],
+        disable_tqdm=True, save_strategy="no", logging_strategy="no", **given,
+    )  # fmt: skip
+
+
+def reference_tagger(arguments: argparse.Namespace, folder: str, data: Any) -> dict[str, float]:
+    from transformers import (
+        AutoModelForTokenClassification,
+        AutoTokenizer,
+        DataCollatorForTokenClassification,
+        Trainer,
+    )
+
+    train, dev, _ = data
+    labels = sorted({tag for _, tags in train for tag in tags})
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    network = AutoModelForTokenClassification.from_pretrained(arguments.model, num_labels=len(labels))
+
+    def encode(words: tuple[str, ...], tags: Any) -> dict[str, Any]:
+        """Labels the first piece of each word, as in transformers' script."""
+        encoded = tokenizer(list(words), is_split_into_words=True, truncation=True, max_length=128)
+        seen, targets = set[Any](), []
+        for word in encoded.word_ids():
+            is_first = word is not None and word not in seen
+            targets.append((labels.index(tags[word]) if tags[word] in labels else 0) if is_first else -100)
+            seen.add(word)
+        return {**encoded, "labels": targets}
+
+    splits = [[encode(*row) for row in rows] for rows in (train, dev)]
+    collator = DataCollatorForTokenClassification(tokenizer)
+    settings = training_arguments(arguments, folder)
+    trainer = Trainer(network, settings, collator, train_dataset=splits[0], eval_dataset=splits[1])
+    trainer.train()
+    output = trainer.predict(splits[1])
+    right = total = 0
+    for logits, targets in zip(output.predictions, output.label_ids, strict=True):
+        real = targets != -100
+        right, total = right + (logits[real].argmax(-1) == targets[real]).sum(), total + real.sum()
+    return {"score": float(right / total)}
 
 
 def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
@@ -68,12 +123,13 @@ def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
         AutoTokenizer,
         DataCollatorWithPadding,
         Trainer,
-        TrainingArguments,
         set_seed,
     )
 
     set_seed(arguments.seed)
     train, dev, task = read(arguments)
+    if task.head == "tagger":
+        return reference_tagger(arguments, folder, (train, dev, task))
     [metric, *_] = task.metrics
     labels = sorted({answer for _, answer in train})
     is_number = metric == "spearmanr"
@@ -94,14 +150,7 @@ def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
         ]
 
     splits = encode(train), encode(dev)
-    given: dict[str, Any] = {} if arguments.defaults else {
-        "num_train_epochs": arguments.epochs, "per_device_train_batch_size": 32,
-        "learning_rate": arguments.learning_rate, "warmup_steps": 0.1, "bf16": arguments.precision == "bf16",
-    }  # fmt: skip
-    settings = TrainingArguments(
-        output_dir=folder, per_device_eval_batch_size=32, seed=arguments.seed, use_cpu=True, report_to=[],
-        disable_tqdm=True, save_strategy="no", logging_strategy="no", **given,
-    )  # fmt: skip
+    settings = training_arguments(arguments, folder)
     trainer = Trainer(
         network, settings, DataCollatorWithPadding(tokenizer), train_dataset=splits[0], eval_dataset=splits[1]
     )
@@ -121,6 +170,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--task", default="sst2")
     parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--dev", type=int, default=1000, help="number of dev examples, at most")
     parser.add_argument("--epochs", type=float, default=1)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=1)
@@ -134,9 +184,10 @@ def main() -> None:
             scores = (ours if arguments.side == "electra" else reference)(arguments, folder)
             seconds = time.perf_counter() - began
         rate = {"seconds": seconds, "examples_per_s": arguments.examples * arguments.epochs / seconds}
-        print(json.dumps({**rate, **scores}))
+        memory = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+        print(json.dumps({**rate, **scores, **memory}))
         return
-    names = ("data", "task", "examples", "epochs", "learning_rate", "seed", "precision")
+    names = ("data", "task", "examples", "dev", "epochs", "learning_rate", "seed", "precision")
     shared = [arguments.model, *(f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in names)]
     shared += ["--defaults"] if arguments.defaults else []
     contenders = [
@@ -145,7 +196,8 @@ def main() -> None:
     rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": "transformers"}
     result = compare(f"finetune-{arguments.task}-{arguments.precision}", contenders, arguments, **rates)
     for side, row in result["contenders"].items():
-        print(f"{side:36} dev score {row['turns'][0]['score']:.4f}")
+        turn = row["turns"][0]
+        print(f"{side:36} dev score {turn['score']:.4f}, peak memory {turn['peak_mb']:,.0f} MB")
 
 
 if __name__ == "__main__":
