@@ -1,7 +1,7 @@
 """Compares fine-tuning, from text to dev score, with that of the transformers Trainer, in speed and quality.
 
-    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--dev 1000] [--epochs 1]
-    [--learning-rate 1e-3] [--seed 1] [--rounds 3] [--precision bf16|fp32]
+    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--dev 1000]
+    [--epochs 1] [--learning-rate 1e-3] [--seed 1] [--rounds 3] [--precision bf16|fp32]
     python benchmarks/finetune.py MODEL --data GLUE/MRPC --task mrpc --defaults
 
 The Trainer needs the package accelerate. Tasks: those with one or two texts and one answer, and taggers.
