@@ -62,7 +62,7 @@ def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
 
 
 def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
-    from electra.exchange.onnx_session import load_onnx
+    from electra.exchange.onnx_graph import load_onnx
     from electra.inference.detection import detect
 
     loaded = load_onnx(Path(model), "discriminator")

@@ -28,10 +28,9 @@ from electra.artifacts.run import PairFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import read_config
-from electra.exchange.convert import make_card, write
+from electra.exchange.huggingface import make_card, write
 from electra.exchange.load import Loaded, load, load_language_model, read_tensors, shared_digest
-from electra.exchange.quantized import SCALE
-from electra.exchange.weights import read_safetensors, write_weights
+from electra.exchange.weights import SCALE, read_safetensors, write_weights
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 

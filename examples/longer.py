@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import Loaded, load
 from electra.model.encoder import LAYER
 from electra.model.pair import build_encoder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.model import Dtype
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.run_folder import network_kinds
 from electra.exchange.source import locate

@@ -13,7 +13,9 @@ from electra.data.tokenizer import Tokenizer
 TOLERANCE = 1e-5
 LENGTH = 75
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 3}
+GROUPS = [f"{part}_groups" for part in ("q", "k", "v", "post_attention", "intermediate", "output")]
 ROBERTA = {"max_position_embeddings": 82, "type_vocab_size": 1, "pad_token_id": 1}
+# Encoders of our own modules
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT": ("Bert", {}),
     "RoBERTa": ("Roberta", ROBERTA),
@@ -38,8 +40,6 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_hidden_layers": 4, "local_attention": 160},
     ),
 }
-
-
 # Encoders that transformers runs, through the adapter
 ADAPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "DeBERTa": (
@@ -57,14 +57,30 @@ ADAPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "DistilBERT": ("DistilBert", {"dim": 24, "n_heads": 3, "n_layers": 3, "hidden_dim": 40}),
     "MPNet": ("MPNet", ROBERTA),
     "ALBERT": ("Albert", {"embedding_size": 16}),
-    "XLM-R, another activation": ("XLMRoberta", ROBERTA | {"hidden_act": "gelu_new"}),
     "NomicBERT": ("NomicBert", {}),
+    "EuroBERT": ("EuroBert", {"num_key_value_heads": 3}),
+    "RoFormer": ("RoFormer", {"embedding_size": 16}),
 }
+TWELVE = [name for name in (*SHAPES, *ADAPTED) if "," not in name and name != "mmBERT"]
+# Of these, the states alone are tested
+FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
+    "XLM-R, another activation": ("XLMRoberta", ROBERTA | {"hidden_act": "gelu_new"}),
+    "BigBird": ("BigBird", {"attention_type": "original_full"}),
+    "ERNIE": ("Ernie", {}),
+    "GTE": ("Gte", {}),
+    "LayoutLM": ("LayoutLM", {}),
+    "Longformer": ("Longformer", ROBERTA | {"max_position_embeddings": 90, "attention_window": 8}),
+    "LUKE": ("Luke", ROBERTA | {"entity_vocab_size": 9, "entity_emb_size": 8}),
+    "MegatronBERT": ("MegatronBert", {}),
+    "RemBERT": ("RemBert", {"input_embedding_size": 16, "output_embedding_size": 16}),
+    "SqueezeBERT": ("SqueezeBert", {"embedding_size": 24, **dict.fromkeys(GROUPS, 1)}),
+}
+FAMILIES = SHAPES | ADAPTED | FURTHER | {"boxes": ("Bros", {})}
 
 
 def published(name: str, folder: Path, tokenizer: Tokenizer, head: str = "Model", **changes: Any) -> Any:
     """A model of that shape with random weights everywhere, with our tokenizer beside it."""
-    family, options = (SHAPES | ADAPTED)[name]
+    family, options = FAMILIES[name]
     torch.manual_seed(1)
     shape = {"max_position_embeddings": 80, "pad_token_id": 0, **SIZES, **options, **changes}
     config = getattr(transformers, f"{family}Config")(vocab_size=tokenizer.vocab_size, **shape)

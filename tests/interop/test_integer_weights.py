@@ -21,7 +21,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.load import load
-from electra.exchange.quantized import GROUP, dequantize, quantize
+from electra.exchange.weights import GROUP, dequantize, quantize
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 

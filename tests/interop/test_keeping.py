@@ -18,7 +18,7 @@ from test_sentence_transformers import STEPS, sentence_model
 import electra
 from electra.artifacts.model import CONFIG, MODULES
 from electra.exchange.load import load
-from electra.exchange.onnx_session import load_onnx
+from electra.exchange.onnx_graph import load_onnx
 from electra.exchange.pooling import PROMPTS
 from electra.foundation.errors import ModelError
 from electra.inference.embedding import embed

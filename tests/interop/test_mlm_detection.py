@@ -15,7 +15,7 @@ import electra
 from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError

@@ -19,7 +19,7 @@ from test_sentence_transformers import STEPS, sentence_model
 import electra
 from electra.artifacts.model import CONFIG
 from electra.commands.framework.main import main
-from electra.exchange import onnx_graph, onnx_session
+from electra.exchange import onnx_graph
 from electra.exchange.load import Loaded, load
 from electra.exchange.verify import verify
 from electra.foundation import durable
@@ -43,7 +43,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_a_graph_detects_and_embeds_like_the_network(written: tuple[Loaded, Path]) -> None:
     network, folder = written
-    graph = onnx_session.load_onnx(folder, "discriminator")
+    graph = onnx_graph.load_onnx(folder, "discriminator")
     for ours, reference in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
         assert [(word.text, word.start) for word in ours.words] == [
             (w.text, w.start) for w in reference.words
@@ -65,13 +65,13 @@ def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFix
 
 def test_damage_is_a_one_line_error(written: tuple[Loaded, Path], tmp_path: Path) -> None:
     with pytest.raises(AbsentNetwork):
-        onnx_session.load_onnx(written[1], "generator")
+        onnx_graph.load_onnx(written[1], "generator")
     folder = Path(shutil.copytree(written[1], tmp_path / "copy"))
     graph = folder / "model.onnx"
     content = graph.read_bytes()
     graph.write_bytes(content[:-40] + bytes(40))
     with pytest.raises(ModelError, match=r"model\.onnx is damaged"):
-        onnx_session.load_onnx(folder, "encoder")
+        onnx_graph.load_onnx(folder, "encoder")
     assert [finding.problem for finding in verify(written[1])] == ["", ""]
     assert any("is damaged" in finding.problem for finding in verify(folder))
     files = {
@@ -81,7 +81,7 @@ def test_damage_is_a_one_line_error(written: tuple[Loaded, Path], tmp_path: Path
     }
     durable.commit_directory(folder, {**files, "model.onnx": content[: len(content) // 2]})
     with pytest.raises(ModelError):
-        onnx_session.load_onnx(folder, "encoder")
+        onnx_graph.load_onnx(folder, "encoder")
 
 
 def test_a_graph_that_differs_is_not_written(
@@ -106,7 +106,7 @@ def test_the_logits_are_those_of_a_tagger(written: tuple[Loaded, Path]) -> None:
     network, folder = written
     labels = json.loads((folder / CONFIG).read_text())["id2label"]
     ids = np.array([network.tokenizer.encode(TEXTS[0]).ids])
-    session = onnx_session.open_session(folder / "model.onnx")
+    session = onnx_graph.open_session(folder / "model.onnx")
     [logits] = session.run(["logits"], {"input_ids": ids, "attention_mask": np.ones_like(ids)})
     p = torch.from_numpy(logits)[0, 1:-1].softmax(-1)[:, [*labels.values()].index("REPLACED")]
     [detection] = detect(network, TEXTS[:1])
@@ -147,7 +147,7 @@ def test_a_graph_of_another_program(name: str, tmp_path: Path, capfd: pytest.Cap
         assert main(["embed", str(folder), "the cat", "--backend", "onnx"]) == 2
         assert problem in capfd.readouterr().err
     else:
-        made = onnx_session.load_onnx(folder, "encoder")
+        made = onnx_graph.load_onnx(folder, "encoder")
         np.testing.assert_allclose(embed(made, TEXTS), reference.encode(TEXTS), atol=1e-5)
 
 
@@ -157,9 +157,9 @@ def test_a_graph_of_another_program(name: str, tmp_path: Path, capfd: pytest.Cap
 def test_a_graph_that_does_not_match_its_folder_is_refused(
     output: object, said: str, written: tuple[Loaded, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_session.OnnxEncoder, "run", lambda *_: np.asarray(output))
+    monkeypatch.setattr(onnx_graph.OnnxEncoder, "run", lambda *_: np.asarray(output))
     with pytest.raises(ModelError, match=said):
-        onnx_session.load_onnx(written[1], "discriminator")
+        onnx_graph.load_onnx(written[1], "discriminator")
 
 
 def test_a_graph_holds_no_path_of_this_machine(tmp_path: Path) -> None:

@@ -9,58 +9,17 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from published import SHAPES, TOLERANCE, loaded_again, published, rows
+from published import TOLERANCE, loaded_again, published, rows
 from safetensors.torch import load_file, save_file
 
 from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import read_config
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.warm_start import load_weights_into
 from electra.foundation.errors import ModelError
-from electra.model.hidden import hidden_states
 from electra.model.pair import Discriminator, Generator, Pair, build_encoder
-
-WINDOWED = "ModernBERT"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-@torch.inference_mode()
-def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
-    """Padded and full rows, short ones, every layer, and the folder that we write of it."""
-    reference = published(name, tmp_path / "given", uncased)
-    ids, real, document_ids = rows(reference.config.pad_token_id)
-    given = reference(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
-    expected = given.last_hidden_state
-    loaded = load(tmp_path / "given", "encoder")
-    assert (loaded.encoder(ids, document_ids=document_ids) - expected)[real].abs().max() <= TOLERANCE
-    assert (loaded.encoder(ids[:1]) - expected[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
-    short = reference(input_ids=ids[:1, :9]).last_hidden_state
-    assert (loaded.encoder(ids[:1, :9]) - short).abs().max() <= TOLERANCE
-    if not name.startswith("ModernBERT"):  # whose last norm transformers counts otherwise
-        states = hidden_states(loaded.encoder, ids, document_ids)
-        for ours, state in zip(states, given.hidden_states[-len(states) :], strict=True):
-            assert (ours - state)[real].abs().max() <= TOLERANCE or name == "mmBERT"
-
-    export(loaded, tmp_path / "ours", "x")
-    again = loaded_again(tmp_path / "ours")(input_ids=ids, attention_mask=real.long()).last_hidden_state
-    assert (again - expected)[real].abs().max() <= TOLERANCE
-    assert load(tmp_path / "ours", "encoder").config == loaded.config
-
-
-@pytest.mark.parametrize("name", [WINDOWED, "BERT"])
-@torch.inference_mode()
-def test_packed_documents_do_not_see_each_other(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
-    published(name, tmp_path, uncased)
-    encoder, (ids, _, _) = load(tmp_path, "encoder").encoder, rows()
-    first, second = ids[:1, :13], ids[:1, 9:70]
-    packed = encoder(
-        torch.cat([first, second], 1),
-        torch.cat([torch.arange(13), torch.arange(61)])[None],
-        torch.tensor([[0] * 13 + [1] * 61]),
-    )
-    assert (packed - torch.cat([encoder(first), encoder(second)], 1)).abs().max() <= TOLERANCE
 
 
 def masked_logits(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import electra
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
 from electra.finetuning.windows.features import Batch

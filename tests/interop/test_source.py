@@ -21,7 +21,7 @@ import electra
 from electra.artifacts.model import CARD, CONFIG, ONNX
 from electra.commands.parts.warm_start import initial_models
 from electra.data.hub_files import could_be_hub_name
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.source import locate
 from electra.foundation import durable

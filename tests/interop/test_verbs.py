@@ -16,7 +16,7 @@ import transformers
 
 import electra
 from electra.commands.framework.main import main
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import load, load_language_model
 from electra.model.pair import Pair
 

@@ -68,8 +68,7 @@ class Export(
         out, model = checked_path(self.out, "out"), load(self.model, step=self.step, device="cpu")
         with display_for(self.progress) as display:
             if self.format == "huggingface":
-                from electra.exchange.convert import export
-                from electra.exchange.huggingface import require_replaceable
+                from electra.exchange.huggingface import export, require_replaceable
 
                 chosen = model.chosen(self.network)
                 if self.cut_to is not None:

@@ -207,10 +207,13 @@ class Tokenizer:
             self.counted.add(part, len(encoded.ids), encoded.ids.count(self.specials.unk))
         encoding = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in encoding.special_tokens_mask]
-        # Sequence ids, since type ids do not distinguish the texts in every tokenizer.
-        texts = {0: text, 1: pair or "", None: ""}
-        sequences = zip(encoding.sequence_ids, encoding.offsets, strict=True)
-        offsets = [_without_spaces(texts[sequence], *span) for sequence, span in sequences]
+        # From the parts, since RoBERTa's processor trims offsets once more. Type ids do not tell the texts
+        # apart in every tokenizer; sequence ids do, but those of a pair's first text may be left out.
+        texts, spans, offsets = (text, pair or ""), [iter(part.offsets) for part in parts], []
+        for sequence, is_special in zip(encoding.sequence_ids, special, strict=True):
+            number = int(sequence == 1)
+            span = (0, 0) if is_special else _without_spaces(texts[number], *next(spans[number]))
+            offsets.append(span)
         return Encoding(encoding.ids, offsets, encoding.word_ids, encoding.type_ids, special)
 
     @property

@@ -12,10 +12,8 @@ source        finds the folder of a model: a path, an included model or a name o
 run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these
 warm_start    initialises a new run's networks from other weights
-convert       writes loaded models as folders
 layers        keeps some of a trained model's layers or vocabulary entries
-onnx_graph    exports a network as ONNX
-onnx_session  runs an ONNX export
+onnx_graph    exports a network as ONNX, and runs it
 verify        checks a folder's files against their recorded digests
 trackers      sends measurements to experiment trackers
 """

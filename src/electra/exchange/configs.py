@@ -317,20 +317,20 @@ def head_settings(folder: Path) -> dict[str, Any]:
 
     sentence-transformers has kept the function that a cross-encoder's scores go through in three places.
     """
+    values = ModelFolder(folder).record
+    settings = {"problem_type": None} | {key: values[key] for key in HEAD_KEYS if key in values}
     names = (TOKENIZER_CONFIG, "sentence_bert_config.json", "config_sentence_transformers.json")
-    values, files = ModelFolder(folder).record, [folder / name for name in names]
-    places = [durable.read_json(file, ModelError) if file.is_file() else {} for file in files]
-    lengths = [place.get(key) for place, key in zip(places, (MAX_LENGTH, "max_seq_length"), strict=False)]
-    places.append(values.get(CROSS_ENCODER))
-    places.append({ACTIVATION: values.get("sbert_ce_default_activation_function")})
-    named = [each[ACTIVATION] for each in places if isinstance(each, dict) and each.get(ACTIVATION)]
-    settings: dict[str, Any] = {"problem_type": None} | {
-        key: values[key] for key in HEAD_KEYS if key in values
-    }
-    if known := [int(length) for length in lengths if isinstance(length, int | float) and length > 2]:
-        settings[MAX_LENGTH] = min(known)
-    if named:
-        settings[CROSS_ENCODER] = {ACTIVATION: str(named[0])}
+    files = [folder / name for name in names]
+    tokenizer, lengths, library = (
+        durable.read_json(file, ModelError) if file.is_file() else {} for file in files
+    )
+    known = (tokenizer.get(MAX_LENGTH), lengths.get("max_seq_length"))
+    if usable := [int(length) for length in known if isinstance(length, int | float) and length > 2]:
+        settings[MAX_LENGTH] = min(usable)
+    old = {ACTIVATION: values.get("sbert_ce_default_activation_function")}
+    for place in (library, values.get(CROSS_ENCODER), old):
+        if isinstance(place, dict) and place.get(ACTIVATION):
+            return settings | {CROSS_ENCODER: {ACTIVATION: str(place[ACTIVATION])}}
     return settings
 
 
@@ -348,9 +348,9 @@ def validate(config: EncoderConfig) -> EncoderConfig:
     if hidden % divisor or config.architecture not in (*MODEL_TYPES.values(), "transformers"):
         shape = f"hidden {hidden}, heads {heads}, layers {layers}"
         raise UnsupportedConfig(f"no supported encoder has these sizes ({shape})")
-    rates_are_valid = all(0 <= rate < 1 for rate in (config.dropout, config.attention_dropout))
-    bases_are_valid = all(0 < base < math.inf for base in (config.rope_theta, config.window_theta))
-    if not (rates_are_valid and bases_are_valid and 0 < config.norm_eps < 1):
+    rates, bases = (config.dropout, config.attention_dropout), (config.rope_theta, config.window_theta)
+    are_valid = all(0 <= rate < 1 for rate in rates) and all(0 < base < math.inf for base in bases)
+    if not (are_valid and 0 < config.norm_eps < 1):
         raise UnsupportedConfig("a dropout rate, epsilon or rotary base is out of range")
     if config.max_positions < 3:  # [CLS], a token, [SEP]
         raise UnsupportedConfig(f"{config.max_positions} positions; at least 3 are required")
@@ -361,14 +361,11 @@ def validate(config: EncoderConfig) -> EncoderConfig:
 
 def _labels(values: dict[str, Any]) -> tuple[str, ...]:
     names = values.get("id2label") or {}
-    if not isinstance(names, Mapping) or not all(str(key).isdecimal() for key in names):
-        raise UnsupportedConfig("id2label does not number its labels from 0")
-    numbered = {int(key): str(name) for key, name in names.items()}
-    if max(numbered, default=0) > MAX_SIZE:
-        raise UnsupportedConfig(f"id2label has the number {max(numbered)}")
+    valid = isinstance(names, Mapping) and all(str(key).isdecimal() and int(key) <= MAX_SIZE for key in names)
+    numbered = {int(key): str(name) for key, name in names.items()} if valid else {}
     labels = tuple(numbered.get(index, f"LABEL_{index}") for index in range(max(numbered, default=-1) + 1))
-    if len(set(labels)) < len(labels):
-        raise UnsupportedConfig("id2label contains a label twice")
+    if not valid or len(set(labels)) < len(labels):
+        raise UnsupportedConfig("id2label must number different labels, from 0")
     return labels
 
 

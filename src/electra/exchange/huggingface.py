@@ -1,11 +1,10 @@
-"""Writes Hugging Face model folders, without transformers.
+"""Writes Hugging Face model folders, atomically and without transformers.
 
 A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
 README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
 A fine-tuned model may have further files. Weights as integers, which transformers does not read, are in
-model-int8.safetensors or model-int4.safetensors instead.
-It is written atomically. The header of the weights file contains the digests of the weights and of every file
-but the card, so that `electra verify` detects damage without an extra file.
+model-int8.safetensors or model-int4.safetensors instead. The header of the weights file contains the digests
+of the weights and of every file but the card, by which `electra verify` detects damage.
 """
 
 from __future__ import annotations
@@ -20,26 +19,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import (
     CARD,
     CONFIG,
+    HEAD,
     INTEGER_WEIGHTS,
     MODULES,
     POOLING,
+    TASK,
     TOKENIZER,
     TOKENIZER_CONFIG,
     VOCABULARY,
     WEIGHTS,
     Dtype,
+    ModelFolder,
 )
+from electra.artifacts.run import RunFolder
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.card import Card, render
-from electra.exchange.configs import CLASSES, MAX_LENGTH, write_config
+from electra.exchange.card import Card, card_of_language_model, card_of_run, render
+from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, MAX_LENGTH, head_settings, write_config
 from electra.exchange.load import Loaded, require_entries
 from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
-from electra.exchange.quantized import BITS, quantize
 from electra.exchange.weight_names import TUNED, Kind, to_transformers
-from electra.exchange.weights import write_weights
+from electra.exchange.weights import BITS, quantize, write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
@@ -68,6 +71,44 @@ def export_network(
     head = None if isinstance(network, EncoderAlone) else network.head
     loaded = Loaded(encoder, head, encoder.config, tokenizer, kind, (), folder, text_vector=text_vector)
     write_model(folder, loaded, card, dtype)
+
+
+def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype | None = None) -> None:
+    """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
+
+    Without `dtype`, weights of 16 bits stay so, and others are written as float32. Raises the errors of
+    `write_model`, for example if `out` contains anything but a model.
+    """
+    if dtype is None:
+        record = ModelFolder(loaded.folder).record if ModelFolder.is_at(loaded.folder) else {}
+        stored = record.get("dtype") or record.get("torch_dtype")
+        dtype = stored if stored in ("bfloat16", "float16") else "float32"
+    write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
+
+
+def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
+    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`.
+
+    A fine-tuned head keeps its settings, and its files if transformers has no class for it.
+    """
+    files = [file for name in (HEAD, TASK) if (file := loaded.folder / name).is_file()]
+    values = head_settings(loaded.folder) if loaded.kind in TUNED else {}
+    further = {file.name: file.read_bytes() for file in files}
+    write_model(out, loaded, card, dtype, values=values, further=further)
+
+
+def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
+    """Makes the card of a model that is written to `out`, with the run's record if `source` is a run."""
+    run = RunFolder(Path(source).expanduser())
+    if not run.exists():
+        base = str(source) if not run.path.exists() else ""
+        card = Card(out.resolve().name, loaded.kind, base_model=base, output=loaded.output)
+    elif loaded.folder == run.language_model.path:
+        card = card_of_language_model(run.path, None)
+    else:
+        step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
+        card = card_of_run(run.path, loaded.kind, step=step)
+    return card if loaded.threshold == DEFAULT_THRESHOLD else replace(card, threshold=loaded.threshold)
 
 
 def write_model(
@@ -104,9 +145,9 @@ def write_model(
     if isinstance(encoder, AdaptedEncoder):
         from electra.exchange import adapted
 
-        tensors, adapted_settings = adapted.folder_parts(encoder, model.head, weights, kind, dtype)
-        further_settings = adapted_settings | further_settings
-        class_name = str(adapted_settings["architectures"][0])
+        tensors, described = adapted.folder_parts(encoder, model.head, weights, kind, dtype)
+        further_settings = described | further_settings
+        class_name = str(described["architectures"][0])
     else:
         tensors = to_transformers(weights, config.architecture, kind)
         class_name = CLASSES[config.architecture][kind]
@@ -151,10 +192,8 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
-    names = (*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST)
     others = {entry.name for entry in folder.iterdir() if not re.fullmatch(r"\d+_[A-Z]\w*", entry.name)}
-    others -= {*names, *SENTENCE_FILES}
-    if others:
+    if others := others - {*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST, *SENTENCE_FILES}:
         problem = f"the folder exists and contains other files ({', '.join(sorted(others)[:3])})"
         raise ModelError(problem, where=folder, fix="Choose another `out`")
 

@@ -27,10 +27,16 @@ from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import CLASSES, FolderConfig, read_config
 from electra.exchange.loaded import Loaded as Loaded  # noqa: PLC0414 - others import it from here
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
-from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
 from electra.exchange.weight_names import TUNED, Kind
-from electra.exchange.weights import digest, read_safetensors, read_shards, recorded_digest, require_numbers
+from electra.exchange.weights import (
+    dequantize,
+    digest,
+    read_safetensors,
+    read_shards,
+    recorded_digest,
+    require_numbers,
+)
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.foundation.terminal_text import plural
@@ -76,19 +82,18 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
     if step is not None and not RunFolder.is_at(path):
         problem = "not a run folder, so there are no checkpoints to choose from"
         raise ModelError(problem, where=path, fix="Omit `step`")
-    tuned = FinetuningFolder(path).model
-    if network == "encoder" and FinetuningFolder.is_at(path) and tuned.exists():
-        return load_folder(tuned.path, network)
+    if network == "encoder" and FinetuningFolder.is_at(path) and FinetuningFolder(path).model.exists():
+        path = FinetuningFolder(path).model.path
     if not run_folder.holds_networks(path):
         return load_folder(path, network)
     finished = None if step is not None else run_folder.finished_network(path, network)
-    if finished is not None:
-        loaded = load_folder(finished, network)
-        if RunFolder.is_at(path) and not RunFolder(path).examples.exists():
-            note = "the run is still being saved: some of its networks are not there yet"
-            return replace(loaded, notes=(note, *loaded.notes))
-        return loaded
-    return run_folder.open_checkpoint(path, network, step)
+    if finished is None:
+        return run_folder.open_checkpoint(path, network, step)
+    loaded = load_folder(finished, network)
+    if RunFolder.is_at(path) and not RunFolder(path).examples.exists():
+        note = "the run is still being saved: some of its networks are not there yet"
+        return replace(loaded, notes=(note, *loaded.notes))
+    return loaded
 
 
 def load_language_model(path: Path) -> Loaded | None:
@@ -105,20 +110,18 @@ def load_folder(folder: Path, network: Kind = "discriminator") -> Loaded:
 def _load_folder(folder: Path, network: Kind) -> Loaded:
     described = read_text_vector(folder)
     folder = transformer_folder(folder)
-    model, folder_config = ModelFolder(folder), read_config(folder)
+    model, folder_config, weights = ModelFolder(folder), read_config(folder), read_tensors(folder)
     config = folder_config.encoder
-    weights = read_tensors(folder)
     if (sibling := model.shares_encoder_with) is not None:
         weights = _shared_tensors(model, sibling, config.architecture) | weights
     require_numbers(weights, folder)
-    notes, head_weights = list[str](), dict[str, Tensor]()
+    notes, head_weights, labels = list[str](), dict[str, Tensor](), folder_config.labels
     if config.settings:
         from electra.exchange import adapted
 
-        kind = folder_config.kind if network == "encoder" else network
+        kind, notes = folder_config.kind if network == "encoder" else network, [adapted.NOTE]
         if kind != folder_config.kind:
             raise absent(folder_config, network, folder)
-        labels, notes = folder_config.labels, [adapted.NOTE]
         encoder, head, unused_names = adapted.read_networks(weights, config, kind, labels, folder)
     else:
         networks = _own_networks(weights, folder_config, network, folder)
@@ -128,7 +131,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     outputs = len(head_weights.get("output.bias", ()))
     if kind in TUNED and isinstance(head, PublishedHead):
         outputs = head.whole.config.num_labels
-    labels = folder_config.labels or tuple(f"LABEL_{i}" for i in range(outputs))
+    labels = labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
         problem = f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}"
         raise ModelError(problem, where=folder / CONFIG, key="id2label", fix="Name one label for each output")
@@ -139,9 +142,9 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     tokenizer = Tokenizer.load(sibling or folder)
     require_entries(tokenizer, config, folder)
     if unused_names:
-        unused_names = [name.removeprefix(weight_names.FOREIGN) for name in unused_names]
-        examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
-        notes.append(f"not used: {plural(len(unused_names), 'other tensor')} ({examples})")
+        examples = ", ".join(name.removeprefix(weight_names.FOREIGN) for name in unused_names[:3])
+        more = ", ..." if len(unused_names) > 3 else ""
+        notes.append(f"not used: {plural(len(unused_names), 'other tensor')} ({examples}{more})")
     if tokenizer.vocab_size < 0.99 * config.vocab_size - PADDING:
         sizes = f"{tokenizer.vocab_size:,} entries for {config.vocab_size:,} embeddings"
         notes.append(f"the tokenizer has {sizes}: check that it is the model's")
@@ -150,10 +153,9 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         for key in keys.get(role, (f"{role}_token_id",)):
             if isinstance(configured := model.record.get(key), int) and configured != id_:
                 notes.append(f"{CONFIG} sets {key} to {configured}; the tokenizer's id, {id_}, is used")
-    output, threshold = folder_config.output, folder_config.threshold
     return Loaded(
         encoder, head, config, tokenizer, kind, labels, folder, head_weights, tuple(notes),
-        text_vector, output, threshold,
+        text_vector, folder_config.output, folder_config.threshold,
     )  # fmt: skip
 
 

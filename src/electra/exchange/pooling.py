@@ -67,21 +67,21 @@ class TextVector:
         dropped = set() if self._fits(width) else WEIGHTED
         steps = tuple(step for step in self.steps if step[0] not in dropped)
         files, modules = dict(self.files), list[Any]()
-        for step in json.loads(files.get(MODULES, b"[]")):
-            kind, file = _class_of(step), f"{step['path']}/{CONFIG}"
+        for module in json.loads(files.get(MODULES, b"[]")):
+            kind, file = _class_of(module), f"{module['path']}/{CONFIG}"
             if kind in dropped:
-                files = {name: files[name] for name in files if not name.startswith(f"{step['path']}/")}
+                files = {name: files[name] for name in files if not name.startswith(f"{module['path']}/")}
                 continue
-            modules.append(step)
             if kind == "Pooling":
                 settings = json.loads(files[file])
                 files[file] = durable.to_json(settings | {key: width for key in WIDTHS if key in settings})
+            modules.append(module)
             files[MODULES] = durable.to_json(modules)
-        if self.max_length is None or self.max_length <= positions:
-            return replace(self, steps=steps, files=files)
-        name = next(name for name in SETTINGS if name in files)
-        files[name] = durable.to_json(json.loads(files[name]) | {"max_seq_length": positions})
-        return replace(self, steps=steps, max_length=positions, files=files)
+        max_length = self.max_length
+        if max_length is not None and max_length > positions:
+            max_length, name = positions, next(name for name in SETTINGS if name in files)
+            files[name] = durable.to_json(json.loads(files[name]) | {"max_seq_length": positions})
+        return replace(self, steps=steps, max_length=max_length, files=files)
 
     def check(self, hidden_size: int, folder: Path) -> None:
         """Raises ModelError if the sizes of the steps do not match each other or `hidden_size`."""
@@ -97,7 +97,7 @@ class TextVector:
         return True
 
     def apply(self, pooled: Array) -> Array:
-        """Applies the steps after the pooling to pooled states [N, D]. Returns [N, D']."""
+        """As `after_pooling`, for arrays."""
         import torch
 
         with torch.inference_mode():
@@ -145,14 +145,14 @@ def vector_files(vector: TextVector, hidden_size: int) -> dict[str, durable.Cont
     """Returns the files that make `SentenceTransformer(folder)` return the same vectors as we do."""
     if MODULES in vector.files:
         return dict(vector.files)
-    steps = [("", "Transformer"), (POOLING.partition("/")[0], "Pooling")]
+    kinds = {"Transformer": "", "Pooling": POOLING.partition("/")[0]}
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for index, (path, kind) in enumerate(steps)
+        for index, (kind, path) in enumerate(kinds.items())
     ]
-    pooling = vector.pooling
     # In older versions of the library, a missing switch is false, except that of the mean.
-    switches = {name: mode == pooling for name, mode in SWITCHES.items() if mode in ("mean", "cls", pooling)}
+    shown = {"mean", "cls", vector.pooling}
+    switches = {name: mode == vector.pooling for name, mode in SWITCHES.items() if mode in shown}
     settings = {"word_embedding_dimension": hidden_size, **switches}
     return {MODULES: durable.to_json(modules), POOLING: durable.to_json(settings), **vector.files}
 
@@ -178,17 +178,17 @@ def read_text_vector(folder: Path) -> TextVector | None:
     if modules is None or {name for name, _ in modules} <= TRANSFORMERS:  # as a cross-encoder's
         return None
     model, pooling, steps = transformer_folder(folder), None, list[tuple[str, Step]]()
-    files = {f"{path}/{CONFIG}": folder / path / CONFIG for name, path in modules if name not in TRANSFORMERS}
+    names = [PROMPTS]
     for name, path in modules:
         if name in TRANSFORMERS and pooling is None:
             continue
+        names += [f"{path}/{CONFIG}", f"{path}/{WEIGHTS}"]
         if name == "Pooling" and pooling is None:
             pooling = _pooling(folder / path / CONFIG)
         elif name == "Normalize" and pooling is not None:
             steps.append((name, _normalize))
         elif name in WEIGHTED and pooling is not None:
             steps.append((name, _library_step(folder, name, path)))
-            files[f"{path}/{WEIGHTS}"] = folder / path / WEIGHTS
         elif name != "Dropout":
             problem = f"the sentence-transformers step {name} is not supported"
             raise ModelError(problem, where=folder / MODULES, fix=ELSEWHERE)
@@ -216,16 +216,15 @@ def read_text_vector(folder: Path) -> TextVector | None:
         # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
         if known and (settings or known[0] < known[-1]):
             max_length = min(known)
-    listed = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
-    listed |= {PROMPTS: (folder / PROMPTS).read_bytes()} if (folder / PROMPTS).is_file() else {}
+    listed = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
     if settings or max_length is not None:
         length = {} if max_length is None else {"max_seq_length": max_length}
         listed[settings_file.name] = durable.to_json(settings | length)
     if keep_end := tokenizer_settings.get("truncation_side") == "left":
         listed[TOKENIZER_CONFIG] = durable.to_json({"truncation_side": "left"})
     if (folder / MODULES).is_file():
-        content = durable.read_json(folder / MODULES, ModelError)
         top = {"path": "", "type": "sentence_transformers.models.Transformer"}
+        content = durable.read_json(folder / MODULES, ModelError)
         at_top = [step | top if _class_of(step) in TRANSFORMERS else step for step in content]
         listed[MODULES] = durable.to_json(at_top)
     lowercase = settings.get("do_lower_case") is True
@@ -253,18 +252,17 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
     path = folder / MODULES
     if not path.is_file():
         return None
-    content = durable.read_json(path, ModelError)
     try:
-        kinds = [str(step["type"]) for step in content]
-        paths = [str(step["path"]) for step in content]
+        steps = [(str(step["type"]), str(step["path"])) for step in durable.read_json(path, ModelError)]
     except (TypeError, KeyError):
         raise ModelError("not a list of steps with type and path", where=path) from None
-    if other := [kind for kind in kinds if not kind.startswith("sentence_transformers.")]:
-        fix = f"Code in model folders is never run. {ELSEWHERE}"
-        raise ModelError(f"the step {other[0]} is not part of sentence-transformers", where=path, fix=fix)
-    if outside := next((step for step in paths if durable.points_outside(step or ".")), None):
-        raise ModelError(f"the path {outside!r} leads out of the folder", where=path)
-    return [(kind.rpartition(".")[2], step) for kind, step in zip(kinds, paths, strict=True)]
+    for kind, step in steps:
+        if not kind.startswith("sentence_transformers."):
+            fix = f"Code in model folders is never run. {ELSEWHERE}"
+            raise ModelError(f"the step {kind} is not part of sentence-transformers", where=path, fix=fix)
+        if durable.points_outside(step or "."):
+            raise ModelError(f"the path {step!r} leads out of the folder", where=path)
+    return [(kind.rpartition(".")[2], step) for kind, step in steps]
 
 
 def _class_of(step: Mapping[str, Any]) -> str:
@@ -274,17 +272,14 @@ def _class_of(step: Mapping[str, Any]) -> str:
 def _pooling(path: Path) -> Pooling:
     """Returns the mode in a pooling's settings; the mean if they name none."""
     settings = _settings(path)
-    mode = settings.get("pooling_mode")
-    modes = list(mode) if isinstance(mode, list | tuple) else [mode]
-    if mode is None:
-        enabled = [name for name, on in settings.items() if on is True and name.startswith("pooling_mode_")]
-        modes = [SWITCHES.get(name, name) for name in enabled] or ["mean"]
-    modes = ["last" if each == LAST else each for each in modes]
+    enabled = [name for name, on in settings.items() if on is True and name.startswith("pooling_mode_")]
+    modes = settings.get("pooling_mode") or [SWITCHES.get(name, name) for name in enabled] or ["mean"]
+    modes = ["last" if each == LAST else each for each in ([modes] if isinstance(modes, str) else modes)]
     if len(modes) != 1 or modes[0] not in get_args(Pooling):
         problem = f"pooling by {' and '.join(map(str, modes))} is not supported"
         fix = f"Supported: one of {', '.join(get_args(Pooling))}. {ELSEWHERE}"
         raise ModelError(problem, where=path, fix=fix)
-    found: Pooling = modes[0]  # type: ignore[assignment]
+    found: Pooling = modes[0]
     return found
 
 
@@ -292,11 +287,11 @@ def _prompt(path: Path) -> tuple[str, int | None]:
     """Returns the prefix of every text, and the number of dimensions that are kept (None: all)."""
     settings = _settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
-    prompt = prompts.get(name, 0) if isinstance(prompts, dict) and isinstance(name, str) else None
-    if name is not None and not (isinstance(prompt, str) or (prompt is None and isinstance(prompts, dict))):
+    prompt = "" if name is None else prompts.get(str(name)) if isinstance(prompts, dict) else None
+    if not isinstance(prompt, str):
         problem = f"default_prompt_name is {name!r}, which is not among the prompts"
         raise ModelError(problem, where=path, fix="Use the name of a prompt")
-    return prompt or "", _positive(settings, "truncate_dim", path)
+    return prompt, _positive(settings, "truncate_dim", path)
 
 
 def _normalize(x: Tensor) -> Tensor:

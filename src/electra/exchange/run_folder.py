@@ -6,7 +6,7 @@ It also opens a pair of folders outside a run, discriminator/ and generator/.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from safetensors import safe_open
@@ -21,7 +21,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
 from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import MEAN, TextVector, read_text_vector
-from electra.exchange.weight_names import Kind
+from electra.exchange.weight_names import TUNED, Kind
 from electra.exchange.weights import require_numbers
 from electra.foundation.config import convert
 from electra.foundation.errors import (
@@ -36,9 +36,6 @@ from electra.model.networks import Network, Networks
 from electra.model.pair import EncoderAlone, Pair, Sharing, build_networks, merge_token_table
 from electra.model.sizes import UnsupportedConfig, recorded_config
 
-NETWORKS: tuple[Kind, ...] = EXPORTED
-PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned head
-
 
 def holds_networks(path: Path) -> bool:
     """Whether `path` is a run folder or a pair of model folders."""
@@ -47,12 +44,11 @@ def holds_networks(path: Path) -> bool:
 
 def finished_network(path: Path, network: Kind) -> Path | None:
     """Returns the folder of a finished network; None if it must be read from a checkpoint of the run."""
-    kinds = NETWORKS if network == "encoder" else (network,)
     pair = PairFolder(path)
-    finished_kinds = [name for name in kinds if name in pair.finished_networks()]
-    if finished_kinds:
-        return pair.network(finished_kinds[0]).path
-    if network not in PRETRAINED:
+    finished = pair.finished_networks()  # the discriminator first
+    if name := next((name for name in finished if network in ("encoder", name)), None):
+        return pair.network(name).path
+    if network in TUNED:
         problem = f"this is a pre-trained pair, not a fine-tuned {network}"
         raise ModelError(problem, where=path, fix="Run electra finetune")
     if not RunFolder.is_at(path):
@@ -61,16 +57,15 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     return None
 
 
-def network_kinds(path: Path) -> list[Kind]:
+def network_kinds(path: Path) -> list[str]:
     """Returns the kinds of the finished networks of a run or pair, or of those in its newest checkpoint.
 
     Raises CheckpointError if no network is finished and there is no intact checkpoint.
     """
-    finished = PairFolder(path).finished_networks()
-    if finished:
-        return [name for name in NETWORKS if name in finished]
+    if finished := PairFolder(path).finished_networks():
+        return finished
     with safe_open(_checkpoint(RunFolder(path), None)[0].weights, "pt") as file:
-        return _networks_in(file.keys())
+        return list(_networks_in(file.keys()))
 
 
 def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded:
@@ -82,33 +77,37 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded
     checkpoint, damaged = _checkpoint(folder, step)
     tensors: dict[str, Tensor] = load_file(checkpoint.weights)
     require_numbers(tensors, checkpoint.weights)
-    present_kinds = _networks_in(tensors)
+    present_kinds, record = _networks_in(tensors), folder.record
     kind = present_kinds[0] if network == "encoder" and present_kinds else network
-    record = folder.record
+    headless, problem = kind == "discriminator" and not folder.trains_detection(record), ""
     if kind not in present_kinds:
         objective = record.get("objective", {}).get("name", "unknown")
         problem = f"this run has no {kind} (its objective is {objective})"
-        raise AbsentNetwork(problem, where=run, fix=f"Pass a run or folder that has a {kind}")
-    is_headless = kind == "discriminator" and not folder.trains_detection(record)
-    if is_headless and network != "encoder":
+    elif headless and network != "encoder":
         problem = "this run's discriminator is an encoder without a head (its discriminator_weight is 0)"
-        raise AbsentNetwork(problem, where=run, fix="Pass a run or folder whose objective trains detection")
+    if problem:
+        raise AbsentNetwork(problem, where=run, fix=f"Pass a run or folder that has a trained {kind}")
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present_kinds)
-    _fill(pair, tensors, checkpoint.path)
+    known = pair.state_dict().keys()
+    for name in tensors:
+        if name not in known and any(f"{kind}.encoder.layers." in name for kind in EXPORTED):
+            problem = f"the networks in run.toml have no parameter for tensor {name}"
+            raise CheckpointError(problem, where=checkpoint.path)
+    fill(pair, tensors, checkpoint.path)
     module = pair.named[kind].eval()
     merge_token_table(module.encoder)
     identity = record.get("identity", {})
-    has_output = isinstance(identity, dict) and kind == "discriminator" and not is_headless
-    for problem in damaged:
-        warnings.warn(problem, DamagedModel, stacklevel=3)
+    has_output = isinstance(identity, dict) and kind == "discriminator" and not headless
+    for damage in damaged:
+        warnings.warn(damage, DamagedModel, stacklevel=3)
     note = f"the run has not ended; this is step {checkpoint.step:,}"
     return Loaded(
         module.encoder,
-        None if is_headless or isinstance(module, EncoderAlone) else module.head,
+        None if headless or isinstance(module, EncoderAlone) else module.head,
         module.encoder.config,
         tokenizer,
-        "encoder" if is_headless else kind,
+        "encoder" if headless else kind,
         (),
         checkpoint.path,
         notes=(note,) if step is None else (),
@@ -164,19 +163,16 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
 
 
 def _networks_in(tensors: Iterable[str]) -> list[Kind]:
-    names = list(tensors)
-    return [name for name in NETWORKS if any(key.startswith(f"{name}.") for key in names)]
+    present = {name.partition(".")[0] for name in tensors}
+    return [name for name in EXPORTED if name in present]
 
 
-def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
-    """Copies a checkpoint into all networks of a pair at once: tensors that they share are stored once."""
-    parameters = dict(pair.named_parameters())
-    encoders = {f"{kind}.encoder" for kind in NETWORKS}
-    unknown = [name for name in tensors if name.rsplit(".layers.")[0] in encoders and name not in parameters]
-    if unknown:
-        problem = f"the networks in run.toml have no parameter for tensor {unknown[0]}"
-        raise CheckpointError(problem, where=checkpoint)
-    for name, parameter in parameters.items():
+def fill(pair: Pair, tensors: Mapping[str, Tensor], checkpoint: Path) -> None:
+    """Copies a checkpoint into all networks of a pair at once: tensors that they share are stored once.
+
+    Raises CheckpointError if a tensor is missing or has another shape.
+    """
+    for name, parameter in pair.named_parameters():
         if name not in tensors or tensors[name].shape != parameter.shape:
             problem = f"has the shape {list(tensors[name].shape)}" if name in tensors else "is missing"
             problem = f"tensor {name} {problem}; the expected shape is {list(parameter.shape)}"

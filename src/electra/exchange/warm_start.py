@@ -55,13 +55,8 @@ def load_weights_into(
     notes: list[str] = []
     if discriminator is not None:
         loaded = load_start(discriminator, tokenizer, layers)
-        if isinstance(loaded.head, DiscriminatorHead):
-            _copy(pair.named["discriminator"], loaded, set(), "discriminator")
-            folder = PairFolder(locate(os.fspath(discriminator))).language_model
-            notes += _start_mlm_head(pair, folder, tokenizer)
-        else:
-            notes.append(_start_from_language_model(pair, loaded))
-        notes += loaded.notes
+        beside = PairFolder(locate(os.fspath(discriminator))).language_model
+        notes += [*_start_discriminator(pair, loaded, beside, tokenizer), *loaded.notes]
     if generator is not None:
         if "generator" not in pair.named:
             raise ModelError("this objective has no generator", key="init", fix="Use `init_discriminator`")
@@ -115,36 +110,37 @@ def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:
 
 
 @torch.no_grad()
-def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
-    """Copies the encoder, and the MLM head if the model and the objective have one. Returns a note."""
-    _copy(nn.ModuleDict({"encoder": pair.main.encoder}), replace(loaded, head=None), set(), "discriminator")
-    _fill_mlm_heads(pair, loaded)
-    origin = "a masked language model's encoder" if isinstance(loaded.head, GeneratorHead) else "an encoder"
-    return f"the discriminator starts from {origin}"
+def _start_discriminator(
+    pair: Pair, loaded: Loaded, beside: ModelFolder, tokenizer: Tokenizer | None
+) -> list[str]:
+    """Copies the encoder and the heads that the model, or the language model beside it, and the run have.
 
-
-def _start_mlm_head(pair: Pair, folder: ModelFolder, tokenizer: Tokenizer | None) -> list[str]:
-    """Copies the MLM head of a model that was trained for both RTD and MLM. Returns notes for the log."""
-    if not folder.exists():
-        return []
-    if any(isinstance(head, GeneratorHead) for head in pair.heads.values()):
-        _fill_mlm_heads(pair, _fitted(load(folder.path, "generator"), tokenizer))
-        return []
-    return ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
-
-
-def _fill_mlm_heads(pair: Pair, loaded: Loaded) -> None:
-    for head in pair.heads.values():
-        if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
-            _require_tied(loaded)
-            head.load_state_dict(loaded.head.state_dict())
+    Returns notes for the log.
+    """
+    mlm_heads = [head for head in pair.heads.values() if isinstance(head, GeneratorHead)]
+    notes, mlm = list[str](), loaded
+    if isinstance(loaded.head, DiscriminatorHead):
+        _copy(pair.named["discriminator"], loaded, set(), "discriminator")
+        if beside.exists() and mlm_heads:
+            mlm = _fitted(load(beside.path, "generator"), tokenizer)
+        elif beside.exists():
+            notes = ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
+    else:
+        encoder = nn.ModuleDict({"encoder": pair.main.encoder})
+        _copy(encoder, replace(loaded, head=None), set(), "discriminator")
+        is_mlm = isinstance(loaded.head, GeneratorHead)
+        origin = "a masked language model's encoder" if is_mlm else "an encoder"
+        notes = [f"the discriminator starts from {origin}"]
+    for head in mlm_heads:
+        if isinstance(mlm.head, GeneratorHead):
+            _require_tied(mlm)
+            head.load_state_dict(mlm.head.state_dict())
+    return notes
 
 
 def _require_tied(loaded: Loaded) -> None:
     if isinstance(loaded.head, GeneratorHead) and loaded.head.weight is not None:
-        problem = (
-            "its output layer is separate from its token table; models trained here use one table for both"
-        )
+        problem = "its output layer is not its token table; models trained here use one table for both"
         fix = "Start from a masked language model with tie_word_embeddings, or from its encoder alone"
         raise ModelError(problem, where=loaded.folder, fix=fix)
 

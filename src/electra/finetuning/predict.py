@@ -211,7 +211,7 @@ def open_predictor(
     doing(f"loading {model}")
     record: Mapping[str, Any] | None
     if backend == "onnx":
-        from electra.exchange.onnx_session import OnnxEncoder, load_onnx
+        from electra.exchange.onnx_graph import OnnxEncoder, load_onnx
         from electra.finetuning.runner.onnx_model import GraphModel
 
         folder = locate(model)

@@ -8,7 +8,7 @@ transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -72,29 +72,32 @@ def without_pooler(model: nn.Module) -> nn.Module:
     if getattr(model, "pooler", None) is None:
         return model
     model = copy(model)
-    model._modules = model._modules | {"pooler": None}
+    model._modules = model._modules | {"pooler": nn.Identity()}  # which some call unasked
     return model
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The documents of packed rows, each padded to a row of its own."""
+    """Documents of packed rows of about the same length, each padded to a row of its own."""
 
     index_NL: Tensor  # the place of each token among all B * T
     real_NL: Tensor  # which of them are tokens; the others are padding
 
     @classmethod
-    def of(cls, document_ids_BT: Tensor) -> Texts:
-        """Finds the texts: neighbours in a row with the same id of 0 or more."""
+    def of(cls, document_ids_BT: Tensor) -> list[Texts]:
+        """Finds the texts, neighbours with the same id of 0 or more, grouped by length (within 2x)."""
         real, begins = document_ids_BT >= 0, torch.ones_like(document_ids_BT, dtype=torch.bool)
         begins[:, 1:] = document_ids_BT[:, 1:] != document_ids_BT[:, :-1]
         begins = (begins & real).flatten()
-        starts_N = begins.nonzero().flatten()
-        text = begins.cumsum(0) - 1
+        starts_N, text = begins.nonzero().flatten(), begins.cumsum(0) - 1
         lengths_N = torch.bincount(text[real.flatten()], minlength=len(starts_N))
-        place_L = torch.arange(int(lengths_N.max()), device=starts_N.device)
-        index_NL = (starts_N[:, None] + place_L).clamp(max=document_ids_BT.numel() - 1)
-        return cls(index_NL, place_L < lengths_N[:, None])
+        groups, group_N = [], torch.frexp(lengths_N - 0.5).exponent
+        for group in sorted(set(group_N.tolist())):
+            starts, lengths = starts_N[group_N == group, None], lengths_N[group_N == group, None]
+            place_L = torch.arange(int(lengths.max()), device=starts.device)
+            index_NL = (starts + place_L).clamp(max=document_ids_BT.numel() - 1)
+            groups.append(cls(index_NL, place_L < lengths))
+        return groups
 
     def of_rows(self, values_BTX: Tensor, fill: int = 0) -> Tensor:
         """Returns the values [N, L, ...] of rows [B, T, ...], with `fill` at the padding."""
@@ -102,11 +105,13 @@ class Texts:
         real = self.real_NL.view(*self.real_NL.shape, *[1] * (taken.dim() - 2))
         return taken.where(real, torch.as_tensor(fill, dtype=taken.dtype, device=taken.device))
 
-    def to_rows(self, states_NLD: Tensor, rows: torch.Size) -> Tensor:
-        """Returns the states in their rows [B, T, D], zero at the padding."""
-        states_XD = states_NLD.new_zeros(rows.numel(), states_NLD.shape[-1])
-        states_XD = states_XD.index_put((self.index_NL[self.real_NL],), states_NLD[self.real_NL])
-        return states_XD.view(*rows, -1)
+
+def in_rows(groups: Sequence[Texts], states: Sequence[Tensor], rows: torch.Size) -> Tensor:
+    """Returns the states [N, L, D] of all groups in their rows [B, T, D], zero at the padding."""
+    index = torch.cat([texts.index_NL[texts.real_NL] for texts in groups])
+    real_XD = torch.cat([part[texts.real_NL] for texts, part in zip(groups, states, strict=True)])
+    states_XD = real_XD.new_zeros(rows.numel(), real_XD.shape[-1]).index_put((index,), real_XD)
+    return states_XD.view(*rows, -1)
 
 
 class AdaptedEncoder(Encoder):
@@ -135,29 +140,27 @@ class AdaptedEncoder(Encoder):
         if type(variation).limit_attention is not Variation.limit_attention:
             problem = "this objective limits who attends to whom, which transformers' encoders do not offer"
             raise ConfigError(problem, key="objective.name", fix="Start from an ELECTRA or a ModernBERT")
-        texts = None if document_ids is None else Texts.of(document_ids)
-
-        def of_texts(values: Tensor, fill: int = 0) -> Tensor:
-            return values if texts is None else texts.of_rows(values, fill)
-
-        def to_rows(states: Tensor) -> Tensor:
-            return states if texts is None else texts.to_rows(states, input_ids.shape)
-
-        mask = torch.ones_like(input_ids) if texts is None else texts.real_NL.long()
-        inputs = {"attention_mask": mask}
+        # without document ids, each row is a text
+        whole = torch.arange(input_ids.numel(), device=input_ids.device).view(input_ids.shape)
+        groups = [Texts(whole, whole >= 0)] if document_ids is None else Texts.of(document_ids)
+        words = token_types = None
         if type(variation).embed is not Variation.embed:
-            words_BTE = variation.embed(self.model.get_input_embeddings()(input_ids))
-            inputs["inputs_embeds"] = of_texts(words_BTE)
-        else:
-            inputs["input_ids"] = of_texts(input_ids, self.config.pad_id)
+            words = variation.embed(self.model.get_input_embeddings()(input_ids))
         if self.config.num_token_types > 1:
-            types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-            inputs["token_type_ids"] = of_texts(types)
-        observes = type(variation).observe is not Variation.observe
-        outputs = self.model(**inputs, output_hidden_states=observes, return_dict=True)
-        for states in outputs.hidden_states if observes else ():
-            variation.observe(to_rows(states))
-        return to_rows(outputs.last_hidden_state)
+            token_types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        observes, outputs = type(variation).observe is not Variation.observe, list[Any]()
+        for texts in groups:
+            inputs = {"attention_mask": texts.real_NL.long()}
+            if words is None:
+                inputs["input_ids"] = texts.of_rows(input_ids, self.config.pad_id)
+            else:
+                inputs["inputs_embeds"] = texts.of_rows(words)
+            if token_types is not None:
+                inputs["token_type_ids"] = texts.of_rows(token_types)
+            outputs.append(self.model(**inputs, output_hidden_states=observes, return_dict=True))
+        for states in zip(*(output.hidden_states for output in outputs), strict=True) if observes else ():
+            variation.observe(in_rows(groups, states, input_ids.shape))
+        return in_rows(groups, [output.last_hidden_state for output in outputs], input_ids.shape)
 
     @property
     @override
@@ -172,6 +175,13 @@ class AdaptedEncoder(Encoder):
     def depth_of(self, name: str) -> int:
         layer = LAYER.search(name)
         return int(layer[1]) + 1 if layer else 0
+
+
+class _States(tuple[Tensor]):
+    """What a published head reads of its encoder: the states, and nothing else."""
+
+    def __getattr__(self, name: str) -> Tensor | None:
+        return self[0] if name == "last_hidden_state" else None
 
 
 class PublishedHead(nn.Module):
@@ -205,16 +215,9 @@ class PublishedHead(nn.Module):
 
     def forward(self, hidden: Tensor, table_VE: Tensor) -> Tensor:
         """Returns logits [..., V] for hidden states [..., D]; the class knows its token table itself."""
-        from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions as Output
-
-        model, states_1ND = self._whole[0], hidden.reshape(1, -1, hidden.shape[-1])
-        base, ids = (
-            model.base_model,
-            torch.zeros(states_1ND.shape[:2], dtype=torch.long, device=hidden.device),
-        )
-        base.forward = lambda *_, **__: Output(last_hidden_state=states_1ND)
-        try:
-            logits = model(input_ids=ids).logits
-        finally:
-            del base.forward
+        states_1ND = hidden.reshape(1, -1, hidden.shape[-1])
+        model, base = copy(self.whole), copy(self.whole.base_model)  # for this call; their weights are shared
+        base.forward = lambda *_, **__: _States([states_1ND])
+        model._modules = model._modules | {model.base_model_prefix: base}
+        logits = model(input_ids=states_1ND.new_zeros(states_1ND.shape[:2], dtype=torch.long)).logits
         return torch.as_tensor(logits).view(*hidden.shape[:-1], -1)

@@ -11,7 +11,7 @@ from electra.artifacts.model import ModelFolder, Scorer
 from electra.data.unknown import Count
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
-from electra.exchange.onnx_session import load_onnx
+from electra.exchange.onnx_graph import load_onnx
 from electra.exchange.source import locate
 from electra.finetuning.predict import DEFAULT_TASKS, Predictor, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork

@@ -10,7 +10,7 @@ import torch
 
 from electra.artifacts.networks import Head
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.convert import export
+from electra.exchange.huggingface import export
 from electra.exchange.load import Loaded
 from electra.model.pair import build_pair
 from electra.testing import toy

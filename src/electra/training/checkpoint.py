@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from electra.artifacts.checkpoints import Checkpoint, at_step, list_checkpoints
+from electra.exchange.run_folder import fill
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError
 from electra.model.pair import Pair
@@ -66,15 +67,9 @@ def read_weights(path: Path, pair: Pair) -> None:
         CheckpointError: if names or shapes differ from the pair's.
     """
     saved_weights = load_file(Checkpoint(path).weights)
-    parameters = dict(pair.named_parameters())
-    if set(saved_weights) != set(parameters):
-        unmatched = sorted(set(saved_weights) ^ set(parameters))[0]
-        raise CheckpointError(f"contains another model's weights ({unmatched} is not in both)", where=path)
-    for name, parameter in parameters.items():
-        if saved_weights[name].shape != parameter.shape:
-            shapes = f"{tuple(saved_weights[name].shape)}, expected {tuple(parameter.shape)}"
-            raise CheckpointError(f"{name} has shape {shapes}", where=path)
-        parameter.data.copy_(saved_weights[name])
+    if unmatched := sorted(saved_weights.keys() ^ dict(pair.named_parameters()).keys()):
+        raise CheckpointError(f"contains another model's weights ({unmatched[0]} is not in both)", where=path)
+    fill(pair, saved_weights, path)
 
 
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:

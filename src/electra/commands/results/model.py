@@ -81,7 +81,7 @@ class Model:
         if kind not in self._networks:
             doing(f"loading {self.source}")
             if self.backend == "onnx":
-                from electra.exchange.onnx_session import load_onnx
+                from electra.exchange.onnx_graph import load_onnx
                 from electra.exchange.source import locate
 
                 self._networks[kind] = load_onnx(locate(self.source), kind)
@@ -241,7 +241,7 @@ class Model:
             AbsentNetwork: the model does not have this network.
             ModelError: `out` contains anything but a model.
         """
-        from electra.exchange.convert import export
+        from electra.exchange.huggingface import export
 
         path = checked_path(out, "out")
         export(self.chosen(network), path, self.source, dtype=dtype)

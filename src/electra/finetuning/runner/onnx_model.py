@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.exchange.onnx_graph import Graph
-from electra.exchange.onnx_session import LOGITS, OnnxEncoder
+from electra.exchange.onnx_graph import LOGITS, Graph, OnnxEncoder
 from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.windows.features import Batch
 
