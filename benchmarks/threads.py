@@ -31,7 +31,7 @@ CELLS = {
     "bias": "analyze tiny-en --probe bias --data {work}/test.conllu --out {out}",
     "layer_similarity": "analyze small-en --probe layer_similarity --data {work}/test.conllu --out {out}",
     "baselines": TUNE.format(model="small-en", work="{work}") + " --out {out}",
-    "ablate": "ablate masking --corpus {work}/texts.txt --budget 30steps --seeds 1 --only uniform --out {out}",  # noqa: E501
+    "ablate": "ablate masking --store {work}/store --budget 30steps --seeds 1 --only uniform --out {out}",
 }
 
 
@@ -63,6 +63,7 @@ def write_data(work: Path) -> None:
         for _, text in rows[:400]
     )
     (work / "test.conllu").write_text("\n".join(sentences) + "\n")
+    electra(f"prepare {work}/texts.txt --out {work}/store")
     electra(TUNE.format(model="tiny-en", work=work), "--no-baselines", "--out", f"{work}/tuned")
 
 
