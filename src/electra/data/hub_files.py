@@ -42,17 +42,19 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
     from huggingface_hub import errors, snapshot_download
 
     repository, revision = split_revision(name)
+    similar = "".join(get_close_matches(name, included_names(), n=1))
+    suggestion = f"Did you mean {similar!r}?" if similar else ""
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=list(patterns)))
     except errors.RepositoryNotFoundError:
         problem = "neither a local folder nor on the hub"
-        fix = _suggest(name) or "Check the name, and HF_TOKEN"
+        fix = suggestion or "Check the name, and HF_TOKEN"
     except errors.RevisionNotFoundError:
         problem = f"the repository on the hub has no branch, tag or commit {revision}"
         fix = f"Omit or correct @{revision}"
     except errors.LocalEntryNotFoundError:
         problem = "not a local folder, and the hub cannot be reached"
-        fix = _suggest(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
+        fix = suggestion or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
     except Exception as cause:  # network, names, permissions: the library raises dozens of kinds
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         problem, fix = f"download from the hub failed ({reason})", "Check the name, then try again"
@@ -72,9 +74,3 @@ def load_data_set(name: str, error: type[ElectraError], split: str | None = None
     except Exception as problem:  # network, names, formats: the library raises dozens of kinds
         fix = "Use the form hub:NAME:CONFIG:SPLIT"
         raise error(f"cannot be loaded ({reason_of(problem)})", where=name, fix=fix) from problem
-
-
-def _suggest(name: str) -> str:
-    """Returns a suggestion of an included model with a similar name; "" if there is none."""
-    similar = get_close_matches(name, included_names(), n=1)
-    return f"Did you mean {similar[0]!r}?" if similar else ""

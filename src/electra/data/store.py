@@ -113,12 +113,14 @@ class TokenStore:
                 if (count := splits[split].num_documents) != recorded["documents"]:
                     problem = f"{count} documents instead of {recorded['documents']}"
                     raise _damage(problem, folder.index(split))
-            vocab_size = int(description["vocab_size"])
+            vocab_size, specials = int(description["vocab_size"]), description["specials"]
+            if not all(type(id_) is int and 0 <= id_ < vocab_size for id_ in specials.values()):
+                raise ValueError(f"special tokens {specials}, in a vocabulary of {vocab_size}")
             store = cls(
                 path,
                 splits["train"],
                 splits["heldout"],
-                specials=_specials(description["specials"], vocab_size),
+                specials=Specials(**specials),
                 vocab_size=vocab_size,
                 tokenizer_digest=str(description["tokenizer_digest"]),
                 description=description,
@@ -196,13 +198,6 @@ class TokenStore:
 
 def _damage(problem: str, where: Path) -> StoreError:
     return StoreError(problem, where=where, fix=REBUILD)
-
-
-def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
-    for role, number in ids.items():
-        if type(number) is not int or not 0 <= number < vocab_size:
-            raise ValueError(f"{role} is {number!r}, which is not a token id")
-    return Specials(**ids)
 
 
 def largest_id(documents: TokenDocuments) -> int:

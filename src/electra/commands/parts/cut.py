@@ -43,28 +43,25 @@ def cut_to(model: Loaded, text: Corpus, coverage: float, display: Display) -> Lo
         sources, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
     )
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
-    texts = [line[:LONGEST] for line in texts[:LINES]]
+    texts, kind = [line[:LONGEST] for line in texts[:LINES]], "held-out line" if held_out else "line"
     doing("counting pieces")
     smaller = cut(model.tokenizer, counts_in(sample, model.tokenizer), coverage)
     after, original_ids = in_vocabulary(model, smaller), ids_in_original(smaller, model.tokenizer)
     assert after is not None and original_ids is not None
     doing("comparing vectors")
-    columns = []
-    for each in (model, after):
-        size, counts = sum(p.numel() for p in each.encoder.parameters()), counts_in(texts, each.tokenizer)
-        unknown = counts[each.tokenizer.specials.unk] / max(1, counts.sum())
-        sizes = f"{each.tokenizer.vocab_size:,}", f"{size / 1e6:.1f} M", f"{4 * size / 1e6:.1f} MB"
+    counts = [counts_in(texts, each.tokenizer) for each in (model, after)]
+    columns = [("pieces", "parameters", "as float32", "unknown tokens")]
+    for each, count in zip((model, after), counts, strict=True):
+        size = sum(parameter.numel() for parameter in each.encoder.parameters())
+        unknown = count[each.tokenizer.specials.unk] / max(1, count.sum())
+        sizes = f"{len(count):,}", f"{size / 1e6:.1f} M", f"{4 * size / 1e6:.1f} MB"
         columns.append((*sizes, f"{unknown:.2%}"))
-    names = "pieces", "parameters", "as float32", "unknown tokens"
-    rows = Rows({"": name, "before": a, "after": b} for name, a, b in zip(names, *columns, strict=True))
-    for line in rows.table().splitlines():
-        display.say(line)
-    counts = counts_in(texts, model.tokenizer)
-    split = 1 - counts[original_ids].sum() / max(1, counts.sum())
+    rows = Rows(dict(zip(("", "before", "after"), row, strict=True)) for row in zip(*columns, strict=True))
+    split = 1 - counts[0][original_ids].sum() / max(1, counts[0].sum())
     a, b = (embed(each, texts).astype(np.float64) for each in (model, after))
     cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
-    display.say(
-        f"{plural(len(texts), 'held-out line')}: {split:.2%} of the tokens are split further; cosine of the"
-        f" vectors before and after: mean {cosines.mean():.4f}, lowest {cosines.min():.4f}"
-    )
+    changes = f"{split:.2%} of the tokens are split further; cosine of the vectors before and after"
+    changes += f": mean {cosines.mean():.4f}, lowest {cosines.min():.4f}"
+    for line in (*rows.table().splitlines(), f"{plural(len(texts), kind)}: {changes}"):
+        display.say(line)
     return after
