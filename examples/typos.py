@@ -23,7 +23,7 @@ import numpy as np
 from electra.foundation import seeds
 from electra.foundation.arrays import Floats
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
+from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
@@ -99,10 +99,9 @@ class Probe(contract.Probe):
             findings.notes.append(f"{kind}: {int(wrong.sum()):,} of {len(wrong):,} words are misspelt.")
             progress(kind, (kind_index + 1) / len(MISSPELLINGS))
         note = "0.5: no better than chance. 1: every misspelt word scores higher than every correct one."
-        findings.tables.append(Table("Which misspellings are found", ("misspelling", "scorer"), note=note))
-        findings.figures.append(
-            Figure("typos", "AUC", "misspelling", "scorer", {"measure": "AUC"}, note, "AUC", "categories")
-        )
+        findings.table("Which misspellings are found", "misspelling", "scorer", note=note)
+        shown = {"note": note, "unit": "AUC", "kind": "categories"}
+        findings.figure("typos", "AUC", "misspelling", "scorer", {"measure": "AUC"}, **shown)
         return findings
 
     def misspell(self, words: Sequence[str], kind: str, index: int) -> list[str]:

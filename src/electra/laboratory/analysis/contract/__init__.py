@@ -1,7 +1,7 @@
 """The contract of probes: the models and data that they receive, their findings, and their records."""
 
 from electra.foundation.progress import Progress
-from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json
+from electra.laboratory.analysis.contract.findings import Cell, Estimate, Findings, as_json
 from electra.laboratory.analysis.contract.models import Model, Network, named_models
 from electra.laboratory.analysis.contract.probe import Data, Input, Probe, ProbeDataError
 
@@ -9,7 +9,6 @@ __all__ = [
     "Cell",
     "Data",
     "Estimate",
-    "Figure",
     "Findings",
     "Input",
     "Model",
@@ -17,7 +16,6 @@ __all__ = [
     "Probe",
     "ProbeDataError",
     "Progress",
-    "Table",
     "as_json",
     "named_models",
 ]

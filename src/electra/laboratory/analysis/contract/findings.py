@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 Place = str | int | float
 """A position on an axis."""
@@ -31,46 +31,6 @@ class Estimate:
 Cell = str | int | float | Estimate | None
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table: a row for each combination of places on the axes `down`, a column for each place on `across`.
-
-    It shows the numbers whose axes are exactly `down`, `across` and those of `keep`.
-    """
-
-    title: str
-    down: Sequence[str]
-    across: str = "measure"
-    keep: Selection = field(default_factory=dict)
-    note: str = ""
-    """How to read the table, in a sentence."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure over the numbers, drawn by `electra.pages.figures`.
-
-    "lines" plots the numbers against the places on the axis `x`; "categories" has a horizontal row for each
-    place on `x`, and "matrix" a column. Each place on the axis `series` is a line, a mark or a row. `keep`
-    selects numbers as in a table.
-    """
-
-    name: str
-    """Name of its file: letters, digits and hyphens."""
-    title: str
-    x: str
-    series: str
-    keep: Selection = field(default_factory=dict)
-    note: str = ""
-    unit: str = ""
-    """Unit of the numbers."""
-    kind: Literal["lines", "categories", "matrix"] = "lines"
-    references: Mapping[str, float | Literal["diagonal"] | None] = field(default_factory=dict)
-    """Reference lines: name -> value, such as chance, or "diagonal"."""
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
-
-
 @dataclass
 class Findings:
     """The results of a probe, filled in by `add` and `add_all`, and shown by `table` and `figure`.
@@ -80,8 +40,8 @@ class Findings:
     """
 
     headline: dict[str, Estimate] = field(default_factory=dict)
-    tables: list[Table] = field(default_factory=list)
-    figures: list[Figure] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: dict[tuple[str, ...], dict[tuple[Place, ...], Cell]] = field(default_factory=dict)
     """Axes (sorted) -> places on them -> the number there."""
@@ -99,12 +59,32 @@ class Findings:
             self.add(cell, **{axis: place}, **at)
 
     def table(self, title: str, *down: str, note: str = "", across: str = "measure", **keep: Any) -> None:
-        """Declares a `Table`; `keep` gives the places to show on further axes."""
-        self.tables.append(Table(title, down, across, keep, note))
+        """Declares a table: a row for each combination of places on `down`, a column for each on `across`.
+
+        It shows the numbers whose axes are exactly these and those of `keep`, which gives the places to show:
+        one, or several in their order. `note` says how to read it.
+        """
+        self.tables.append({"title": title, "down": down, "across": across, "keep": keep, "note": note})
 
     def figure(self, name: str, title: str, x: str, series: str, keep: Selection, **options: Any) -> None:
-        """Declares a `Figure`; its other fields are `options`."""
-        self.figures.append(Figure(name, title, x, series, keep, **options))
+        """Declares a figure over the numbers, drawn by `electra.pages.figures` into a file of this `name`.
+
+        "lines" plots the numbers against the places on the axis `x`; "categories" has a horizontal row for
+        each place on `x`, and "matrix" a column. Each place on the axis `series` is a line, a mark or a row.
+        `keep` selects numbers as in a table. Further `options` are `note`, the `unit` of the numbers, the
+        `kind`, `references` (name -> value, such as chance, or "diagonal"), `x_range` and `y_range`.
+        """
+        figure: dict[str, Any] = {"name": name, "title": title, "x": x, "series": series, "keep": keep}
+        figure |= {
+            "note": "",
+            "unit": "",
+            "kind": "lines",
+            "references": {},
+            "x_range": None,
+            "y_range": None,
+        }
+        assert options.keys() <= figure.keys(), f"unknown: {sorted(options)}"
+        self.figures.append(figure | options)
 
     def select(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
         """Returns the numbers at the places `at`, by place on the other `axes` (default: the measure).
