@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from electra.artifacts.run import RunFolder
@@ -139,13 +138,15 @@ def _compare_arms(
             for arm, values in by_arm.items()
             if arm != baselines[arm]
         }
-        corrected = dict(zip(compared, holm([comparison.p for comparison in compared.values()]), strict=True))
+        corrected = dict(
+            zip(compared, holm([comparison["p"] for comparison in compared.values()]), strict=True)
+        )
         for arm, values in by_arm.items():
             by_seed = {str(seed): value for seed, value in sorted(values.items())}
-            record = {"by_seed": by_seed, **asdict(summarise(list(values.values())))}
+            record = {"by_seed": by_seed, **summarise(list(values.values()))}
             if arm in compared:
                 test = {"arm": baselines[arm], "p_holm": corrected[arm]}
-                record["against_baseline"] = asdict(compared[arm]) | test
+                record["against_baseline"] = compared[arm] | test
             arms[arm]["scores"][metric] = record
     return arms
 
@@ -161,7 +162,7 @@ def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
                 points.setdefault(float(row["flops"]), []).append(float(row["metrics"][name]))
         whole = {at: summarise(values) for at, values in sorted(points.items()) if len(values) == len(done)}
         if whole:
-            ends = {end: [getattr(s, end) for s in whole.values()] for end in ("mean", "low", "high")}
+            ends = {end: [s[end] for s in whole.values()] for end in ("mean", "low", "high")}
             curves[name] = {"flops": list(whole)} | ends
     return curves
 

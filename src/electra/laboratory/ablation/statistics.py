@@ -8,64 +8,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 ROUNDING = 1e-12  # of the scores: differences that vary less are equal
 
 
-@dataclass(frozen=True)
-class Summary:
-    """The mean of one score over `n` seeds. A number is None if `n` is too small to define it."""
-
-    n: int
-    mean: float | None = None
-    sd: float | None = None
-    low: float | None = None  # the 95 % confidence interval of the mean
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """An arm minus the baseline, over the `n` seeds of both; the p-value is two-sided."""
-
-    n: int
-    difference: float | None = None
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-
-
-def summarise(values: Sequence[float]) -> Summary:
-    """Returns the mean and, from two values on, the standard deviation and the 95 % t interval."""
+def summarise(values: Sequence[float]) -> dict[str, Any]:
+    """Returns `n`, `mean` and, from two values on, `sd` and the 95 % t interval, `low` and `high`."""
     from scipy import stats
 
     n = len(values)
-    if not n:
-        return Summary(0)
-    mean = math.fsum(values) / n
-    if n < 2:
-        return Summary(n, mean)
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half_width = float(stats.t.ppf(0.975, n - 1)) * sd / math.sqrt(n)
-    return Summary(n, mean, sd, mean - half_width, mean + half_width)
+    summary: dict[str, Any] = {"n": n, **dict.fromkeys(("mean", "sd", "low", "high"))}
+    if n:
+        summary["mean"] = mean = math.fsum(values) / n
+    if n > 1:
+        sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+        half_width = float(stats.t.ppf(0.975, n - 1)) * sd / math.sqrt(n)
+        summary |= {"sd": sd, "low": mean - half_width, "high": mean + half_width}
+    return summary
 
 
-def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison:
-    """Compares two arms, each given as seed -> score.
+def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> dict[str, Any]:
+    """Returns the `difference` of two arms, each given as seed -> score, over the `n` seeds of both.
 
-    The p-value is None with fewer than two pairs, or if all differences are equal.
+    It comes with `sd`, `low` and `high` as of `summarise`, and the two-sided p-value `p`: None with fewer
+    than two pairs, or if all differences are equal.
     """
     from scipy import stats
 
     pairs = [(values[seed], baseline[seed]) for seed in sorted(values.keys() & baseline.keys())]
     of = summarise([value - other for value, other in pairs])
-    if of.sd is not None and of.sd <= ROUNDING * max(abs(score) for pair in pairs for score in pair):
-        of = replace(of, sd=0.0, low=of.mean, high=of.mean)
-    p = None
-    if of.mean is not None and of.sd:
-        p = float(2 * stats.t.sf(abs(of.mean) / (of.sd / math.sqrt(of.n)), of.n - 1))
-    return Comparison(of.n, of.mean, of.sd, of.low, of.high, p)
+    n, difference, sd = of["n"], of.pop("mean"), of["sd"]
+    if sd is not None and sd <= ROUNDING * max(abs(score) for pair in pairs for score in pair):
+        of |= {"sd": (sd := 0.0), "low": difference, "high": difference}
+    p = float(2 * stats.t.sf(abs(difference) / (sd / math.sqrt(n)), n - 1)) if sd else None
+    return {"n": n, "difference": difference, **of, "p": p}
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
