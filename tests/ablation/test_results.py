@@ -74,7 +74,7 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path, plan: Plan) -
     }
     tested = arms["mlm-wide"]["scores"]["panel"]["against_baseline"]
     assert tested["arm"] == "rtd"
-    assert tested["difference"] == compare(values["mlm-wide"], values["rtd"]).difference
+    assert tested["difference"] == compare(values["mlm-wide"], values["rtd"])["difference"]
 
 
 @pytest.mark.usefixtures("no_figures")

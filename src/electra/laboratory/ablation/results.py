@@ -138,9 +138,7 @@ def _compare_arms(
             for arm, values in by_arm.items()
             if arm != baselines[arm]
         }
-        corrected = dict(
-            zip(compared, holm([comparison["p"] for comparison in compared.values()]), strict=True)
-        )
+        corrected = dict(zip(compared, holm([each["p"] for each in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             by_seed = {str(seed): value for seed, value in sorted(values.items())}
             record = {"by_seed": by_seed, **summarise(list(values.values()))}
