@@ -23,12 +23,9 @@ class ProbeOutcome(NamedTuple):
     """Where the record of a probe is, and why it was written or reused."""
 
     path: Path
-    reused: bool
-    """Whether an earlier command wrote the record, so that the probe was not run again."""
-    notes: Sequence[str]
-    """A line on each model that could not take part, or does not know many of the tokens."""
-    changed: Sequence[str] = ()
-    """The keys that differ from the record that it replaces, if any: options, data, models, ..."""
+    reused: bool  # an earlier command wrote the record, so that the probe was not run again
+    notes: Sequence[str]  # a line on each model that could not take part, or knows few of the tokens
+    changed: Sequence[str] = ()  # the keys that differ from the record that it replaces, if any
 
 
 def run_probe(
