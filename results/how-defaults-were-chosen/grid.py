@@ -4,7 +4,7 @@
     [--seeds 0 ...] [--tasks trec-fine ...] [--settings default frozen ...]
     python results/how-defaults-were-chosen/grid.py DATA OUT --table
 
-DATA holds the public data sets (docs/data.md) as in the records of this page. `choose` trains and scores on
+DATA holds the public data sets (docs/corpora.md) as in the records of this page. `choose` trains and scores on
 parts of the training sets; `final` scores on the official dev or test sets, which no choice has seen: use
 fresh seeds. A finished run is a line in OUT/STAGE.jsonl; rerun the command to do the rest. One thread.
 """
