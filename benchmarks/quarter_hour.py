@@ -4,8 +4,8 @@
     python benchmarks/quarter_hour.py DATA --rehearse      # tiny shapes on the CPU, to try every part
 
 DATA holds the public data sets (docs/corpora.md). A finished stage is not run again, one that fails or takes
-too long does not stop the next, results are written as they come, and runs resume. Files in OUT/keep are below
-16 MiB: the two networks in 16 bits, split where they are larger.
+too long does not stop the next, results are written as they come, and runs resume. Files in OUT/keep are
+below 16 MiB: the two networks in 16 bits, split where they are larger.
 
     test    the tests marked cuda: the CPU's losses, equal bits with and without a graph
     speed   tokens/s and MFU: a transformers loop in bf16, compiled; electra without a graph, with one, and
