@@ -144,11 +144,6 @@ def launch_variable(name: str, default: int | None = None) -> int:
     return int(text)
 
 
-def cache_folder() -> Path:
-    """Returns the folder for what can be made or fetched again: $ELECTRA_CACHE, or ~/.cache/electra."""
-    return Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra")
-
-
 def versions(*libraries: str) -> dict[str, str]:
     """Returns the installed versions of the named distributions; "electra" is this package."""
     from importlib.metadata import version

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from electra.foundation.errors import reason_of
-from electra.foundation.machine import cache_folder
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 from electra.model.precision import autocast, device_kind
@@ -72,7 +72,8 @@ def compile_layers(run: Run) -> str | None:
     import torch._dynamo
     import torch._inductor.config
 
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
+    cache = os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache) / "compiled"))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_VARIANTS)  # type: ignore[assignment]
     for layer in encoder_layers(run.pair):
         layer.compile(dynamic=False)

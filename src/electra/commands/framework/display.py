@@ -7,9 +7,7 @@ standard error. `share` is the fraction done, from 0 to 1, or None if it is not 
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import sys
 import threading
@@ -164,28 +162,6 @@ class Terminal(Display):
                 self._bar.stop()
                 sys.stdout = getattr(sys.stdout, "stream", sys.stdout)
             self._bar, self._last_line = None, time.monotonic()
-
-
-def prepare_output() -> None:
-    """Makes standard output escape the characters that its encoding lacks, instead of failing."""
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def output_failed() -> bool:
-    """Whether standard output can no longer be written: its disk is full, or its terminal is gone."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
-
-
-def abandon_output() -> None:
-    """Discards what is left to write, so that the interpreter's last flush raises nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def json_text(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -41,14 +42,22 @@ def class_of(name: str) -> type[Command[Any]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (None: that of the process) and returns its exit code."""
     if argv is None:
-        display.prepare_output()
+        if sys.stdout is None:  # closed by the caller
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        if isinstance(sys.stdout, io.TextIOWrapper):  # characters that its encoding lacks are escaped
+            sys.stdout.reconfigure(errors="backslashreplace")
     with answering():
         code = _main(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
     except OSError:  # already reported when the command wrote
-        display.abandon_output()
+        _abandon_output()
     return code
+
+
+def _abandon_output() -> None:
+    """Discards what is left to write, so that the interpreter's last flush raises nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _main(words: list[str]) -> int:
@@ -67,7 +76,7 @@ def _main(words: list[str]) -> int:
             sys.stderr.write("interrupted\n")
         return stop.exit_code
     except BrokenPipeError:
-        display.abandon_output()
+        _abandon_output()
         return 0
     except (Exception, KeyboardInterrupt) as raised:
         # an interrupt during an import may be the cause of another exception
@@ -96,8 +105,10 @@ def _user_error(raised: BaseException) -> ElectraError | None:
         return ConfigError("the file name is too long", where=raised.filename, fix="Use a shorter one")
     from electra.foundation import durable
 
-    if raised.filename is None and display.output_failed():
-        raised.filename = durable.STDOUT
+    try:
+        sys.stdout.flush()
+    except OSError:  # its disk is full, or its terminal is gone
+        raised.filename = raised.filename or durable.STDOUT
     if raised.errno in (*durable.NO_ROOM, errno.EMFILE, errno.ENFILE) or raised.filename == durable.STDOUT:
         return durable.disk_error(raised)
     return out_of_memory(raised)
