@@ -71,16 +71,6 @@ class Analyze(
     option lists those that there are.
     """
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the chosen probes."""
-        return PROBES.names() if self.is_all else list(dict.fromkeys(as_strings(self.probe, "probe")))
-
-    @property
-    def is_all(self) -> bool:
-        """Whether to run all probes; those that cannot run are left out."""
-        return not self.probe or "all" in as_strings(self.probe, "probe")
-
     @override
     def run(self) -> Analysis:
         from electra.exchange.source import locate
@@ -90,10 +80,12 @@ class Analyze(
         from electra.model.precision import pick_device
         from electra.pages.probes import write_page
 
-        sources = as_names(self.models, "models")
+        sources, chosen = as_names(self.models, "models"), as_strings(self.probe, "probe")
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
-        trust(*as_strings(self.probe, "probe"))
-        options = analysis.options_for(self.names, as_strings(self.probe_option, "probe_option"))
+        trust(*chosen)
+        is_all = not chosen or "all" in chosen  # probes that cannot run are left out
+        names = PROBES.names() if is_all else list(dict.fromkeys(chosen))
+        options = analysis.options_for(names, as_strings(self.probe_option, "probe_option"))
         probes = {name: analysis.create(name, values) for name, values in options.items()}
         for root in roots:
             if not root.exists():
@@ -109,7 +101,7 @@ class Analyze(
                 usable_models(probe, models)
                 ready[name] = probe, data
             except ElectraError as problem:
-                if not self.is_all:
+                if not is_all:
                     raise
                 left_out.append(f"{name}: left out, {problem}")
         fix = "Pass one as `probe` to see what it needs"
@@ -123,7 +115,7 @@ class Analyze(
             with AnalysisFolder(folder).session(say=display.say) as session, safe_point:
                 for line in left_out:
                     session.say(line)
-                completed = _run(ready, models, session, self)
+                completed = _run(ready, models, session, is_all, self.allow_unknown)
                 page = write_page(folder) if session.folder.exists() else None  # also if it was stopped
                 if session.stopping():
                     session.interrupt()
@@ -137,7 +129,11 @@ analyze = function(Analyze)
 
 
 def _run(
-    ready: Mapping[str, tuple[Probe, Data]], models: Sequence[Model], session: Session, asked: Analyze
+    ready: Mapping[str, tuple[Probe, Data]],
+    models: Sequence[Model],
+    session: Session,
+    is_all: bool,
+    allow_unknown: bool,
 ) -> int:
     """Runs the probes one after the other until it is stopped. Returns how many have a result."""
     from electra.laboratory.analysis.contract.record import run_probe
@@ -159,19 +155,13 @@ def _run(
         try:
             stop_here()
             with before_each_batch(stop_here):
-                result = run_probe(
-                    name,
-                    probe,
-                    models,
-                    data,
-                    session.folder.path,
-                    progress=progress,
-                    allow_unknown=asked.allow_unknown,
-                )
+                out = session.folder.path
+                how: Any = {"progress": progress, "allow_unknown": allow_unknown}
+                result = run_probe(name, probe, models, data, out, **how)
         except Interrupted:
             break
         except ElectraError as problem:
-            if not asked.is_all:
+            if not is_all:
                 raise
             session.say(f"{name}: left out, {problem}")
             continue
