@@ -141,15 +141,17 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             jobs = all_jobs(plan, sorted({*seeds, *seeds_begun(folder.path, plan)}))
             runs = runs_of(folder.path, plan, jobs, threads, fixed=request.threads is not None)
             chosen = [run for run in runs if run.job.seed in seeds and run.job.arm in (arms or study.arms)]
-            lines = _opening(plan, chosen, threads)
+            say, num_done = display.say if dry_run else session.say, sum(run.is_finished() for run in chosen)
+            planned, flops = plan["fixed"]["arms"], plan["fixed"]["flops"]
+            say(f"{len(planned)} arms of {flops:.3g} FLOPs; {len(chosen)} runs, {num_done} already done")
+            for name, arm in planned.items():
+                steps = arm["steps"][-1]
+                tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
+                say(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
             if dry_run:
-                for line in lines:
-                    display.say(line)
                 return
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
             folder.write_record(plan)  # compared above; it may have new arms
-            for line in lines:
-                session.say(line)
             session.share()
             _train(plan, runs, chosen, session, display)
 
@@ -210,17 +212,3 @@ def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:
     if data is None and request.eval_suite:
         raise ConfigError("needs `eval_data`", key="eval_suite", fix="Pass the folder with the tasks' data")
     return panel_record(data, request.eval_suite or recorded.get("suite") or "transfer")
-
-
-def _opening(plan: Mapping[str, Any], runs: Sequence[StudyRun], threads: int) -> list[str]:
-    """Returns lines on the size of the study and of each arm."""
-    arms, num_done = plan["fixed"]["arms"], sum(run.is_finished() for run in runs)
-    lines = [
-        f"{len(arms)} arms of {plan['fixed']['flops']:.3g} FLOPs; {len(runs)} runs, {num_done} already done;"
-        f" threads: {threads}"
-    ]
-    for name, arm in arms.items():
-        steps = arm["steps"][-1]
-        tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
-        lines.append(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
-    return lines
