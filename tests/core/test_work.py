@@ -64,6 +64,10 @@ def test_a_stop_between_pieces_and_inside_one(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run_pieces(pieces, stop=lambda: bool(stopping))
     assert unfinished(pieces) == ["b", "c"]
+    between = [piece(tmp_path, name) for name in ("x", "y")]
+    with pytest.raises(Interrupted):
+        run_pieces(between, stop=between[0].is_finished)
+    assert unfinished(between) == ["y"]
 
 
 OTHER = """
