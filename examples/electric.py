@@ -189,14 +189,10 @@ class Objective(interface.Objective):
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         """Chooses the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
         corrupted = masking.mask_batch(
+            self,
             batch,
             seed,
             fraction=self.noise_fraction(progress),
-            mask_share=0.0,
-            random_share=0.0,
-            mask_id=self.specials["mask"],
-            vocab_size=self.vocab_size,
-            special_ids=list(self.specials.values()),
             counted={},
         )
         num_candidates = int(self.candidates(corrupted).sum())

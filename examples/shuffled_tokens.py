@@ -66,14 +66,10 @@ class Objective(interface.Objective):
         """
         fraction = masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
         masked = masking.mask_batch(
+            self,
             batch,
             seed,
             fraction=fraction,
-            mask_share=0.0,  # chooses the positions, but shows no [MASK]
-            random_share=0.0,
-            mask_id=self.specials["mask"],
-            vocab_size=self.vocab_size,
-            special_ids=list(self.specials.values()),
             counted={"shuffled": False},  # one term for every real token
         )
         shuffled = masked.input_ids.flatten().clone()

@@ -113,6 +113,10 @@ CASES = {
     "as the recipe says": ("--budget 50steps", "updates        50 (0.0 M tokens,"),
     "too little": ("--budget 50steps", "expect little better than chance"),
     "enough": ("--budget 9e6steps --recipe tiny --layers 1", "tokens per parameter"),
+    "a budget, instead of the recipe's steps": (
+        "--recipe paper-small --layers 1 --budget 50steps",
+        "updates        50 (",
+    ),
     "a time": ("--budget 3h", "time           3 h ("),
     "a start": ("--init tiny-en --recipe continue --budget 9steps", "layers         8 x 128, encoder modern"),
 }

@@ -46,9 +46,9 @@ def attend(
     `mask_B1TT` is true where attention is allowed; None: everywhere.
     """
     if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
-        scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
-        if mask_B1TT is not None:
-            scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
+        scores_BHTT = (q_BHTK.contiguous() * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
+        if mask_B1TT is not None:  # filling takes longer, and again in the backward pass
+            scores_BHTT += torch.where(mask_B1TT, 0.0, -torch.inf).to(scores_BHTT.dtype)
         weights_BHTT = dropped(scores_BHTT.softmax(-1), dropout, dropout > 0)
         return weights_BHTT @ v_BHTK
     return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)

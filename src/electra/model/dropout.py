@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -20,17 +18,18 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """
     if not training or rate == 0.0:
         return x
-    return F.dropout(x, rate) if x.device.type != "cpu" else x * _factors(x.shape, rate, x.dtype)
+    return F.dropout(x, rate) if x.device.type != "cpu" else x * _factors(x, rate)
 
 
-def _factors(shape: tuple[int, ...], rate: float, dtype: torch.dtype) -> Tensor:
-    dropped_levels, count = min(round(rate * _LEVELS), _LEVELS - 1), math.prod(shape)
-    bits = torch.ops.electra.random_bits(count) if torch.compiler.is_compiling() else _draw(count)
-    return (
-        (bits.view(shape) >= dropped_levels - _LEVELS // 2)
-        .to(dtype)
-        .mul_(_LEVELS / (_LEVELS - dropped_levels))
-    )
+def _factors(x: Tensor, rate: float) -> Tensor:
+    dropped_levels, count = min(max(1, round(rate * _LEVELS)), _LEVELS - 1), x.numel()
+    compiling, scale = torch.compiler.is_compiling(), _LEVELS / (_LEVELS - dropped_levels)
+    bits = torch.ops.electra.random_bits(count) if compiling else _draw(count)
+    last = dropped_levels - _LEVELS // 2 - 1  # of the levels that are dropped
+    kept = bits.clamp_(last, last + 1).sub_(last).view(x.shape)  # 0 or 1; torch converts bools one by one
+    if x.dtype == torch.bfloat16 and not compiling:  # writes the bits of a bfloat16
+        return kept.mul_(int(torch.tensor(scale, dtype=x.dtype).view(torch.int16))).view(x.dtype)
+    return kept.to(x.dtype).mul_(scale)
 
 
 def _draw(count: int) -> Tensor:

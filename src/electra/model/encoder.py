@@ -187,7 +187,9 @@ class Layer(nn.Module):
             q = F.linear(x_BTD, weight[:D], bias[:D]).view(B, T, config.num_heads, -1).transpose(1, 2)
             mask_B1TT = None if mask_B1TT is None else mask_B1TT[:, :, :1]
         else:
-            q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+            # the gradient of a split is assembled in one pass, that of a permuted view in two
+            parts = self.qkv(x_BTD).split(D, -1)
+            q, k, v = (part.view(B, T, config.num_heads, -1).transpose(1, 2) for part in parts)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
         x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))

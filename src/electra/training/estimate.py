@@ -102,7 +102,7 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
     shapes = None if warm is None else WarmStart({}, warm.shapes)
     run = build_run(timed, Path("memory"), random_store(vocab_size), World(), shapes)
     seconds, main = measure(run), run.networks.main
-    updates = training.steps or steps_for(
+    updates = (training.steps if training.budget is None else None) or steps_for(
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
         flops_per_step=run.flops_per_step,

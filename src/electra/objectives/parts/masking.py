@@ -56,14 +56,12 @@ class MaskingObjective(Objective):
         options = self.config
         fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
         return mask_batch(
+            self,
             batch,
             seed,
             fraction=fraction,
             mask_share=options.mask_share,
             random_share=getattr(options, "random_share", 0.0),
-            mask_id=self.specials["mask"],
-            vocab_size=self.vocab_size,
-            special_ids=list(self.specials.values()),
             counted={name: name not in self.token_losses for name in self.weights},
             chosen=None
             if options.masking == "uniform"
@@ -72,15 +70,13 @@ class MaskingObjective(Objective):
 
 
 def mask_batch(
+    objective: Objective,
     batch: Batch,
     seed: int,
     *,
     fraction: float,
-    mask_share: float,
-    random_share: float,
-    mask_id: int,
-    vocab_size: int,
-    special_ids: list[int],
+    mask_share: float = 0.0,
+    random_share: float = 0.0,
     counted: dict[str, bool],
     chosen: Bools | None = None,
 ) -> CorruptedBatch:
@@ -89,14 +85,12 @@ def mask_batch(
     Masked positions show [MASK], a uniformly random non-special token or, otherwise, the original token.
 
     Args:
+        objective: Whose vocabulary it is.
         batch: The rows.
         seed: The run's seed.
         fraction: Fraction of the non-special tokens to mask (unused if `chosen` is passed).
         mask_share: Fraction of the masked positions that show [MASK].
         random_share: Fraction of the masked positions that show a random token.
-        mask_id: Id of [MASK].
-        vocab_size: Size of the vocabulary.
-        special_ids: Ids that are never drawn as random tokens.
         counted: For each loss, whether it has one term per masked slot (True) or per real token (False).
         chosen: The positions to mask [B, T] (default: uniformly random ones).
     """
@@ -105,9 +99,9 @@ def mask_batch(
     if chosen is None:
         chosen = choose(batch.special, uniforms[:, :T], fraction)
     show_draws = uniforms[:, T:]
-    masked_ids = np.where(chosen & (show_draws < mask_share), mask_id, batch.input_ids)
+    masked_ids = np.where(chosen & (show_draws < mask_share), objective.specials["mask"], batch.input_ids)
     if random_share > 0:
-        ordinary_ids = np.setdiff1d(np.arange(vocab_size), special_ids)
+        ordinary_ids = np.setdiff1d(np.arange(objective.vocab_size), list(objective.specials.values()))
         draws = seeds.uniforms(_keys(seed, "random-token", batch), T)
         random_ids = ordinary_ids[(draws * len(ordinary_ids)).astype(np.int64)]
         masked_ids = np.where(
