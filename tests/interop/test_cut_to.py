@@ -19,7 +19,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 
 LINES = ["the chef cooked the meal.", "the chef ate the meal and the cafe", "a meal, 3 meals", "chef"]
-FAST = ("BERT", "RoBERTa", "ModernBERT", "DeBERTa")
+FAST = ("BERT", "RoBERTa", "ModernBERT", "DeBERTa", "EuroBERT")
 HEADS: list[Any] = [
     pytest.param(name, "ForMaskedLM", "generator", marks=[pytest.mark.slow] * (name not in FAST))
     for name in SHAPES | ADAPTED

@@ -87,7 +87,8 @@ def _with_entries(model: Loaded, ids: Ints) -> Loaded:
         return new.eval()
 
     settings = json.loads(config.settings or "{}")  # of transformers, which may name special tokens by id
-    changes = {key: new_ids.get(id_) for key, id_ in settings.items() if key.endswith("_token_id")}
+    named = [(key, id_) for key, id_ in settings.items() if key.endswith("_token_id")]
+    changes = {key: new_ids[id_] for key, id_ in named if isinstance(id_, int) and id_ in new_ids}
     if settings:
         config = replace(config, settings=json.dumps(settings | changes, sort_keys=True))
     if isinstance(head, PublishedHead):
