@@ -27,7 +27,8 @@ def convert(source: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for path in (path for pattern in COPIED for path in source.glob(pattern)):
         shutil.copyfile(path, out / path.name)
-    save_file({name: tensor.clone() for name, tensor in state.items()}, out / "model.safetensors")
+    tensors = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
+    save_file(tensors, out / "model.safetensors")
 
 
 def main() -> None:

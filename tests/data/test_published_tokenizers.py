@@ -171,6 +171,7 @@ def test_vocabulary_lines_are_read_as_transformers_does(text: str, tmp_path: Pat
         ({"tokenizer_config.json": {"tokenizer_class": "KoBertTokenizer"}}, "KoBertTokenizer"),
         ({"config.json": {"tokenizer_class": "BertJapaneseTokenizer"}}, "BertJapaneseTokenizer"),
         ({"config.json": {"model_type": "roformer"}}, "roformer"),
+        ({"config.json": {"model_type": "albert"}}, "albert"),
         ({"tokenizer_config.json": {"word_tokenizer_type": "mecab"}}, "word_tokenizer_type"),
         ({"tokenizer_config.json": {"subword_tokenizer_type": "character"}}, "subword_tokenizer_type"),
         ({"tokenizer_config.json": {"do_basic_tokenize": False}}, "do_basic_tokenize"),

@@ -79,7 +79,10 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "missing", lambda: "without figures")  # figures take seconds
 
 
-@pytest.mark.parametrize("name", [*SHAPES, *ADAPTED, *FURTHER])
+@pytest.mark.parametrize(
+    "name",
+    [*SHAPES, *ADAPTED, *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)],
+)
 @torch.inference_mode()
 def test_states_and_logits_are_those_of_transformers(name: str, given: Given, tmp_path: Path) -> None:
     """Padded, full, short and packed rows, every layer, the head, and the folders that we write."""

@@ -149,6 +149,10 @@ def test_cross_encoders_score_as_the_library(
 # What config.json says of a head with two outputs (one, if it says so), and the labels; None: one line
 NAMES: dict[str, tuple[dict[str, Any], tuple[str, ...] | None]] = {
     "none": ({"id2label": None, "label2id": None}, ("LABEL_0", "LABEL_1")),
+    "fewer, with their number": (
+        {"id2label": {"0": "LABEL_0"}, "num_labels": 2, "label2id": None},
+        ("LABEL_0", "LABEL_1"),
+    ),
     "the second alone": ({"id2label": {"1": "b"}}, ("LABEL_0", "b")),
     "more than outputs": ({"id2label": {"0": "a", "1": "b", "2": "c"}}, None),
     "fewer than outputs": ({"id2label": {"0": "a"}}, None),

@@ -126,6 +126,10 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         files = {file: path for file, path in files.items() if file != CONFIG}
         settings["tokenizer_class"] = name
     content, roles = _convert(files, settings, None, origin)
+    if VOCABULARY in files and 2 * len(_entries(content)) < files[VOCABULARY].read_bytes().count(b"\n"):
+        problem = f"the tokenizer of {name or kind} in transformers does not read this"
+        fix = f'Name the class that does in {TOKENIZER_CONFIG}, such as "tokenizer_class": "BertTokenizer"'
+        raise TokenizerError(problem, where=files[VOCABULARY], fix=fix)
     for role, text in roles.items():
         if text not in _entries(content) and role not in named and text not in str(settings):
             vocabulary = files.get(VOCABULARY) or files[VOCABULARY_JSON]

@@ -366,6 +366,9 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
     labels = tuple(numbered.get(index, f"LABEL_{index}") for index in range(max(numbered, default=-1) + 1))
     if not valid or len(set(labels)) < len(labels):
         raise UnsupportedConfig("id2label must number different labels, from 0")
+    unnamed, count = all(name == f"LABEL_{i}" for i, name in enumerate(labels)), values.get("num_labels")
+    if labels and unnamed and isinstance(count, int) and count <= MAX_SIZE:
+        return tuple(f"LABEL_{i}" for i in range(count))  # older files name two, however many there are
     return labels
 
 

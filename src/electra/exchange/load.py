@@ -133,8 +133,8 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         outputs = head.whole.config.num_labels
     labels = labels or tuple(f"LABEL_{i}" for i in range(outputs))
     if kind in ("classifier", "tagger") and len(labels) != outputs:
-        problem = f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}"
-        raise ModelError(problem, where=folder / CONFIG, key="id2label", fix="Name one label for each output")
+        problem = f"id2label has {plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}"
+        raise ModelError(problem, where=folder / CONFIG, fix="Name one label for each output")
     for name, problem in model.changed_files().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
