@@ -169,3 +169,14 @@ def test_another_tokenizer_is_no_cut_and_other_kinds_are_refused() -> None:
     by_word = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(BERT)}, "[UNK]"))
     with pytest.raises(TokenizerError, match="WordLevel"):
         cut(Tokenizer(by_word.to_str(), {}), np.ones(5), 0.9)
+
+
+def test_an_unknown_letter_costs_what_it_did() -> None:
+    """In Unigram that is the lowest score of the vocabulary less ten, so the piece with that score stays."""
+    scores = [("ab", -14.0), ("cd", -14.0), ("abc", -3.0), ("zzzz", -40.0), ("qq", -20.0), ("<mask>", 0.0)]
+    raw = tokenizers.Tokenizer(models.Unigram([*((token, 0.0) for token in ROBERTA), *scores], 3, False))
+    whole = Tokenizer(raw.to_str(), {})
+    smaller = cut(whole, counts_in(["abcd", "abc"], whole), 1.0)
+    assert "qq" not in smaller.vocabulary
+    for tokenizer in (whole, smaller):
+        assert [tokenizer.id_to_token(id_) for id_ in tokenizer.encode("abcd").ids] == ["ab", "cd"]
