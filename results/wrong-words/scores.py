@@ -154,7 +154,8 @@ def main(data: Path, out: Path, name: str, *rest: str) -> None:
         language = Language(Path(rest[0]))
         found = ngram_scores(language, texts, words)
         out.mkdir(parents=True, exist_ok=True)
-        (out / "lexicon").write_text("\n".join(language.ids))
+        known = (plain(word.text).strip() in language.ids for word in words)
+        (out / "known").write_text("".join(f"{int(each)}\n" for each in known))
     elif name == "hunspell":
         found = {name: hunspell_scores(list(rest), words)}
     else:
@@ -166,7 +167,7 @@ def main(data: Path, out: Path, name: str, *rest: str) -> None:
             found = {name: network_scores(model, scorer, texts, words, size)}
     out.mkdir(parents=True, exist_ok=True)
     for scorer, values in found.items():
-        (out / f"{scorer}.txt").write_text("".join(f"{value:.3f}\n" for value in values))
+        (out / f"{scorer}.txt").write_text("".join(f"{value:.2f}\n" for value in values))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parent))
 from aligned import read
-from scores import plain
 
 RESAMPLES = 1000
 ROWS = {
@@ -111,10 +110,10 @@ def main(data: Path, folder: Path) -> None:
     documents = np.array([word.document for word in words])
     names = sorted(set(documents), key=lambda name: int(name.split("_")[-1]))
     dev = np.isin(documents, names[::3])
-    known = set((folder / "lexicon").read_text().split())
+    known = [line == "1" for line in (folder / "known").read_text().splitlines()]  # in the clean text, twice
     kinds = np.array([
-        word.kind if word.kind != "word" else "real word" if plain(word.text).strip() in known else "non-word"
-        for word in words
+        word.kind if word.kind != "word" else "real word" if is_known else "non-word"
+        for word, is_known in zip(words, known, strict=True)
     ])  # fmt: skip
     wrong, part = kinds != "correct", np.array((folder / "tags").read_text().splitlines())
     files = {path.stem: np.loadtxt(path) for path in sorted(folder.glob("*.txt"))}
