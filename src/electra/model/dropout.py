@@ -26,7 +26,7 @@ def _factors(x: Tensor, rate: float) -> Tensor:
     compiling, scale = torch.compiler.is_compiling(), _LEVELS / (_LEVELS - dropped_levels)
     bits = torch.ops.electra.random_bits(count) if compiling else _draw(count)
     last = dropped_levels - _LEVELS // 2 - 1  # of the levels that are dropped
-    kept = bits.clamp_(last, last + 1).sub_(last).view(x.shape)  # 0 or 1; torch converts bools one by one
+    kept = bits.clamp_(last, last + 1).sub_(last).view(x.shape)  # 0 or 1; torch converts bools slowly
     if x.dtype == torch.bfloat16 and not compiling:  # writes the bits of a bfloat16
         return kept.mul_(int(torch.tensor(scale, dtype=x.dtype).view(torch.int16))).view(x.dtype)
     return kept.to(x.dtype).mul_(scale)
