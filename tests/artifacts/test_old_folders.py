@@ -12,6 +12,7 @@ import pytest
 from golden.record import machine
 from safetensors.numpy import load_file
 
+import electra as package
 from electra.commands.framework.main import main
 from electra.pages import figures
 
@@ -61,13 +62,12 @@ def test_an_old_run_gets_a_report(old: Path, objective: str) -> None:
     assert objective in (old / f"old-run-{objective}" / "report.html").read_text()
 
 
-def test_an_old_run_gives_the_same_detections(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_run_gives_the_same_detections(old: Path) -> None:
     shutil.rmtree(old / "old-run-rtd/generator")
     for source in ("old-run-rtd", "old-run-rtd/discriminator"):
-        assert electra("detect", source, EXPECTED["text"], "--json") == 0
-        words = json.loads(capsys.readouterr().out)["words"]
-        assert [word["word"] for word in words] == [name for name, _ in EXPECTED["words"]]
-        actual = [word["p_replaced"] for word in words]
+        [detection] = package.load(source).detect([EXPECTED["text"]])
+        assert [word.text for word in detection.words] == [name for name, _ in EXPECTED["words"]]
+        actual = [word.p_replaced for word in detection.words]
         np.testing.assert_allclose(actual, [value for _, value in EXPECTED["words"]], atol=2e-6)
 
 

@@ -55,7 +55,7 @@ def test_texts_of_unknown_tokens_are_refused(texts: list[str], word: str, tmp_pa
     [(ENGLISH * 20, False), ([*ENGLISH * 9, KOREAN[0]], True), (["one \u2615 cup"], True)],
 )
 def test_a_small_share_is_said(texts: list[str], is_said: bool, recwarn: pytest.WarningsRecorder) -> None:
-    for _ in electra.load("tiny-en").detections(texts, scorer="discriminator"):
+    for _ in electra.load("tiny-en").detector("discriminator")(texts, 0.5, allow_unknown=False):
         assert any(warning.category is UnknownTokens for warning in recwarn) == is_said, "before the first"
     electra.load("tiny-en").embed(texts)
     assert len([warning for warning in recwarn if warning.category is UnknownTokens]) == 2 * is_said

@@ -77,8 +77,8 @@ def test_card_of_a_full_size_language_model_is_not_the_small_generators(tmp_path
     with open(run / "metrics.jsonl", "w") as file:
         file.write(json.dumps(ROWS[0]) + "\n" + json.dumps(last) + "\n")
     (run / "run.toml").write_text(RECORD + '[objective]\nname = "rtd_mlm"\n')
-    card = card_of_language_model(run, 0.7)
-    assert card.metrics == {"mlm_loss": 3.6} and card.threshold == 0.7
+    card = card_of_language_model(run)
+    assert card.metrics == {"mlm_loss": 3.6}
     text = render(card)
     assert text.splitlines()[0] == "---" and "# law-language-model" in text
     assert "as a masked language model" in text and "made the replacements" not in text

@@ -65,8 +65,8 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
         overrides=both | {"training.learning_rate": 1e-3},
         recipe="tiny",
     )
-    threshold = electra.load(first).scorer().threshold
-    assert 0 < threshold < 1 and electra.load(first).scorer().kind == "generator"
+    detector = electra.load(first).detector()
+    assert 0 < detector.marking().threshold < 1 and detector.language_model is not None
     on = electra.pretrain(
         toy_store, out=tmp_path / "b", budget="1steps", overrides=both, init=first, recipe="tiny"
     )

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from copies import make_included
 
 import electra
-from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
+from electra.artifacts.included import MODELS
+from electra.artifacts.model import CONFIG, DETECTION, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
-from electra.data.tokenizer import Tokenizer
 from electra.exchange.huggingface import export
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
-from electra.inference.detection import Span, build_detection, tokenize
-from electra.inference.mlm_detection import detect_by_mlm, insert_wrong_words
+from electra.inference.detection import MASKED_APART, detect
+from electra.inference.filling import LONGEST_WORD, Spellings
 from electra.model import passes
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."
@@ -28,55 +28,60 @@ TEXT = "The farmer fed the cows and the elephants before breakfast."
 
 def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> None:
     loaded = electra.load("tiny-en").language_model
-    [actual] = detect_by_mlm(loaded, [TEXT])
+    [actual] = detect(loaded, [TEXT])
     specials = loaded.tokenizer.specials
     encoding = loaded.tokenizer.encode(TEXT)
     kept = [i for i, special in enumerate(encoding.special) if not special]
+    pieces = [[i for i in kept if encoding.words[i] == encoding.words[kept[0]] + n] for n in range(11)]
     for number, word in enumerate(actual.words):
-        at = [i for i in kept if encoding.words[i] == encoding.words[kept[0]] + number]
         ids = torch.tensor([encoding.ids])
-        ids[0, at] = specials.mask
+        for hidden in pieces[number % MASKED_APART :: MASKED_APART]:
+            ids[0, hidden] = specials.mask
         with torch.no_grad():
             log_p = loaded.logits(ids)[0].double().log_softmax(-1)
-        surprise = -np.mean([log_p[i, encoding.ids[i]].item() for i in at])
+        surprise = max(-log_p[i, encoding.ids[i]].item() for i in pieces[number])
         expected = 1 / (1 + loaded.tokenizer.vocab_size * math.exp(-surprise))
         assert word.p_replaced == pytest.approx(expected, abs=1e-4), word.text
 
 
-def test_detection_refuses_a_discriminator_and_a_bad_threshold() -> None:
+def test_detection_refuses_a_bad_threshold() -> None:
     model = electra.load("tiny-en")
-    with pytest.raises(ModelError):
-        list(detect_by_mlm(model.network("discriminator"), [TEXT]))
     with pytest.raises(ConfigError):
         model.detect(TEXT, 2.0, scorer="language-model")
 
 
-def test_detect_prefers_a_full_size_language_model(tmp_path: Path) -> None:
+def test_detect_prefers_what_the_models_record_names(tmp_path: Path) -> None:
     model = electra.load("tiny-en")
-    by_name = model.detect(TEXT, scorer="language-model")
+    by_name = model.detect(TEXT, scorer="both")
     assert model.detect(TEXT) == by_name != model.detect(TEXT, scorer="discriminator")
+    shutil.copytree(MODELS / "tiny-en", tmp_path / "pair")
+    (tmp_path / "pair" / "discriminator" / DETECTION).unlink()
+    old = electra.load(tmp_path / "pair")
+    assert old.detect(TEXT) == old.detect(TEXT, scorer="language-model")
     alone = electra.load(model.export(tmp_path / "alone"))
     assert alone.detect(TEXT) == alone.detect(TEXT, scorer="discriminator")
     with pytest.raises(AbsentNetwork):
         alone.detect(TEXT, scorer="language-model")
 
 
-def test_insert_wrong_words_reports_where_words_changed() -> None:
+@pytest.mark.parametrize("word", ["bridge", "hridge", "to", "qqqqq", "straightforwardness"])
+def test_near_spellings_are_those_of_the_textbook(word: str) -> None:
     tokenizer = electra.load("tiny-en").encoder.tokenizer
-    texts = ["The king died in London.", "", "A river flows (slowly) to the sea."] * 40
-    changed_texts = insert_wrong_words(tokenizer, texts, share=0.3)
-    assert changed_texts == insert_wrong_words(tokenizer, texts, share=0.3)
-    changed = 0
-    for text, (output, starts) in zip(texts, changed_texts, strict=True):
-        pairs = zip(words_of(tokenizer, text), words_of(tokenizer, output), strict=True)
-        assert {after.start for before, after in pairs if before.text != after.text} == starts
-        changed += len(starts)
-    assert 0.1 < changed / sum(len(words_of(tokenizer, text)) for text in texts) < 0.3
+    tokens = {tokenizer.readable(i) for i in range(tokenizer.vocab_size)}
+    words = [token for token in tokens if token.isalpha() and 2 <= len(token) <= LONGEST_WORD]
+    most = 1 if len(word) <= 4 else 2
+    distances = {other: levenshtein(word, other) for other in words}
+    expected = {other: distance for other, distance in distances.items() if 0 < distance <= most}
+    assert Spellings(tokenizer).near(word) == expected
 
 
-def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
-    pieces = tokenize(tokenizer, text)
-    return build_detection(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
+def levenshtein(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row = row, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (x != y)))
+    return row[-1]
 
 
 def written_pair(out: Path) -> PairFolder:
@@ -102,10 +107,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert (
-        electra.load(pair.path).detect(TEXT, scorer="language-model")
-        == list(detect_by_mlm(whole, [TEXT]))[:1]
-    )
+    assert electra.load(pair.path).detect(TEXT, scorer="language-model") == list(detect(whole, [TEXT]))[:1]
     monkeypatch.chdir(folder)
     assert load(".", "generator").tokenizer.digest == whole.tokenizer.digest
     (tmp_path / "link").symlink_to(folder)
@@ -140,10 +142,10 @@ def test_a_text_alone_scores_as_among_others(monkeypatch: pytest.MonkeyPatch) ->
     loaded = load_language_model(locate("tiny-en"))
     assert loaded is not None
     monkeypatch.setattr(passes, "POOL_ROWS", 8)
-    together = list(detect_by_mlm(loaded, [TEXT, "", "a cat"]))
+    together = list(detect(loaded, [TEXT, "", "a cat"]))
     monkeypatch.undo()
     for text, among in ((TEXT, together[0]), ("a cat", together[2])):
-        [alone] = detect_by_mlm(loaded, [text])
+        [alone] = detect(loaded, [text])
         assert [word.p_replaced for word in alone.words] == pytest.approx(
             [word.p_replaced for word in among.words], abs=1e-5
         )

@@ -43,7 +43,7 @@ def test_responses_equal_the_results_of_the_python_library(client: Any, served: 
     [own] = [model["threshold"] for model in client.get("/models").json()["models"]]
     assert {one["threshold"] for one in found} == {own} == {judge.threshold}
     answer = client.post("/detect", json={"texts": TEXTS, "threshold": 0.3}).json()
-    assert answer["results"] == [found.to_json() for found in detect(judge, TEXTS, threshold=0.3)]
+    assert answer["results"] == [found.to_json(True) for found in detect(judge, TEXTS, threshold=0.3)]
     vectors = client.post("/embed", json={"texts": TEXTS, "model": "toy", "pooling": "cls"}).json()["results"]
     np.testing.assert_allclose(vectors, embed(judge, TEXTS, "cls"), rtol=1e-6)
     assert client.post("/embed", json={"texts": []}).json() == {"model": "toy", "results": []}

@@ -231,7 +231,7 @@ def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
     run: Run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     path = checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 1}, keep=1)
     wide = build_run(toy.recipe(model={"generator_width": 0.5}), tmp_path, toy.store(), World())
-    with pytest.raises(CheckpointError, match=r"\(\d+(, \d+)*,?\)"):
+    with pytest.raises(CheckpointError, match=r"projection\.weight"):
         checkpoint.read_weights(path, wide.pair)
     baseline = build_run(toy.recipe(objective={"name": "mlm"}), tmp_path, toy.store(), World())
     with pytest.raises(CheckpointError, match="discriminator"):

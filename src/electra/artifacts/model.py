@@ -14,7 +14,8 @@ from electra.foundation.errors import ModelError
 
 Dtype = Literal["float32", "bfloat16", "float16", "int8", "int4"]  # number format of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
-Scorer = Literal["auto", "discriminator", "language-model"]
+Scorer = Literal["auto", "discriminator", "language-model", "both"]
+DETECTION = "detection.json"  # what the thresholds of `electra detect` do; see inference/detector.py
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # Integers with scales, instead of WEIGHTS. The names keep other programs from using the integers as weights.
 INTEGER_WEIGHTS = {"int8": "model-int8.safetensors", "int4": "model-int4.safetensors"}

@@ -26,13 +26,14 @@ class Show(
     Command[Rows],
     examples=(
         'electra show tiny-en "The band released its first album in 1994."',
-        'electra show runs/mine "the chef cooked the meal" --mask-fraction 0.2',
+        'electra show tiny-en "The capital of [MASK] is Paris."',
     ),
 ):
     """Show what the generator and the discriminator do with a sentence: mask, fill in, and detect.
 
     Prints a table with the columns Original, Masked, Generated, Label and P(replaced). Without a generator
-    the text is scored unchanged.
+    the text is scored unchanged. For a text with [MASK], prints the words that fit there, each with its
+    probability.
     """
 
     model: Source
@@ -50,6 +51,7 @@ class Show(
     def run(self) -> Rows:
         from electra.data import unknown
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
+        from electra.inference.filling import fill
 
         if self.text is not None and not self.text.strip():
             raise DataError("no text", fix="Pass a sentence, or omit it")
@@ -61,6 +63,11 @@ class Show(
         own_texts = RunFolder(Path(model.source).expanduser()).example_texts() if self.text is None else []
         text = next(iter(own_texts), SENTENCE) if self.text is None else decode_argument(self.text)
         tokenizer = next(loaded.tokenizer for loaded in (discriminator, generator) if loaded is not None)
+        if (mask := tokenizer.id_to_token(tokenizer.specials.mask)) in text:
+            slots = enumerate(fill(model.language_model, [text])[0], 1)
+            return Rows(
+                {mask: slot, "Word": each.token, "P": each.p} for slot, found in slots for each in found
+            )
         [text] = unknown.read(tokenizer, [text], self.allow_unknown)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
@@ -69,8 +76,13 @@ class Show(
     def main(self) -> int:
         rows = self.run()
         sys.stdout.write(f"{make_visible(rows.table())}\n")
-        if all(row["Masked"] is None for row in rows):
+        if all("Masked" in row and row["Masked"] is None for row in rows):
             sys.stderr.write("note: the model has no generator, so the text is scored unchanged\n")
+        elif replaced := [row["Label"] == "replaced" for row in rows if row.get("P(replaced)") is not None]:
+            threshold = Model(self.model, device="cpu").network("discriminator").threshold
+            found = sum(row["Label"] == "replaced" and row["P(replaced)"] >= threshold for row in rows)
+            counts = f"{found} of {sum(replaced)} replaced tokens found"
+            sys.stdout.write(f"{counts} (threshold for the generator's samples: {threshold:.3g})\n")
         return 0
 
 

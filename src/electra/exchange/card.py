@@ -95,18 +95,14 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
     )
 
 
-def card_of_language_model(run: Path, threshold: float | None) -> Card:
-    """Makes the card of the masked language model that shares the encoder of a run's discriminator.
-
-    `threshold` is the lowest P(replaced) at which `detect` marks a word (None: not stated).
-    """
+def card_of_language_model(run: Path) -> Card:
+    """Makes the card of the masked language model that shares the encoder of a run's discriminator."""
     card = card_of_run(run, "generator")
     return replace(
         card,
         name=f"{run.resolve().name}-language-model",
         objective=RunFolder(run).record.get("objective", {}).get("name", ""),
         metrics={name: value for name, value in card.metrics.items() if name.startswith("mlm_")},
-        threshold=threshold,
     )
 
 

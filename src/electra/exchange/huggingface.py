@@ -23,6 +23,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import (
     CARD,
     CONFIG,
+    DETECTION,
     HEAD,
     INTEGER_WEIGHTS,
     MODULES,
@@ -53,7 +54,7 @@ from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
 from electra.model.token_table import DisentangledTable
 
-FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD, DETECTION)
 
 
 def export_network(
@@ -89,9 +90,9 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype | None
 def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
     """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`.
 
-    A fine-tuned head keeps its settings, and its files if transformers has no class for it.
+    A fine-tuned head keeps its settings, and a model its files that transformers has no use for.
     """
-    files = [file for name in (HEAD, TASK) if (file := loaded.folder / name).is_file()]
+    files = [file for name in (HEAD, TASK, DETECTION) if (file := loaded.folder / name).is_file()]
     values = head_settings(loaded.folder) if loaded.kind in TUNED else {}
     further = {file.name: file.read_bytes() for file in files}
     write_model(out, loaded, card, dtype, values=values, further=further)
@@ -104,7 +105,7 @@ def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
         base = str(source) if not run.path.exists() else ""
         card = Card(out.resolve().name, loaded.kind, base_model=base, output=loaded.output)
     elif loaded.folder == run.language_model.path:
-        card = card_of_language_model(run.path, None)
+        card = card_of_language_model(run.path)
     else:
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
         card = card_of_run(run.path, loaded.kind, step=step)

@@ -1,7 +1,7 @@
 """Inference with trained models.
 
 detection      P(replaced) of the tokens and words of a text
-mlm_detection  the same, by a masked language model that reads a text once per word
+detector       both networks together, and the thresholds by false alarms
 embedding      one vector per text
 filling        a generator's candidates for each [MASK]
 examples       the table Original | Masked | Generated | Label | P(replaced)

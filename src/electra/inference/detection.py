@@ -1,5 +1,9 @@
 """Replaced token detection: for each token and word of a text, the probability that it was replaced.
 
+A discriminator scores a text in one pass, but seldom flags a rare word, because the generator whose samples
+it was trained on seldom draws one. A masked language model flags any word that does not fit, in six passes
+with every sixth word masked, which find as many errors as a pass for each word (results/detection).
+
 Offsets count Unicode code points, as Python's str does: text[start:end] is a token as it stands in the
 original text, before lower-casing or any other normalisation, with its combining marks. Texts are never
 truncated: a text with more tokens than the model has positions is read in overlapping windows, and each token
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
 
-TEXTS_PER_CHUNK = 1024  # tokenised and sorted by length together
+TEXTS_PER_CHUNK = 128  # tokenised and sorted by length together
+MASKED_APART = 6  # words from one masked word to the next
 OVERLAP = 0.25  # fraction of a window that the next one repeats
+LONGEST = 126  # tokens of a window: the models were trained on rows of 128, and find less in longer ones
 
 
 class Span(NamedTuple):
@@ -44,13 +50,24 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A token for a masked position or a word for a wrong one, and its probability."""
+
+    token: str
+    p: float
+
+
+@dataclass(frozen=True)
 class Detection:
     """The scores of a text; words whose P(replaced) is at least `threshold` are marked."""
 
     text: str
     tokens: tuple[Span, ...]
+    """By `both`, a token has its word's probability."""
     words: tuple[Span, ...]
     threshold: float = 0.5
+    suggestions: tuple[tuple[Candidate, ...], ...] = ()
+    """For each marked word, other words that fit; () if none were asked for."""
 
     @property
     def marked(self) -> tuple[Span, ...]:
@@ -77,18 +94,24 @@ class Detection:
         line.append(text[position:])
         return line
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the JSON data of `electra detect --json` and the server; probabilities have 6 decimals."""
+    def to_json(self, all_words: bool = False) -> dict[str, Any]:
+        """Returns the JSON data of `electra detect --json` and (with all words) of the server.
 
-        def row(span: Span, name: str) -> dict[str, Any]:
-            p = {"p_replaced": round(span.p_replaced, 6), "replaced": span.p_replaced >= self.threshold}
-            return {name: span.text, "start": span.start, "end": span.end, **p}
-
-        tokens, words = (
-            [row(each, "token") for each in self.tokens],
-            [row(each, "word") for each in self.words],
-        )
-        return {"text": self.text, "threshold": self.threshold, "tokens": tokens, "words": words}
+        Probabilities have 4 significant digits.
+        """
+        suggestions = dict(zip(self.marked, self.suggestions, strict=False))
+        words = []
+        for word in self.words:
+            is_marked = word.p_replaced >= self.threshold
+            row: dict[str, Any] = {"word": word.text, "start": word.start, "end": word.end}
+            row["p_replaced"] = float(f"{word.p_replaced:.4g}")
+            if all_words:
+                row["replaced"] = is_marked
+            if word in suggestions:
+                found = suggestions[word]
+                row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
+            words += [row] * (is_marked or all_words)
+        return {"text": self.text, "threshold": self.threshold, "words": words}
 
 
 @dataclass(frozen=True)
@@ -111,36 +134,92 @@ class TokenizedText:
 def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[Detection]:
     """Yields the detection of each text, in order; texts are read lazily, `TEXTS_PER_CHUNK` at a time.
 
-    Words are marked from P(replaced) = `threshold` (None: the model's own). Raises ConfigError if that is no
-    probability, and ModelError if the model's outputs are energies instead of log-odds.
+    Words are marked from P(replaced) = `threshold` (None: the model's own). By a discriminator, that is its
+    probability; by a masked language model, the posterior probability, with even prior odds, that a token was
+    drawn uniformly from the vocabulary rather than from the model. A word has the highest of its tokens.
+    Raises ConfigError if the threshold is no probability, and ModelError if a discriminator's outputs are
+    energies instead of log-odds.
     """
     threshold = checked_threshold(loaded, threshold)
-    require_log_odds(loaded)
-    from electra.model.passes import PaddedBatch, map_rows
-
-    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
-
-    def probabilities(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
-        return batch.unpadded(to_float64(loaded.logits(batch.input_ids, batch.document_ids)).sigmoid())
-
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
-        windows = [
-            (index, *window)
-            for index, tokens in enumerate(tokenized)
-            for window in overlapping_windows(len(tokens.ids), size)
-        ]
-        rows = (
-            np.array([specials.cls, *tokenized[index].ids[start:stop], specials.sep])
-            for index, start, stop, _, _ in windows
-        )
-        scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
-        outputs = map_rows(rows, probabilities, loaded.device, pad=specials.pad)
-        for (index, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
-            scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
-        for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
-            yield build_detection(text, tokens, values, threshold)
+        if loaded.kind == "generator":
+            odds = [each - np.log(loaded.tokenizer.vocab_size) for each in surprisals(loaded, tokenized)]
+        else:
+            odds = log_odds(loaded, tokenized)
+        for text, tokens, values in zip(chunk, tokenized, odds, strict=True):
+            yield build_detection(text, tokens, probabilities(values), threshold)
+
+
+def log_odds(loaded: Loaded, texts: Sequence[TokenizedText]) -> list[npt.NDArray[np.float64]]:
+    """Returns a discriminator's log-odds that each token [T] of each text was replaced."""
+    require_log_odds(loaded)
+    from electra.model.passes import PaddedBatch, map_rows
+
+    specials, size = loaded.tokenizer.specials, min(LONGEST, loaded.config.max_positions - 2)
+    windows = [
+        (index, *window)
+        for index, tokens in enumerate(texts)
+        for window in overlapping_windows(len(tokens.ids), size)
+    ]
+    rows = (
+        np.array([specials.cls, *texts[index].ids[start:stop], specials.sep])
+        for index, start, stop, _, _ in windows
+    )
+
+    def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
+        return batch.unpadded(to_float64(loaded.logits(batch.input_ids, batch.document_ids)))
+
+    scores = [np.zeros(len(tokens.ids)) for tokens in texts]
+    outputs = map_rows(rows, network, loaded.device, pad=specials.pad)
+    for (index, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
+        scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
+    return scores
+
+
+def surprisals(
+    loaded: Loaded, texts: Sequence[TokenizedText], apart: int = MASKED_APART
+) -> list[npt.NDArray[np.float64]]:
+    """Returns -log p of each token [T] of each text, with every `apart`-th word masked at a time."""
+    from electra.model.passes import PaddedBatch, map_rows
+
+    specials, size = loaded.tokenizer.specials, min(LONGEST, loaded.config.max_positions - 2)
+    scores = [np.zeros(len(text.ids)) for text in texts]
+    pending: dict[int, tuple[int, npt.NDArray[np.int64], int]] = {}  # few rows are in memory at a time
+
+    def rows() -> Iterator[npt.NDArray[np.int64]]:
+        count = 0
+        for text_index, text in enumerate(texts):
+            for start, stop, keep_from, keep_to in overlapping_windows(len(text.ids), size):
+                words = list(text.word_tokens(keep_from, keep_to))
+                for first in range(min(apart, len(words))):
+                    row = np.array([specials.cls, *text.ids[start:stop], specials.sep])
+                    positions = np.array([i for word in words[first::apart] for i in word])
+                    row[positions - start + 1] = specials.mask
+                    pending[count] = text_index, positions, start
+                    count += 1
+                    yield row
+
+    def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
+        found = []
+        for hidden_TD, row in zip(hidden_BTD, batch.index, strict=True):
+            text_index, positions, start = pending[int(row)]
+            log_p = to_float64(loaded.token_logits(hidden_TD[positions - start + 1])).log_softmax(-1)
+            tokens = texts[text_index].ids[positions]
+            found.append(-log_p.cpu().numpy()[np.arange(len(tokens)), tokens])
+        return found
+
+    for row, found in enumerate(map_rows(rows(), network, loaded.device, pad=specials.pad)):
+        text_index, positions, _ = pending.pop(row)
+        scores[text_index][positions] = found
+    return scores
+
+
+def probabilities(log_odds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the logistic function of log-odds."""
+    return 1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))
 
 
 def checked_threshold(loaded: Loaded, threshold: float | None) -> float:

@@ -69,7 +69,9 @@ def example_rows(
     is_masked = np.zeros(len(ids), dtype=bool)
     corrupted_row = original_row.clone()
     if generator is not None:
-        is_masked = _masked_positions(len(ids), mask_fraction, seed)
+        draws = seeds.uniforms([seeds.key(seed, "show/mask")], len(ids))[0]
+        chosen = np.argsort(draws, kind="stable")[: max(1, round(mask_fraction * len(ids)))]
+        is_masked[chosen] = True
         masked_row = original_row.clone()
         masked_row[0, 1:-1][torch.from_numpy(is_masked)] = specials.mask
         corrupted_row[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)
@@ -88,13 +90,6 @@ def example_rows(
             row["label"] = "replaced" if new != old else "original"
         rows.append({**row, "p_replaced": None if p is None else round(p, 6)})
     return rows
-
-
-def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
-    draws = seeds.uniforms([seeds.key(seed, "show/mask")], length)[0]
-    is_masked = np.zeros(length, dtype=bool)
-    is_masked[np.argsort(draws, kind="stable")[: max(1, round(share * length))]] = True
-    return is_masked
 
 
 def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.bool_], seed: int) -> Tensor:

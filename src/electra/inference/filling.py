@@ -1,26 +1,26 @@
-"""A generator's most probable tokens for each [MASK] of a text."""
+"""A generator's most probable tokens for each [MASK] of a text, and its suggestions for wrong words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
+from electra.foundation.arrays import Ints
 from electra.foundation.errors import ModelError
-from electra.inference.detection import tokenize
+from electra.inference.detection import LONGEST, Candidate, Detection, Span, tokenize
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import to_float64
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token for a masked position, and its probability."""
-
-    token: str
-    p: float
+# How much more often (log) a word was meant for one that differs in one or in two letters than for another
+NEARNESS = {1: 6.0, 2: 3.0}
+CONSIDERED = 30  # words by the language model alone
+LONGEST_WORD = 16  # letters of a word that has near spellings
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
@@ -63,3 +63,81 @@ def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
 def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:
     """Returns the candidates of each mask as JSON data; probabilities have 6 decimals."""
     return [[{"token": word.token, "p": round(word.p, 6)} for word in candidates] for candidates in slots]
+
+
+class Spellings:
+    """The words that a model may suggest: its tokens that are whole words."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokens = [tokenizer.readable(i) for i in range(tokenizer.vocab_size)]
+        self.is_word = np.array([token.isalpha() for token in tokens]) & ~tokenizer.continues  # [V]
+        self.ids = {t: i for i, t in enumerate(tokens) if self.is_word[i] and 2 <= len(t) <= LONGEST_WORD}
+        self._words = list(self.ids)
+        self._lengths = np.array([len(word) for word in self._words], np.int64)
+        self._letters = np.zeros((LONGEST_WORD, len(self._words)), np.int32)
+        for index, word in enumerate(self._words):
+            self._letters[: len(word), index] = [ord(letter) for letter in word]
+
+    def near(self, word: str) -> dict[str, int]:
+        """Returns the edits (Levenshtein's) to other words, at most two; for up to 4 letters one."""
+        edits = 1 if len(word) <= 4 else 2
+        [chosen] = np.nonzero(np.abs(self._lengths - len(word)) <= edits)
+        before = np.repeat(np.arange(LONGEST_WORD + 1, dtype=np.int16)[:, None], len(chosen), 1)
+        for row, letter in enumerate(word[: LONGEST_WORD + edits], 1):
+            now = np.full_like(before, row)
+            for column, letters in enumerate(self._letters[:, chosen], 1):
+                changed = before[column - 1] + (letters != ord(letter))
+                now[column] = np.minimum(np.minimum(before[column], now[column - 1]) + 1, changed)
+            before = now
+        distances = before[self._lengths[chosen], np.arange(len(chosen))]
+        near = (distances > 0) & (distances <= edits)
+        return {self._words[i]: int(n) for i, n in zip(chosen[near], distances[near], strict=True)}
+
+
+def suggest(
+    loaded: Loaded, detections: Sequence[Detection], spellings: Spellings, most: int, near: bool
+) -> list[Detection]:
+    """Returns detections with up to `most` suggestions for each marked word, by a masked language model.
+
+    Considered are near spellings (`near`: nothing else) and what the model expects in the word's place. The
+    probabilities, of the words considered, are those of the model times those of the edits (`NEARNESS`).
+    """
+    tokenizer, size = loaded.tokenizer, min(LONGEST, loaded.config.max_positions - 2)
+    mask = tokenizer.specials.mask
+    asked: list[tuple[Span, dict[str, int]]] = []  # of each row
+
+    def rows() -> Iterator[Ints]:
+        for found in detections:
+            tokens = tokenize(tokenizer, found.text)
+            for word in found.marked:
+                over = [i for i, (a, b) in enumerate(tokens.offsets) if a < word.end and b > word.start]
+                hidden = over or [len(tokens.ids)]
+                asked.append((word, spellings.near(word.text.lower()) if word.text.isalpha() else {}))
+                before = tokens.ids[: hidden[0]][-(size // 2) :]
+                after = tokens.ids[hidden[-1] + 1 :][: size // 2 - 1]
+                yield np.array([tokenizer.specials.cls, *before, mask, *after, tokenizer.specials.sep])
+
+    def network(batch: PaddedBatch) -> list[tuple[Candidate, ...]]:
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
+        best = []
+        for hidden_TD, ids_T, row in zip(hidden_BTD, batch.input_ids, batch.index, strict=True):
+            word, edits = asked[int(row)]
+            logits_V = to_float64(loaded.token_logits(hidden_TD[ids_T == mask]))[0]
+            log_p_V = logits_V.log_softmax(-1).cpu().numpy()
+            likeliest = np.argsort(-np.where(spellings.is_word, log_p_V, -np.inf))[:CONSIDERED].tolist()
+            ids = {spellings.ids[each] for each in edits}.union([] if near else likeliest)
+            names = {i: tokenizer.readable(i) for i in ids if spellings.is_word[i]}
+            weights = {
+                each: np.exp(log_p_V[i] + NEARNESS.get(edits.get(each, 0), 0.0))
+                for i, each in names.items()
+                if each.lower() != word.text.lower()
+            }
+            total, shown = sum(weights.values()), sorted(weights, key=lambda each: -weights[each])[:most]
+            is_name = word.text[0].isupper()
+            best.append(
+                tuple(Candidate(w.capitalize() if is_name else w, float(weights[w] / total)) for w in shown)
+            )
+        return best
+
+    found = map_rows(rows(), network, loaded.device, pad=tokenizer.specials.pad)
+    return [replace(each, suggestions=tuple(islice(found, len(each.marked)))) for each in detections]

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from electra.artifacts.model import ModelFolder, Scorer
 from electra.data.unknown import Count
-from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_graph import load_onnx
 from electra.exchange.source import locate
 from electra.finetuning.predict import DEFAULT_TASKS, Predictor, is_tuned, open_predictor
-from electra.foundation.errors import AbsentNetwork
+from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.foundation.progress import doing
+from electra.inference.detector import Detector, choose
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill"]
@@ -49,14 +49,15 @@ class ServedModel:
         tokenizer = self.encoder.tokenizer
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
-    def detector(self, scorer: Scorer) -> Loaded | None:
-        """Returns the network that detects, chosen as in `electra.load(...).detect`; None if absent."""
-        if scorer == "language-model":
-            return self.language_model or self.generator
-        if scorer == "auto" and self.language_model is not None:
-            return self.language_model
-        has_log_odds = self.discriminator is not None and self.discriminator.output == LOG_ODDS
-        return self.discriminator if has_log_odds else None
+    def detector(self, scorer: Scorer) -> Detector | None:
+        """Returns what detects, chosen as in `electra.load(...).detect`; None if a network is absent."""
+        language_model = self.language_model or self.generator
+        try:
+            return choose(
+                self.name, scorer, self.discriminator, language_model, self.language_model is not None
+            )
+        except ModelError:
+            return None
 
     def count(self, items: Sequence[Any]) -> Iterator[Count]:
         """Yields the tokens of the texts of each item, and how many are unknown; for the batches' thread."""
@@ -71,7 +72,7 @@ class ServedModel:
         """Returns the model's entry in the response to GET /models."""
         entry: dict[str, Any] = {"name": self.name, "abilities": list(self.abilities)}
         if (detector := self.detector("auto")) is not None:
-            entry["threshold"] = detector.threshold
+            entry["threshold"] = detector.marking().threshold
         if self.predictor is None:
             return entry
         task = self.predictor.task

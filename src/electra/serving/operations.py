@@ -13,7 +13,6 @@ from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError, ModelError
 from electra.inference.embedding import embed
 from electra.inference.filling import fill, to_json
-from electra.inference.mlm_detection import detect_with
 from electra.serving import limits
 from electra.serving.limits import RequestError
 from electra.serving.models import Ability, ServedModel
@@ -53,17 +52,19 @@ class TextRequest(Request):
 
 
 class Detect(TextRequest):
-    """Scores each word and token of each text: the probability that it was replaced."""
+    """Scores each word of each text: the probability that it was replaced."""
 
     ABILITY = "detect"
 
     threshold: float | None = Field(
-        None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
+        None, ge=0, le=1, description="P(replaced) from which a word is marked (default: by false_alarms)"
     )
+    false_alarms: float = Field(0.01, gt=0, lt=1, description="Share of clean words that may be marked")
+    suggestions: int = Field(0, ge=0, le=10, description="Number of words to suggest for each marked word")
     scorer: Scorer = Field(
         "auto",
-        description="The network that detects; auto: a full-size masked language model if the model has one,"
-        " else the discriminator",
+        description="What detects; auto: the best on errors made up in the model's clean text, or else a"
+        " full-size masked language model if the model has one, or the discriminator",
     )
 
     @override
@@ -71,8 +72,9 @@ class Detect(TextRequest):
         if (detector := served.detector(self.scorer)) is None:
             network = "network that detects" if self.scorer == "auto" else self.scorer.replace("-", " ")
             raise ModelError(f"{served.name} has no {network}")
-        texts = self.texts[part]
-        return [each.to_json() for each in detect_with(detector, texts, threshold=self.threshold)]
+        marking = detector.marking(self.threshold, self.false_alarms)
+        found = detector(self.texts[part], marking.threshold, suggestions=self.suggestions)
+        return [each.to_json(all_words=True) for each in found]
 
 
 class Embed(TextRequest):

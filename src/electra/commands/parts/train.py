@@ -9,16 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from electra.artifacts.model import DETECTION
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
 from electra.commands.parts.stores import build, check_unknown, existing_tokenizer, refuse_preparing
 from electra.commands.parts.warm_start import warm_start
-from electra.foundation.errors import AbsentNetwork, Interrupted, RunFolderError
+from electra.foundation.errors import AbsentNetwork, Interrupted, ModelError, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import TrackerName
 from electra.foundation.progress import doing
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from electra.commands.results.folders import Run
     from electra.data.sources import Argument
     from electra.data.store import TokenStore
-    from electra.model.pair import Generator
+    from electra.inference.detector import Detector
     from electra.training.run import Run as Training
 
-THRESHOLD_ROWS = 32  # rows of held-out text on which the language model's threshold is chosen
+DETECTION_ROWS = 64  # rows of held-out text on which detection is measured
 EXAMPLES, EXAMPLE_TOKENS = 2, 24  # beginnings of held-out documents, and tokens of each
 
 
@@ -197,11 +198,12 @@ def finish(run: Training) -> None:
             export_network(folder / row.name, network, run.store.tokenizer, card, text_vector=vector)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
-        doing("choosing the threshold of the language model")
-        card = card_of_language_model(folder, mlm_threshold(run, mlm))
+        card = card_of_language_model(folder)
         export_network(files.language_model.path, mlm, run.store.tokenizer, card, text_vector=run.text_vector)
     rows = []
-    doing("scoring example sentences")
+    doing("scoring held-out text")
+    with suppress(ModelError):  # an encoder alone, or energies instead of probabilities
+        measure_detection(run, Model(folder, device="cpu").detector())
     with suppress(AbsentNetwork):  # an encoder alone neither fills nor scores a text
         networks, seed = Model(folder, device="cpu").pair(), run.training.seed
         rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
@@ -215,25 +217,15 @@ def finish(run: Training) -> None:
         run.telemetry.say(f"the report was {note}")
 
 
-def mlm_threshold(run: Training, language_model: Generator) -> float | None:
-    """Returns the P(replaced) with the best F1 at words inserted into held-out text, if it is long enough."""
+def measure_detection(run: Training, detector: Detector) -> None:
+    """Writes what the thresholds of `electra detect` do on held-out text beside a finished run's network."""
     import numpy as np
 
-    from electra.exchange.load import Loaded
-    from electra.inference.mlm_detection import detect_by_mlm, insert_wrong_words
-    from electra.training.evaluation import best_threshold
+    from electra.foundation import durable
+    from electra.inference.detector import measure
 
-    encoder, tokenizer = language_model.encoder.eval(), run.store.tokenizer
-    scorer = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
-    held_out = run.heldout.batch(0, min(THRESHOLD_ROWS, run.heldout.num_blocks))
-    texts = [tokenizer.decode(ids) for row in held_out.input_ids for ids in np.array_split(row, 4)]
-    corrupted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
-    detections = detect_by_mlm(scorer, [text for text, _ in corrupted])
-    scores, is_replaced = [], []
-    for (_, starts), detection in zip(corrupted, detections, strict=True):
-        scores += [word.p_replaced for word in detection.words]
-        is_replaced += [word.start in starts for word in detection.words]
-    probabilities, labels = np.clip(np.array(scores), 1e-12, 1 - 1e-12), np.array(is_replaced)
-    if not 0 < labels.sum() < len(labels):
-        return None
-    return best_threshold(np.log(probabilities / (1 - probabilities)), labels)
+    held_out = run.heldout.batch(0, min(DETECTION_ROWS, run.heldout.num_blocks))
+    rows = (run.store.tokenizer.decode(ids) for row in held_out.input_ids for ids in np.array_split(row, 4))
+    if found := measure(detector, rows, "the run's held-out text"):
+        network = detector.discriminator or detector.main
+        durable.commit_json(network.folder / DETECTION, asdict(found))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.model import Dtype, Pooling
 from electra.commands.framework.display import ProgressOption, display_for
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
     from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
+    from electra.inference.detector import Detector
     from electra.model.sizes import EncoderConfig
 
 Network = Literal["discriminator", "generator", "language_model"]
@@ -124,64 +125,52 @@ class Model:
         """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
-    def scorer(self, scorer: Scorer = "auto") -> Loaded:
-        """Returns the network that `detect` uses. Raises AbsentNetwork if the model does not have it."""
+    def detector(self, scorer: Scorer = "auto") -> Detector:
+        """Returns what `detect` uses. Raises AbsentNetwork if the model does not have the network."""
         from electra.artifacts.model import Scorer
+        from electra.inference.detector import choose
 
         convert(Scorer, scorer, "scorer")
-        if scorer == "language-model":
-            return self.language_model
-        if scorer == "auto" and self._full_size_language_model:
-            return self._full_size_language_model
-        try:
-            return self.network("discriminator")
-        except AbsentNetwork:
-            if scorer == "discriminator" or self.encoder.kind != "generator":
-                raise
-            return self.language_model  # all that a published masked language model has
+        discriminator = language_model = cast("Loaded | None", None)
+        with suppress(AbsentNetwork):
+            discriminator = self.network("discriminator")
+        with suppress(AbsentNetwork):
+            language_model = self.language_model
+        full_size = self._full_size_language_model is not None
+        return choose(self.source, scorer, discriminator, language_model, full_size)
 
     def detect(
         self,
         texts: str | Iterable[str],
         threshold: float | None = None,
         *,
+        false_alarms: float = 0.01,
+        clean: Iterable[str] | None = None,
         scorer: Scorer = "auto",
+        suggestions: int = 3,
+        near: bool = False,
         allow_unknown: bool = False,
     ) -> list[Detection]:
-        """Returns a Detection for each text: the probability that each word was replaced.
+        """Returns the probability that each word was replaced, and suggestions for the marked words.
 
         Args:
             texts: one text or several; long ones are read in windows.
-            threshold: the lowest P(replaced) at which a word is marked (None: the best one on the
-                model's held-out text, or 0.5 for a model that has none).
-            scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
-                pass per word; it is better at words that no generator would have written. "auto": the latter
-                if the model comes with a full-size masked language model, as tiny-en does, or has nothing
-                else; else the former.
+            threshold: the lowest P(replaced) at which a word is marked (None: by `false_alarms`).
+            false_alarms: the share of clean words to mark.
+            clean: clean text on which that is measured (None: the model's record).
+            scorer: as the option of `electra detect`.
+            suggestions: how many words to suggest for each marked one.
+            near: whether to suggest only near spellings.
             allow_unknown: whether to accept texts of which most tokens are unknown to the tokenizer.
 
-        Raises AbsentNetwork if the model does not have this network, DataError for what is no text, and
+        Raises AbsentNetwork if the model does not have a network, DataError for what is no text, and
         TokenizerError if too many tokens are unknown.
         """
-        inputs = list(each_text(texts))
+        inputs, threshold = list(each_text(texts)), convert(float | None, threshold, "threshold")
+        how: dict[str, Any] = {"suggestions": suggestions, "near": near, "allow_unknown": allow_unknown}
         with applied(None):
-            return list(self.detections(inputs, threshold, scorer=scorer, allow_unknown=allow_unknown))
-
-    def detections(
-        self,
-        texts: Iterable[str],
-        threshold: float | None = None,
-        *,
-        scorer: Scorer = "auto",
-        allow_unknown: bool = False,
-    ) -> Iterator[Detection]:
-        """Like `detect`, but yields results one at a time, so `texts` may be larger than memory."""
-        from electra.data import unknown
-        from electra.inference.mlm_detection import detect_with
-
-        threshold, network = convert(float | None, threshold, "threshold"), self.scorer(scorer)
-        counted = unknown.read(network.tokenizer, each_text(texts), allow_unknown)
-        return detect_with(network, counted, threshold=threshold)
+            detector = self.detector(scorer)
+            return list(detector(inputs, detector.marking(threshold, false_alarms, clean).threshold, **how))
 
     def pair(self) -> tuple[Loaded | None, Loaded | None]:
         """Returns the discriminator and the generator, or None. Raises AbsentNetwork without both."""

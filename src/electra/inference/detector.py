@@ -1,0 +1,293 @@
+"""The scorers of `electra detect`, and the thresholds from which they mark words.
+
+The discriminator and a masked language model see different errors. `both` is a logistic regression on what
+they say of a word and on what the word looks like, fitted to errors made up in clean text.
+Which share of clean words a threshold marks is measured when a run ends and kept beside the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from electra.artifacts.included import included_model
+from electra.artifacts.model import DETECTION, ModelFolder, Scorer
+from electra.data import unknown
+from electra.exchange.load import Loaded, load_language_model
+from electra.foundation import durable
+from electra.foundation.arrays import Floats
+from electra.foundation.config import build
+from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ElectraError, ModelError
+from electra.foundation.progress import doing
+from electra.inference.detection import (
+    TEXTS_PER_CHUNK,
+    Detection,
+    TokenizedText,
+    build_detection,
+    checked_threshold,
+    detect,
+    log_odds,
+    probabilities,
+    require_log_odds,
+    surprisals,
+    tokenize,
+)
+from electra.inference.filling import Spellings, suggest
+
+Single = Literal["discriminator", "language-model", "both"]
+# Of a word: its highest log-odds, log(1 + its highest -log p), whether it has several tokens, whether it has
+# a capital within a sentence, and the logarithm of its length. The weights are those of tiny-en.
+FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "length")
+WEIGHTS = (-7.98, 0.71, 3.76, 1.08, -0.54, -1.1)
+RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)  # of clean words
+MIN_MARKED = 10  # clean words above a threshold that is measured
+SUSPICIOUS = 3.0  # times as many words above the model's threshold as in its own clean text
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Thresholds on P(replaced), from the highest, and the shares of clean and of wrong words they mark."""
+
+    thresholds: tuple[float, ...] = ()
+    false_alarms: tuple[float, ...] = ()
+    recall: tuple[float, ...] = ()  # () if there were no wrong words
+
+    def at(self, x: str, value: float, y: str) -> float | None:
+        """Interpolates column `y` at a value of `x`; None if it is empty."""
+        rows = np.array(sorted(zip(getattr(self, x), getattr(self, y), strict=False)), np.float64)
+        return float(np.interp(value, rows[:, 0], rows[:, 1])) if len(rows) else None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What detection.json says: the best scorer, its weights, and what its thresholds do."""
+
+    scorer: Single | None = None  # the most precise one on made-up errors (None: not measured)
+    language_model: str = ""  # the included model whose language model is used (empty: the model's own)
+    weights: tuple[float, ...] = WEIGHTS  # of FEATURES
+    text: str = ""  # what it was measured on
+    words: int = 0  # clean words
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: ModelFolder) -> Calibration:
+        """Reads the record of a model folder; without one, nothing is known. Raises ModelError if broken."""
+        path = folder.path / DETECTION
+        if not path.is_file():
+            return cls()
+        values = durable.read_json(path, ModelError)
+        try:
+            curves = {name: build(Curve, each, name) for name, each in values.pop("curves").items()}
+            found = replace(build(cls, values, ""), curves=curves)
+            if len(found.weights) != len(FEATURES):
+                raise ModelError(f"needs {len(FEATURES)} weights")
+        except (ElectraError, TypeError, KeyError, AttributeError) as problem:
+            fix = "Delete it, or copy it from the original model"
+            raise ModelError(f"not readable ({problem})", where=path, fix=fix) from None
+        return found
+
+
+@dataclass(frozen=True)
+class Marking:
+    """From which P(replaced) words are marked, and what is known of that."""
+
+    threshold: float
+    origin: str  # where the threshold is from
+    false_alarms: float | None = None  # the share of clean words that are marked
+    recall: float | None = None  # the share of errors made up in the model's clean text that are marked
+
+    def precision(self, rate: float) -> float | None:
+        """Returns the expected share of marked words that are wrong if `rate` of all words are."""
+        if not self.false_alarms or self.recall is None:
+            return None
+        return 1 / (1 + (1 - rate) * self.false_alarms / max(rate * self.recall, 1e-9))
+
+
+@dataclass(frozen=True)
+class Detector:
+    """The networks that score words."""
+
+    scorer: Single
+    discriminator: Loaded | None
+    language_model: Loaded | None
+    calibration: Calibration = field(default_factory=Calibration)
+
+    @property
+    def main(self) -> Loaded:
+        """The network whose tokenizer splits texts into words."""
+        loaded = self.language_model if self.scorer == "language-model" else self.discriminator
+        assert loaded is not None
+        return loaded
+
+    def __call__(
+        self,
+        texts: Iterable[str],
+        threshold: float,
+        suggestions: int = 0,
+        near: bool = False,
+        allow_unknown: bool | None = None,
+    ) -> Iterator[Detection]:
+        """Yields the detection of each text, read lazily; see `filling.suggest` for suggestions.
+
+        Raises TokenizerError if too many tokens are unknown, unless that is allowed or not counted (None).
+        """
+        if allow_unknown is not None:
+            texts = unknown.read(self.main.tokenizer, texts, allow_unknown)
+        found = detect(self.main, texts, threshold=threshold)
+        if self.scorer == "both":
+            found = (
+                build_detection(text, tokens, np.nan_to_num(self.scores("both", rows)), threshold)
+                for text, tokens, rows in self._features(texts)
+            )
+        number, reader = 0, self.language_model if suggestions > 0 else None
+        spellings = None if reader is None else Spellings(reader.tokenizer)
+        doing("detecting")
+        while chunk := list(islice(found, TEXTS_PER_CHUNK)):
+            if reader is not None and spellings is not None:
+                chunk = suggest(reader, chunk, spellings, suggestions, near)
+            yield from chunk
+            number += len(chunk)
+            doing(f"detecting: {number:,} texts done")
+
+    def scores(self, scorer: Single, rows: Floats) -> Floats:
+        """Returns the P(replaced) of a scorer [N] for rows of FEATURES [N, F]."""
+        if scorer == "discriminator":
+            return probabilities(rows[:, 1])
+        if scorer == "both":
+            return probabilities(rows @ np.array(self.calibration.weights))
+        assert self.language_model is not None
+        return probabilities(np.expm1(rows[:, 2]) - np.log(self.language_model.tokenizer.vocab_size))
+
+    def words(self, texts: Iterable[str]) -> Iterator[tuple[list[int], Floats]]:
+        """Yields where the words of each text start, and their FEATURES; those with a letter or digit."""
+        for _, tokens, rows in self._features(texts):
+            firsts = [members[0] for members in tokens.word_tokens() if np.isfinite(rows[members[0], 0])]
+            yield [tokens.offsets[i][0] for i in firsts], rows[firsts]
+
+    def _features(self, texts: Iterable[str]) -> Iterator[tuple[str, TokenizedText, Floats]]:
+        """Yields each text, its tokens, and FEATURES of each token's word [T, F]; NaN for punctuation."""
+        source, reader = iter(texts), self.language_model
+        while chunk := list(islice(source, TEXTS_PER_CHUNK)):
+            tokenized = read = [tokenize(self.main.tokenizer, text) for text in chunk]
+            odds = surprises = [np.zeros(len(tokens.ids)) for tokens in tokenized]
+            if self.discriminator is not None:
+                odds = log_odds(self.discriminator, tokenized)
+            if reader is not None:
+                if reader.tokenizer.digest != self.main.tokenizer.digest:
+                    read = [tokenize(reader.tokenizer, text) for text in chunk]
+                surprises = surprisals(reader, read)
+            for text, tokens, *rest in zip(chunk, tokenized, read, odds, surprises, strict=True):
+                yield text, tokens, self._rows(text, tokens, *cast(Any, rest))
+
+    def _rows(
+        self, text: str, tokens: TokenizedText, read: TokenizedText, odds: Floats, surprises: Floats
+    ) -> Floats:
+        """Returns FEATURES; of the language model's tokens, a word has those that it overlaps."""
+        rows, is_initial = np.full((len(tokens.ids), len(FEATURES)), np.nan), True
+        starts, ends = np.array(read.offsets, np.int64).reshape(-1, 2).T
+        for members in tokens.word_tokens():
+            start, end = tokens.offsets[members[0]][0], max(tokens.offsets[i][1] for i in members)
+            word = text[start:end]
+            if not any(map(str.isalnum, word)):
+                is_initial = word in ".!?:"
+                continue
+            over = surprises[np.searchsorted(ends, start, "right") : np.searchsorted(starts, end, "left")]
+            fit, is_name = np.log1p(over.max(initial=0)), word[0].isupper() and not is_initial
+            rows[members] = (1, odds[members].max(), fit, len(members) > 1, is_name, np.log(len(word)))
+            is_initial = False
+        return rows
+
+    def marking(
+        self, threshold: float | None = None, false_alarms: float = 0.01, clean: Iterable[str] | None = None
+    ) -> Marking:
+        """Returns from which P(replaced) words are marked.
+
+        `threshold` is the user's own; without it, the share `false_alarms` of the words of `clean` is marked,
+        or of the text on which the model was measured. Raises ConfigError for a number out of range, and
+        DataError if the clean text is too short.
+        """
+        curve = self.calibration.curves.get(self.scorer, Curve())
+        if threshold is not None:
+            return Marking(checked_threshold(self.main, threshold), "as passed")
+        if not 0 < false_alarms < 1:
+            raise ConfigError(f"must be above 0 and below 1, not {false_alarms}", key="false_alarms")
+        if clean is not None:
+            unused = {"discriminator": "language_model", "language-model": "discriminator"}.get(self.scorer)
+            used = replace(self, **{unused: None}) if unused else self  # type: ignore[arg-type]
+            rows = np.concatenate([np.zeros((0, len(FEATURES))), *(rows for _, rows in used.words(clean))])
+            scores = self.scores(self.scorer, rows)
+            if (needed := int(np.ceil(MIN_MARKED / false_alarms))) > len(scores):
+                problem = f"{len(scores)} words are too few for {false_alarms:.2%} of false alarms"
+                raise DataError(problem, where="clean", fix=f"Pass at least {needed:,} words of clean text")
+            threshold, origin = _threshold(scores, false_alarms), f"from {len(scores):,} words of clean text"
+            usual = curve.at("false_alarms", false_alarms, "thresholds")
+            if usual is not None and (above := float((scores >= usual).mean())) > SUSPICIOUS * false_alarms:
+                origin += f", {above:.0%} of which look wrong to the model: are they free of errors?"
+            return Marking(threshold, origin, false_alarms, curve.at("thresholds", threshold, "recall"))
+        if not curve.thresholds:
+            origin = "the best for its generator's samples; pass clean text to set the false alarms"
+            return Marking(self.main.threshold, origin)
+        false_alarms = min(max(false_alarms, curve.false_alarms[0]), curve.false_alarms[-1])
+        value, recall = (curve.at("false_alarms", false_alarms, name) for name in ("thresholds", "recall"))
+        return Marking(float(value or 0), f"from {self.calibration.text}", false_alarms, recall)
+
+
+def choose(
+    source: object,
+    scorer: Scorer,
+    discriminator: Loaded | None,
+    language_model: Loaded | None,
+    full_size: bool,
+) -> Detector:
+    """Returns the detector that `scorer` names, of a model `source` with these networks.
+
+    auto: the scorer that the model's record names, else a language model of full size, else the
+    discriminator, else the language model. Raises AbsentNetwork if the model lacks a network.
+    """
+    first = discriminator or language_model
+    calibration = Calibration() if first is None else Calibration.of(ModelFolder(first.folder))
+    if first is not None and (included := included_model(calibration.language_model)):
+        found = load_language_model(included)
+        language_model = None if found is None else found.to(first.device)
+    has: dict[Any, bool] = {"discriminator": discriminator is not None}
+    has["language-model"] = language_model is not None
+    has["both"] = all(has.values())
+    chosen: Any = calibration.scorer if scorer == "auto" else scorer
+    if scorer == "auto" and not has.get(chosen):
+        chosen = "language-model" if full_size or discriminator is None else "discriminator"
+    if not has[chosen]:
+        what = "discriminator and a language model" if chosen == "both" else chosen.replace("-", " ")
+        raise AbsentNetwork(f"the model has no {what}", where=source, fix="Choose another scorer")
+    if discriminator is not None and chosen != "language-model":
+        require_log_odds(discriminator)
+    return Detector(chosen, discriminator, language_model, calibration)
+
+
+def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration | None:
+    """Returns which thresholds mark which shares of the words of clean texts; None if they are too short.
+
+    `text` says what the texts are.
+    """
+    rows = np.concatenate([np.zeros((0, len(FEATURES))), *(rows for _, rows in detector.words(texts))])
+    networks = (detector.discriminator, detector.language_model)
+    names: list[Any] = [
+        name for name, each in zip(get_args(Single), networks, strict=False) if each is not None
+    ]
+    names += ["both"] * (len(names) == 2)
+    rates = tuple(rate for rate in RATES if rate * len(rows) >= MIN_MARKED)
+    if not rates:
+        return None
+    scores = {name: detector.scores(name, rows) for name in names}
+    curves = {
+        name: Curve(tuple(_threshold(each, rate) for rate in rates), rates) for name, each in scores.items()
+    }
+    return replace(detector.calibration, text=text, words=len(rows), curves=curves)
+
+
+def _threshold(scores: Floats, share: float) -> float:
+    """Returns the score that `share` of the scores reach."""
+    return float(np.sort(scores)[-max(1, int(share * len(scores)))])

@@ -1,0 +1,132 @@
+"""Thresholds by false alarms, the combined scorer, suggestions, and the files of `electra detect`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import electra
+from electra.artifacts.included import MODELS
+from electra.artifacts.model import DETECTION
+from electra.commands.framework.main import main
+from electra.foundation.errors import ConfigError, DataError, ModelError
+from electra.inference.detection import tokenize
+from electra.inference.detector import FEATURES, Curve, Marking, measure
+from electra.inference.filling import Spellings
+
+TEXT = "The town council met to discuss the repair of the old stone hridge near the mill."
+CLEAN = ["The king died in London.", "A river flows slowly to the sea.", "She opened the letter and read it."]
+
+
+def test_both_adds_up_what_the_networks_and_the_word_say() -> None:
+    detector = electra.load("tiny-en").detector("both")
+    [detection] = detector([TEXT], 0.5)
+    [(starts, rows)] = detector.words([TEXT])
+    words = [word for word in detection.words if word.text != "."]
+    assert starts == [word.start for word in words] and rows.shape == (len(words), len(FEATURES))
+    expected = 1 / (1 + np.exp(-rows @ np.array(detector.calibration.weights)))
+    assert [word.p_replaced for word in words] == pytest.approx(expected.tolist())
+    assert detection.words[-1].p_replaced == 0  # punctuation
+    alone = electra.load("tiny-en").detect(TEXT, scorer="discriminator")[0].words
+    odds = np.array([np.log(word.p_replaced / (1 - word.p_replaced)) for word in alone if word.text != "."])
+    assert rows[:, 1] == pytest.approx(odds, abs=1e-6)
+    assert rows[[0, 12], 3].tolist() == [0, 1] and rows[12, 5] == pytest.approx(np.log(6))
+
+
+def test_the_language_model_may_have_another_tokenizer() -> None:
+    detector = electra.load("small-en").detector()
+    assert detector.scorer == "both" and detector.language_model is not None
+    assert detector.language_model.tokenizer.digest != detector.main.tokenizer.digest
+    [detection] = electra.load("small-en").detect(TEXT, 0.2, near=True)
+    [worst] = detection.suspects(1)
+    found = dict(zip(detection.marked, detection.suggestions, strict=True))[worst]
+    assert worst.text == "hridge" and found[0].token == "bridge"
+
+
+def test_suggestions_are_the_models_words_and_near_ones_on_request() -> None:
+    model = electra.load("tiny-en")
+    [near], [free] = (model.detect(TEXT, suggestions=5, near=near)[0].suggestions for near in (True, False))
+    loaded = model.language_model
+    edits = Spellings(loaded.tokenizer).near("hridge")
+    assert near and {each.token for each in near} <= set(edits)
+    assert 0 < sum(each.p for each in free) <= 1 and [*free] == sorted(free, key=lambda each: -each.p)
+    tokens, specials = tokenize(loaded.tokenizer, TEXT), loaded.tokenizer.specials
+    hidden = [
+        i for i, (start, _) in enumerate(tokens.offsets) if TEXT[start:].startswith(("hridge", "ridge"))
+    ]
+    [at] = hidden[:1]
+    end = next(i for i in range(at, len(tokens.ids)) if tokens.offsets[i][0] > TEXT.index("hridge") + 5)
+    ids = [specials.cls, *tokens.ids[:at], specials.mask, *tokens.ids[end:], specials.sep]
+    with torch.no_grad():
+        log_p = loaded.logits(torch.tensor([ids]))[0, at + 1].double().log_softmax(-1)
+    one = [loaded.tokenizer.token_to_id(each.token) for each in near]
+    pairs = [(a, b, near[i].p / near[j].p) for i, a in enumerate(one) for j, b in enumerate(one) if a and b]
+    same = [edits[each.token] for each in near]
+    for (a, b, ratio), (x, y) in zip(pairs, ((x, y) for x in same for y in same), strict=True):
+        if x == y:
+            assert ratio == pytest.approx(float((log_p[a] - log_p[b]).exp()), rel=1e-3)
+
+
+def test_clean_text_sets_the_share_of_its_words_that_is_marked() -> None:
+    detector = electra.load("tiny-en").detector("discriminator")
+    clean = [f"{a} {b}" for a in CLEAN for b in CLEAN] * 3
+    marking = detector.marking(false_alarms=0.05, clean=clean)
+    scores = [word.p_replaced for found in detector(clean, 1.0) for word in found.words if word.text != "."]
+    assert 0 < np.mean(np.array(scores) >= marking.threshold) <= 0.2  # many are equal
+    assert np.mean(np.array(scores) > marking.threshold) < 0.05
+    assert marking.false_alarms == 0.05 and 0 < (marking.recall or 0) < 1
+    with pytest.raises(DataError, match="1,000"):
+        detector.marking(clean=CLEAN)
+    dirty = detector.marking(None, 0.05, [" ".join(sorted(text.split())) for text in clean])
+    assert "errors" in dirty.origin
+
+
+def test_a_marking_says_what_the_record_says() -> None:
+    detector = electra.load("small-en").detector("both")
+    curve = detector.calibration.curves["both"]
+    for rate, threshold, recall in zip(curve.false_alarms, curve.thresholds, curve.recall, strict=True):
+        found = detector.marking(false_alarms=rate)
+        assert (found.threshold, found.recall) == pytest.approx((threshold, recall))
+    assert Marking(0.5, "", 0.01, 0.5).precision(0.03) == pytest.approx(0.015 / (0.015 + 0.0097))
+    assert Marking(0.5, "").precision(0.03) is None and Curve().at("recall", 0.1, "thresholds") is None
+    for wrong in (0, 1, -0.1):
+        with pytest.raises(ConfigError):
+            detector.marking(false_alarms=wrong)
+
+
+@pytest.mark.parametrize("record", ["{", "[]", '{"curves": 3}', '{"curves": {}, "weights": [1]}', '{"x": 1}'])
+def test_a_broken_record_is_one_line(tmp_path: Path, record: str) -> None:
+    shutil.copytree(MODELS / "tiny-en" / "discriminator", tmp_path / "copy")
+    (tmp_path / "copy" / DETECTION).write_text(record)
+    with pytest.raises(ModelError, match=DETECTION):
+        electra.load(tmp_path / "copy").detect("a text")
+    (tmp_path / "copy" / DETECTION).unlink()
+    old = electra.load(tmp_path / "copy")
+    assert old.detector().marking().threshold == old.network("discriminator").threshold
+    assert old.detector().marking().false_alarms is None
+
+
+def test_detection_is_measured_on_text_that_is_long_enough() -> None:
+    detector = electra.load("tiny-en").detector("both")
+    assert measure(detector, CLEAN, "three sentences") is None
+    texts = [f"{a} {b}" for a in CLEAN for b in CLEAN] * 3
+    found = measure(detector, texts, "few sentences")
+    assert found is not None and found.words == 3 * 3 * 38 and found.scorer == "both"
+    assert set(found.curves) == {"discriminator", "language-model", "both"}
+    scores = [word.p_replaced for each in detector(texts, 1) for word in each.words if word.text.isalnum()]
+    for rate, threshold in zip(
+        found.curves["both"].false_alarms, found.curves["both"].thresholds, strict=True
+    ):
+        assert rate * found.words >= 10 and np.mean(np.array(scores) >= threshold - 1e-9) >= rate - 0.01
+        assert np.mean(np.array(scores) > threshold + 1e-9) <= rate
+
+
+def test_show_fills_masks(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = electra.show("tiny-en", "The [MASK] of the king and his [MASK].")
+    assert [row["[MASK]"] for row in rows] == [1] * 5 + [2] * 5 and all(0 < row["P"] < 1 for row in rows)
+    assert main(["show", "tiny-en", "The band released its first album in 1994."]) == 0
+    assert "replaced tokens found" in capsys.readouterr().out
