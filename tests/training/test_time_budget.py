@@ -55,7 +55,8 @@ def test_two_processes_end_at_one_step_when_the_time_is_over(toy_store: Path, tm
     both = ranks(timed(toy_store, tmp_path / "run", "15s"), 2, tmp_path)
     said = [process.finish() for process in both]
     assert [process.poll() for process in both] == [0, 0], said
-    assert 0.6 * 15 < time.monotonic() - began < 3 * 15  # other tests run beside; exact: below
+    # A busy machine reserves more for the end than it then takes, and other tests run beside; exact: below
+    assert 0.3 * 15 < time.monotonic() - began < 3 * 15
     assert (tmp_path / "run" / "discriminator" / "model.safetensors").exists()
 
 
