@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -130,3 +132,68 @@ def test_show_fills_masks(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["[MASK]"] for row in rows] == [1] * 5 + [2] * 5 and all(0 < row["P"] < 1 for row in rows)
     assert main(["show", "tiny-en", "The band released its first album in 1994."]) == 0
     assert "replaced tokens found" in capsys.readouterr().out
+
+
+def test_files_are_written_with_the_columns_of_the_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out"
+    source.write_text(f'id,text,score\n=7,"{TEXT}",good\n8,=The mill.,bad\n')
+    [detection, _] = electra.detect("tiny-en", source)
+    threshold = str(sum(word.p_replaced for word in detection.suspects(2)) / 2)
+    for suffix in (".csv", ".jsonl", ".txt"):
+        assert (
+            main(["detect", "tiny-en", str(source), "--out", f"{out}{suffix}", "--threshold", threshold]) == 0
+        )
+    assert "2 texts in" in capsys.readouterr().out
+    with open(f"{out}.csv", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert list(first) == ["id", "text", "score (input)", "file", "line", "score", "marked", "words"]
+    marked = TEXT.replace("hridge", "**hridge**")
+    assert (first["id"], first["score (input)"], first["marked"]) == ("=7", "good", marked)
+    assert first["words"].startswith("hridge (") and second["words"] == ""
+    p = np.array([word.p_replaced for word in detection.words])
+    assert float(first["score"]) == pytest.approx(-np.log(1 - p).mean(), rel=1e-3)
+    assert second["marked"] == "'=The mill." and second["line"] == "3"
+    lines = [json.loads(line) for line in Path(f"{out}.jsonl").read_text().splitlines()]
+    assert [(each["word"], each["column"]) for each in lines[0]["words"]] == [("hridge", 61)]
+    assert Path(f"{out}.txt").read_text() == f"{marked}\n=The mill.\n"
+
+
+def test_the_most_suspicious_words_have_their_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text(f"{CLEAN[0]}\n\n{TEXT}\n")
+    command = ["detect", "tiny-en", str(tmp_path / "in.txt"), "--top", "2"]
+    assert main(command) == 0 and "hridge" in capsys.readouterr().out.splitlines()[1]
+    assert main([*command, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    every = [word for each in electra.detect("tiny-en", [CLEAN[0], TEXT]) for word in each.words]
+    worst = sorted(every, key=lambda word: -word.p_replaced)[:2]
+    assert [(row["word"], row["column"] - 1) for row in rows] == [(word.text, word.start) for word in worst]
+    assert [rows[0][name] for name in ("word", "line", "column")] == ["hridge", 3, 61]
+    assert main([*command, "--out", str(tmp_path / "out.csv")]) == 0
+    assert (
+        (tmp_path / "out.csv").read_text().splitlines()[1].startswith(f"{tmp_path / 'in.txt'},3,hridge,61,")
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--out", "x.pdf"],
+        ["--out", "in.csv"],
+        ["--out", "in.csv/x.csv"],
+        ["--out", "x.csv", "--top", "0"],
+        ["--out", "x.csv", "--text-column", "body"],
+        ["--out", "x.csv", "--false-alarms", "2"],
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_one_line(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("text\nThe mill.\n")
+    assert main(["detect", "tiny-en", "in.csv", *options]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [*map(str, Path().iterdir())] == ["in.csv"] and Path("in.csv").read_text() == "text\nThe mill.\n"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from heapq import nlargest
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
@@ -14,18 +17,26 @@ from typing_extensions import override
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
-from electra.commands.parts.given import read_texts
+from electra.commands.parts.given import Passage, read_passages, read_texts
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import Model, load
+from electra.commands.results.rows import Rows
+from electra.data.delimited import format_csv
 from electra.foundation.config import check_at_least
+from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source
-from electra.foundation.terminal_text import one_line, plural
+from electra.foundation.options import OnCommandLine, Source, checked_path
+from electra.foundation.terminal_text import make_visible, one_line, plural
 
 if TYPE_CHECKING:
-    from electra.inference.detection import Detection
+    from electra.inference.detection import Detection, Span
     from electra.inference.detector import Detector, Marking
 
+    Found = tuple[Passage, Detection]
+
+FORMATS = (".csv", ".jsonl", ".txt")
+ADDED = ("file", "line", "score", "marked", "words")  # to the columns of a text
+TEXT_SHOWN = 60  # characters of a text beside one of its words
 RATES = (0.01, 0.03, 0.1)  # of wrong words, for which the summary states the precision
 
 
@@ -35,8 +46,8 @@ class Detect(
     Command["list[Detection]"],
     examples=(
         'electra detect tiny-en "The capital of France is seven."',
-        "electra detect small-en scanned.txt --clean corrected.txt --near",
-        "electra detect runs/mine texts.txt --json",
+        "electra detect small-en scanned.txt --clean corrected.txt --near --out marked.csv",
+        "electra detect runs/mine texts.txt --top 20",
     ),
 ):
     """Mark the words of a text that look wrong or out of place, each with other words that fit."""
@@ -61,39 +72,108 @@ class Detect(
     """How many words to suggest for each marked word, by the language model (0: none)."""
     near: bool = False
     """Suggest only near spellings of the marked word, as for scanned or typed text."""
+    top: int | None = None
+    """Print or write only this many words, the most suspicious of all texts first, marked or not, with their
+    places. (In Python, for `out`.)
+    """
+    out: Source | None = None
+    """The file to write: .csv or .jsonl with the columns of the input, a score of each text (the mean of
+    -log(1 - P(replaced)) of its words) and the marked words; or .txt with **marked** words. A column of the
+    input with the name of one of these gets the ending " (input)".
+    """
     json: bool = False
-    """Print a JSON object for each text, with the marked words. Offsets count Unicode code points, as in
-    Python.
+    """Print a JSON object for each text, with the marked words (for --top, for each word). Offsets count
+    Unicode code points, as in Python.
     """
 
     @override
     def run(self) -> list[Detection]:
-        return list(self._found(*self._detector()))
+        out, found = self._target(), list(self._found(*self._detector()))
+        if out is not None:
+            self._write(out, self._rows(found))
+        return [detection for _, detection in found]
+
+    def _target(self) -> Path | None:
+        if self.out is None:
+            return None
+        out, given = checked_path(self.out, "out"), self.texts
+        if out.suffix.lower() not in FORMATS:
+            problem, fix = f"unrecognised file extension {out.suffix!r}", f"Use one of {', '.join(FORMATS)}"
+            raise ConfigError(problem, where=out, fix=fix)
+        if isinstance(given, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(out):
+            raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
+        return out
 
     def _detector(self) -> tuple[Detector, Marking]:
-        check_at_least(self, {"suggestions": 0})
+        check_at_least(self, {"suggestions": 0, "top": 1})
         model: Model = load(self.model, device=self.device, backend=self.backend)
         clean, detector = self.clean, model.detector(self.scorer)
         if isinstance(clean, str | os.PathLike):
             clean = (text for text, _ in read_texts(clean))
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
 
-    def _found(self, detector: Detector, marking: Marking) -> Iterator[Detection]:
-        texts = (text for text, _ in read_texts(self.texts, self.text_column))
+    def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
+        source, passages = read_passages(self.texts, self.text_column), deque[Passage]()
+
+        def texts() -> Iterator[str]:
+            for passage in source:
+                passages.append(passage)
+                yield passage.text
+
         how: dict[str, Any] = {"suggestions": self.suggestions, "near": self.near}
-        return detector(texts, marking.threshold, allow_unknown=self.allow_unknown, **how)
+        found = detector(texts(), marking.threshold, allow_unknown=self.allow_unknown, **how)
+        return ((passages.popleft(), detection) for detection in found)
+
+    def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
+        """Returns a row for each text, or for each of the `top` words."""
+        if self.top is None:
+            return [_text_row(*each) for each in found]
+        every = ((word, each) for each in found for word in each[1].words)
+        worst = nlargest(self.top, every, key=lambda each: each[0].p_replaced)
+        return [_word_row(*each, word) for word, each in worst]
+
+    def _write(self, out: Path, rows: list[dict[str, Any]]) -> None:
+        if out.suffix.lower() == ".jsonl":
+            content = "".join(_json_lines(rows))
+        elif out.suffix.lower() == ".csv":
+            names = list(dict.fromkeys(name for row in rows for name in row))
+            cells = [[str(cell) for cell in map(_cells(row).get, names)] for row in rows]
+            copied = set(names) - {*ADDED} if self.top is None else ()
+            content = format_csv([names, *cells], copied).decode()
+        elif self.top is None:
+            content = "".join(f"{row['marked']}\n" for row in rows)
+        else:
+            content = f"{Rows(map(_cells, rows)).table()}\n"
+        commit_file(out, content.encode("utf-8", "surrogatepass"))
 
     @override
     def main(self) -> int:
-        detector, marking = self._detector()
+        out, (detector, marking) = self._target(), self._detector()
         found = self._found(detector, marking)
         sys.stderr.writelines(f"note: {one_line(note)}\n" for note in detector.main.notes)
         from rich.console import Console
 
         console = Console(highlight=False, soft_wrap=True)
-        num_marked = num_words = 0
-        for detection in found:
-            num_marked, num_words = num_marked + len(detection.marked), num_words + len(detection.words)
+        num_texts = num_marked = num_words = 0
+
+        def counted() -> Iterator[Found]:
+            nonlocal num_texts, num_marked, num_words
+            for each in found:
+                num_texts, num_words = num_texts + 1, num_words + len(each[1].words)
+                num_marked += len(each[1].marked)
+                yield each
+
+        if out is not None or self.top is not None:
+            rows = self._rows(counted())
+            if out is not None:
+                self._write(out, rows)
+                what = "text" if self.top is None else "word"
+                sys.stdout.write(f"{plural(len(rows), what)} in {make_visible(str(out))}\n" * (not self.json))
+            elif self.json:
+                sys.stdout.writelines(map(json_text, _json_lines(rows)))
+            else:
+                sys.stdout.write(f"{make_visible(Rows(map(_cells, rows)).table())}\n")
+        for _, detection in () if out or self.top else counted():
             if self.json:
                 sys.stdout.write(json_text(json.dumps(detection.to_json(), ensure_ascii=False) + "\n"))
             else:
@@ -137,3 +217,47 @@ def _second_line(detection: Detection) -> str:
         shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found)
         parts += [f"{one_line(word.text)}: {shown}"] * bool(found)
     return "; ".join(parts)
+
+
+def _text_row(passage: Passage, detection: Detection) -> dict[str, Any]:
+    """Returns the columns of a text's input, its place, its score, and its marked words."""
+    words = [_word(passage, detection, word) for word in detection.marked]
+    values = passage.file, passage.line, _digits(detection.score), detection.with_marks(), words
+    row = {f"{name} (input)" if name in ADDED else str(name): cell for name, cell in passage.row.items()}
+    return row | dict(zip(ADDED, values, strict=True))
+
+
+def _word_row(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
+    """Returns a word, its place, and the text around it."""
+    start = max(0, word.start - TEXT_SHOWN // 2)
+    row = {"file": passage.file, "line": passage.line} | _word(passage, detection, word)
+    return row | {"text": " ".join(detection.text[start : start + TEXT_SHOWN].split())}
+
+
+def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
+    found = dict(zip(detection.marked, detection.suggestions, strict=False)).get(word, ())
+    row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
+    return row | {"p_replaced": _digits(word.p_replaced), "suggestions": [each.token for each in found]}
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row for a table: marked words as "hridge (bridge, ridge); ...", nothing for None."""
+    cells: dict[str, Any] = {name: "" if value is None else value for name, value in row.items()}
+    for name, value in cells.items():
+        if name == "words":
+            found = ((each["word"], ", ".join(each["suggestions"])) for each in value)
+            cells[name] = "; ".join(f"{word} ({fit})" if fit else word for word, fit in found)
+        elif isinstance(value, list | dict):
+            are_words = all(isinstance(each, str) for each in value)
+            cells[name] = (
+                ", ".join(value) if are_words else json.dumps(value, ensure_ascii=False, default=str)
+            )
+    return cells

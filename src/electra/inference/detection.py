@@ -70,6 +70,12 @@ class Detection:
     """For each marked word, other words that fit; () if none were asked for."""
 
     @property
+    def score(self) -> float:
+        """The mean of -log(1 - P(replaced)) over the words: the higher, the more suspicious the text."""
+        p = np.array([word.p_replaced for word in self.words])
+        return float(-np.log1p(-np.minimum(p, 1 - 1e-9)).mean()) if len(p) else 0.0
+
+    @property
     def marked(self) -> tuple[Span, ...]:
         """The words whose P(replaced) is at least `threshold`."""
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
@@ -94,6 +100,14 @@ class Detection:
         line.append(text[position:])
         return line
 
+    def with_marks(self) -> str:
+        """Returns the text with **marked** words."""
+        parts, position = [], 0
+        for word in self.marked:
+            parts += [self.text[position : word.start], f"**{self.text[word.start : word.end]}**"]
+            position = word.end
+        return "".join(parts) + self.text[position:]
+
     def to_json(self, all_words: bool = False) -> dict[str, Any]:
         """Returns the JSON data of `electra detect --json` and (with all words) of the server.
 
@@ -111,7 +125,8 @@ class Detection:
                 found = suggestions[word]
                 row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
             words += [row] * (is_marked or all_words)
-        return {"text": self.text, "threshold": self.threshold, "words": words}
+        score = float(f"{self.score:.4g}")
+        return {"text": self.text, "score": score, "threshold": self.threshold, "words": words}
 
 
 @dataclass(frozen=True)

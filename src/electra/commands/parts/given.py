@@ -12,7 +12,7 @@ from glob import has_magic
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from electra.commands.framework.command import TypedNames
 from electra.commands.parts.shared import Texts
@@ -99,7 +99,21 @@ def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
 # Texts to which a model is applied
 
 
+class Passage(NamedTuple):
+    """A text and where it is from."""
+
+    text: str
+    row: Mapping[str, Any]  # the columns of its table, or only `text`
+    file: str = ""
+    line: int = 0  # the line or row of a file; 0: unknown
+
+
 def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Returns each text with its row; see `read_passages`."""
+    return ((each.text, each.row) for each in read_passages(texts, column))
+
+
+def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
     """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
 
     The texts are those of a file (a table or lines), of standard input ("-"), or as passed. The source may be
@@ -110,11 +124,12 @@ def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mappin
     source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
     if source is None:
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
-    elif extension_of(source) in TABLES:
-        return ((cell_text(row, column, where), row) for where, row in open_table(source).rows)
-    else:
-        found = _lines(source)
-    return ((text, {"text": text}) for text in found)
+        return (Passage(text, {"text": text}, "", number) for number, text in enumerate(found, 1))
+    name = str(source)
+    if extension_of(source) in TABLES:
+        rows = open_table(source).rows
+        return (Passage(cell_text(row, column, where), row, name, where.number) for where, row in rows)
+    return (Passage(text, {"text": text}, name, number) for number, text in enumerate(_lines(source), 1))
 
 
 def _lines(source: Data) -> Iterator[str]:
