@@ -76,10 +76,13 @@ class Predictions:
 
     def content(self, kind: Format = "tsv") -> bytes:
         """Returns the records as the content of a file; for questions, "json" is SQuAD's predictions file."""
-        official = self.task.files("", self.values, self.examples).get(".predictions.json")
-        if kind == "json" and official:
-            return official
-        records, own = self.records(), {"predicted", "probability", *map(str, self.table()[0])} - {"id"}
+        if kind == "json":
+            official = self.task.files("", self.values, self.examples).get(".predictions.json")
+            if official:
+                return official
+        table = self.table()
+        records = join_columns(as_records(table), self.examples)
+        own = {"predicted", "probability", *map(str, table[0])} - {"id"}
         copied = {name for record in records for name in record} - own if self.from_csv else ()
         return format_records(records, kind, own, copied)
 
