@@ -237,6 +237,8 @@ def _word_row(passage: Passage, detection: Detection, word: Span) -> dict[str, A
 def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     found = dict(zip(detection.marked, detection.suggestions, strict=False)).get(word, ())
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
+    if names := [name for start, name in passage.words if start <= word.start]:
+        row["name"] = names[-1]
     return row | {"p_replaced": _digits(word.p_replaced), "suggestions": [each.token for each in found]}
 
 

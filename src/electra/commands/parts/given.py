@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import has_magic
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from electra.commands.framework.command import TypedNames
 from electra.commands.parts.shared import Texts
+from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import TABLES, Data, Given, extension_of
+from electra.data.scanned import SCANNED, read_paragraphs
+from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
 from electra.data.tables import cell_text, get_field, open_table, read_lines
 from electra.foundation.errors import ConfigError, CorpusError, DataError
 from electra.foundation.machine import library
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 Corpus = Annotated[Source | Iterable[Any], OnCommandLine(tuple[str, ...])]
 """Names of sources, or texts: what `sources_of` takes."""
+CONLL = (".conll", ".conllu", ".iob", ".bio")
 SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
@@ -105,7 +108,8 @@ class Passage(NamedTuple):
     text: str
     row: Mapping[str, Any]  # the columns of its table, or only `text`
     file: str = ""
-    line: int = 0  # the line or row of a file; 0: unknown
+    line: int = 0  # the line or row of a file, the page of a scan; 0: unknown
+    words: tuple[tuple[int, str], ...] = ()  # of a scan or CoNLL: where words begin, their names in the file
 
 
 def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -116,20 +120,58 @@ def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mappin
 def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
     """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
 
-    The texts are those of a file (a table or lines), of standard input ("-"), or as passed. The source may be
-    larger than memory. Raises DataError for what is no text, and if there is none.
+    The texts are those of a file (a table, lines, hOCR, ALTO, CoNLL), of a folder of files, of standard input
+    ("-"), or as passed. Tables and lines may be larger than memory.
+
+    Raises DataError for what is no text, and if there is none.
     """
     if isinstance(texts, str) and not texts.strip():
         raise DataError("no text", fix="Pass a text, or a file of texts")
+    if isinstance(texts, str | os.PathLike) and _is_folder(Path(texts)):
+        known = (".txt", *TABLES, *SCANNED, *CONLL)
+        files = [file for folder in walk_folders(Path(texts)) for file in sorted(folder.iterdir())]
+        files = [file for file in files if file.is_file() and split_name(file)[1] in known]
+        if not files:
+            raise DataError("no files of texts", where=str(texts), fix=f"Use {', '.join(known)}")
+        return chain.from_iterable(read_passages(file, column) for file in files)
     source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
     if source is None:
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
         return (Passage(text, {"text": text}, "", number) for number, text in enumerate(found, 1))
-    name = str(source)
-    if extension_of(source) in TABLES:
+    name, extension = str(source), extension_of(source)
+    if extension in SCANNED or extension in CONLL:
+        return _passages_of_words(source, extension)
+    if extension in TABLES:
         rows = open_table(source).rows
         return (Passage(cell_text(row, column, where), row, name, where.number) for where, row in rows)
     return (Passage(text, {"text": text}, name, number) for number, text in enumerate(_lines(source), 1))
+
+
+def _passages_of_words(source: Data, extension: str) -> Iterator[Passage]:
+    """Yields the paragraphs of a scan or the sentences of a CoNLL file, whose words are joined by spaces."""
+    found: Iterable[tuple[int, Sequence[tuple[str, str]]]]
+    if extension in SCANNED:
+        found = read_paragraphs(source)
+    else:
+        from electra.finetuning.labelled.word_columns import read_blocks
+
+        file = read_blocks(source, extension == ".conllu")
+        form = file.names.index("FORM") if "FORM" in file.names else 0
+        sentences = ((block.where.number, block.rows) for block in file.blocks)
+        found = [(line, [(row[form], str(n)) for n, row in enumerate(rows, 1)]) for line, rows in sentences]
+    if not found:
+        raise DataError("no text", where=str(source))
+    for line, words in found:
+        text = " ".join(word for word, _ in words)
+        starts = accumulate((len(word) + 1 for word, _ in words), initial=0)
+        named = tuple(zip(starts, (name for _, name in words), strict=False))
+        yield Passage(text, {"text": text}, str(source), line, named)
+
+
+def _is_folder(path: Path) -> bool:
+    with suppress(OSError, ValueError):  # a long text, or one with a NUL, is not a path
+        return path.is_dir()
+    return False
 
 
 def _lines(source: Data) -> Iterator[str]:
@@ -165,7 +207,7 @@ def is_file(path: Path) -> bool:
 
 def _looks_like_a_file(name: str) -> bool:
     """Whether this is one word with a path separator or the extension of a file of texts."""
-    suffixes = (*TABLES, *COMPRESSIONS, ".txt")
+    suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
     return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)
 
 

@@ -12,7 +12,7 @@ from electra.foundation.options import OnCommandLine, Source
 
 Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
-"""A text, a file of texts, or "-"; in Python also several texts."""
+"""A text, a file or folder of texts, or "-"; in Python also several texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,8 @@ class OnTexts(AllowUnknown, OnBackend):
     """
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
-    lines from standard input. In Python, also several texts.
+    lines from standard input. hOCR and ALTO are read by paragraph, CoNLL by sentence, a folder file by file.
+    In Python, also several texts.
     """
     _: KW_ONLY
     text_column: str = "text"
