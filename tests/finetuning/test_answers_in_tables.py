@@ -16,7 +16,7 @@ import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
-from electra.commands.parts.given import each_text, is_table, read_texts, records
+from electra.commands.parts.given import each_text, is_table, read_passages, records
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.records import format_records
@@ -228,7 +228,7 @@ FRAMES: list[Callable[[], Any]] = [
 def test_tables_in_python_give_the_same_rows(make: Callable[[], Any]) -> None:
     assert list(map(dict, records(make()))) == [{"text": "x", "n": 1}, {"text": "y", "n": 2}]
     if is_table(make()):
-        assert [text for text, _ in read_texts(make())] == ["x", "y"]
+        assert [each.text for each in read_passages(make())] == ["x", "y"]
         with pytest.raises(DataError):
             next(each_text(make()))
 

@@ -15,6 +15,7 @@ import electra
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import DETECTION
 from electra.commands.framework.main import main
+from electra.finetuning.predict import open_predictor
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.inference.detection import tokenize
 from electra.inference.detector import FEATURES, Curve, Marking, measure
@@ -158,6 +159,9 @@ def test_files_are_written_with_the_columns_of_the_input(
     lines = [json.loads(line) for line in Path(f"{out}.jsonl").read_text().splitlines()]
     assert [(each["word"], each["column"]) for each in lines[0]["words"]] == [("hridge", 61)]
     assert Path(f"{out}.txt").read_text() == f"{marked}\n=The mill.\n"
+    source.with_suffix(".jsonl").write_text('{"text": "A mill.", "n": 1}\n{"text": "A mill."}\n')
+    electra.detect("tiny-en", source.with_suffix(".jsonl"), out=f"{out}.csv")
+    assert [line.split(",")[1] for line in Path(f"{out}.csv").read_text().splitlines()] == ["n", "1", ""]
 
 
 def test_the_most_suspicious_words_have_their_places(
@@ -197,3 +201,21 @@ def test_what_cannot_be_written_is_refused_in_one_line(
     assert main(["detect", "tiny-en", "in.csv", *options]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert [*map(str, Path().iterdir())] == ["in.csv"] and Path("in.csv").read_text() == "text\nThe mill.\n"
+
+
+def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> None:
+    blocks = ("\n".join(f"{word} {'i' if len(word) % 2 else 'c'}" for word in text.split()) for text in CLEAN)
+    (tmp_path / "ged.conll").write_text("\n\n".join([*blocks] * 8) + "\n")
+    folder = tmp_path / "tuned"
+    electra.finetune("tiny-en", task="ged", data=tmp_path / "ged.conll", out=folder, head="frozen")
+    [found, empty, _] = electra.detect(folder, [TEXT, "", CLEAN[0]])
+    [rows] = open_predictor(str(folder)).texts([TEXT], scores=True).by_example()
+    assert [word[:3] for word in found.words] == [(row["word"], row["start"], row["end"]) for row in rows]
+    assert [word.p_replaced for word in found.words] == pytest.approx([row["p(i)"] for row in rows])
+    assert found.threshold == 0.5 and empty.words == () and not found.suggestions
+    [marked] = electra.detect(folder, [CLEAN[1]], clean=[CLEAN[1]] * 20, false_alarms=0.2)
+    assert marked.suspects(1)[0] in marked.marked and len(marked.marked) <= 2
+    record = folder / "finetune.json"
+    record.write_text(record.read_text().replace('"task": "ged"', '"task": "ner"'))
+    with pytest.raises(ModelError, match="predict"):
+        electra.detect(folder, TEXT)

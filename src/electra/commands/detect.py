@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from heapq import nlargest
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
-from electra.commands.parts.given import Passage, read_passages, read_texts
+from electra.commands.parts.given import Passage, read_passages
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
@@ -66,7 +67,8 @@ class Detect(
     """What scores the words. The discriminator reads a text once; the language model, six times, with every
     sixth word masked, and is better at errors that a generator would not have made. both: the two together,
     with the word's length, capital and number of tokens. auto: the best on errors made up in the model's
-    clean text, or else the language model if there is a full-size one, or the discriminator.
+    clean text, or else the language model if there is a full-size one, or the discriminator. The folder of a
+    fine-tuning for the task ged scores by its probability of i, without suggestions.
     """
     suggestions: int = 3
     """How many words to suggest for each marked word, by the language model (0: none)."""
@@ -106,23 +108,31 @@ class Detect(
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
-        model: Model = load(self.model, device=self.device, backend=self.backend)
-        clean, detector = self.clean, model.detector(self.scorer)
+        clean, detector = self.clean, self._tagger()
+        if detector is None:
+            model: Model = load(self.model, device=self.device, backend=self.backend)
+            detector = model.detector(self.scorer)
         if isinstance(clean, str | os.PathLike):
-            clean = (text for text, _ in read_texts(clean))
+            clean = (each.text for each in read_passages(clean))
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
 
+    def _tagger(self) -> Detector | None:
+        """Returns the fine-tuned tagger of the task ged that `model` is, or None."""
+        if self.scorer != "auto" or not isinstance(self.model, str | Path):
+            return None
+        name, folder = str(self.model), FinetuningFolder(Path(self.model))
+        if not folder.exists() or folder.record.get("task") != "ged":
+            return None
+        from electra.commands.parts.tagged import TaggedWords
+        from electra.finetuning.predict import open_predictor
+
+        tagger = open_predictor(name, self.device, self.backend, allow_unknown=self.allow_unknown)
+        return TaggedWords("tagger", tagger.loaded, None, predictor=tagger)
+
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
-        source, passages = read_passages(self.texts, self.text_column), deque[Passage]()
-
-        def texts() -> Iterator[str]:
-            for passage in source:
-                passages.append(passage)
-                yield passage.text
-
-        how: dict[str, Any] = {"suggestions": self.suggestions, "near": self.near}
-        found = detector(texts(), marking.threshold, allow_unknown=self.allow_unknown, **how)
-        return ((passages.popleft(), detection) for detection in found)
+        source, passages = tee(read_passages(self.texts, self.text_column))
+        texts, how = (each.text for each in source), (self.suggestions, self.near, self.allow_unknown)
+        return zip(passages, detector(texts, marking.threshold, *how), strict=True)
 
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
         """Returns a row for each text, or for each of the `top` words."""
@@ -137,7 +147,7 @@ class Detect(
             content = "".join(_json_lines(rows))
         elif out.suffix.lower() == ".csv":
             names = list(dict.fromkeys(name for row in rows for name in row))
-            cells = [[str(cell) for cell in map(_cells(row).get, names)] for row in rows]
+            cells = [[str(row.get(name, "")) for name in names] for row in map(_cells, rows)]
             copied = set(names) - {*ADDED} if self.top is None else ()
             content = format_csv([names, *cells], copied).decode()
         elif self.top is None:
@@ -154,21 +164,20 @@ class Detect(
         from rich.console import Console
 
         console = Console(highlight=False, soft_wrap=True)
-        num_texts = num_marked = num_words = 0
+        num_marked = num_words = 0
 
         def counted() -> Iterator[Found]:
-            nonlocal num_texts, num_marked, num_words
-            for each in found:
-                num_texts, num_words = num_texts + 1, num_words + len(each[1].words)
-                num_marked += len(each[1].marked)
-                yield each
+            nonlocal num_marked, num_words
+            for _, each in found:
+                num_marked, num_words = num_marked + len(each.marked), num_words + len(each.words)
+                yield _, each
 
         if out is not None or self.top is not None:
             rows = self._rows(counted())
             if out is not None:
                 self._write(out, rows)
-                what = "text" if self.top is None else "word"
-                sys.stdout.write(f"{plural(len(rows), what)} in {make_visible(str(out))}\n" * (not self.json))
+                num = plural(len(rows), "word" if self.top else "text")
+                sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
             elif self.json:
                 sys.stdout.writelines(map(json_text, _json_lines(rows)))
             else:
@@ -222,7 +231,7 @@ def _second_line(detection: Detection) -> str:
 def _text_row(passage: Passage, detection: Detection) -> dict[str, Any]:
     """Returns the columns of a text's input, its place, its score, and its marked words."""
     words = [_word(passage, detection, word) for word in detection.marked]
-    values = passage.file, passage.line, _digits(detection.score), detection.with_marks(), words
+    values = passage.file, passage.line, float(f"{detection.score:.4g}"), detection.with_marks(), words
     row = {f"{name} (input)" if name in ADDED else str(name): cell for name, cell in passage.row.items()}
     return row | dict(zip(ADDED, values, strict=True))
 
@@ -239,11 +248,10 @@ def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
     if names := [name for start, name in passage.words if start <= word.start]:
         row["name"] = names[-1]
-    return row | {"p_replaced": _digits(word.p_replaced), "suggestions": [each.token for each in found]}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
+    return row | {
+        "p_replaced": float(f"{word.p_replaced:.4g}"),
+        "suggestions": [each.token for each in found],
+    }
 
 
 def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing_extensions import override
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for, json_text
-from electra.commands.parts.given import read_texts
+from electra.commands.parts.given import read_passages
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import load
 from electra.foundation import durable
@@ -60,8 +60,8 @@ class Embed(
         if out is not None and out.suffix.lower() not in FORMATS:
             fix = f"Use one of {', '.join(FORMATS)}"
             raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
-        found = [*read_texts(self.texts, self.text_column)]
-        texts, rows = [text for text, _ in found], [row for _, row in found]
+        found = [*read_passages(self.texts, self.text_column)]
+        texts, rows = [each.text for each in found], [each.row for each in found]
         model = load(self.model, device=self.device, backend=self.backend)
         with display_for(self.progress) as display:
             vectors = model.embed(

@@ -38,7 +38,7 @@ from electra.inference.detection import (
 )
 from electra.inference.filling import Spellings, suggest
 
-Single = Literal["discriminator", "language-model", "both"]
+Single = Literal["discriminator", "language-model", "both", "tagger"]
 # Of a word: its highest log-odds, log(1 + its highest -log p), whether it has several tokens, whether it has
 # a capital within a sentence, and the logarithm of its length. The weights are those of tiny-en.
 FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "length")
@@ -155,7 +155,7 @@ class Detector:
 
     def scores(self, scorer: Single, rows: Floats) -> Floats:
         """Returns the P(replaced) of a scorer [N] for rows of FEATURES [N, F]."""
-        if scorer == "discriminator":
+        if scorer in ("discriminator", "tagger"):
             return probabilities(rows[:, 1])
         if scorer == "both":
             return probabilities(rows @ np.array(self.calibration.weights))
@@ -229,8 +229,9 @@ class Detector:
                 origin += f", {above:.0%} of which look wrong to the model: are they free of errors?"
             return Marking(threshold, origin, false_alarms, curve.at("thresholds", threshold, "recall"))
         if not curve.thresholds:
-            origin = "the best for its generator's samples; pass clean text to set the false alarms"
-            return Marking(self.main.threshold, origin)
+            origin = "one half" if self.scorer == "tagger" else "the best for its generator's samples"
+            threshold, origin = self.main.threshold, f"{origin}; pass clean text to set the false alarms"
+            return Marking(threshold, origin)
         false_alarms = min(max(false_alarms, curve.false_alarms[0]), curve.false_alarms[-1])
         value, recall = (curve.at("false_alarms", false_alarms, name) for name in ("thresholds", "recall"))
         return Marking(float(value or 0), f"from {self.calibration.text}", false_alarms, recall)

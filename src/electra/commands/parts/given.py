@@ -112,11 +112,6 @@ class Passage(NamedTuple):
     words: tuple[tuple[int, str], ...] = ()  # of a scan or CoNLL: where words begin, their names in the file
 
 
-def read_texts(texts: Texts, column: str = "text") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Returns each text with its row; see `read_passages`."""
-    return ((each.text, each.row) for each in read_passages(texts, column))
-
-
 def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
     """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
 
@@ -127,7 +122,7 @@ def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
     """
     if isinstance(texts, str) and not texts.strip():
         raise DataError("no text", fix="Pass a text, or a file of texts")
-    if isinstance(texts, str | os.PathLike) and _is_folder(Path(texts)):
+    if isinstance(texts, str | os.PathLike) and os.path.isdir(texts):
         known = (".txt", *TABLES, *SCANNED, *CONLL)
         files = [file for folder in walk_folders(Path(texts)) for file in sorted(folder.iterdir())]
         files = [file for file in files if file.is_file() and split_name(file)[1] in known]
@@ -168,12 +163,6 @@ def _passages_of_words(source: Data, extension: str) -> Iterator[Passage]:
         yield Passage(text, {"text": text}, str(source), line, named)
 
 
-def _is_folder(path: Path) -> bool:
-    with suppress(OSError, ValueError):  # a long text, or one with a NUL, is not a path
-        return path.is_dir()
-    return False
-
-
 def _lines(source: Data) -> Iterator[str]:
     is_empty = True
     for line, following in pairwise(chain((line for _, line in read_lines(source)), [None])):
@@ -200,9 +189,7 @@ def _file(texts: Texts) -> Data | None:
 
 def is_file(path: Path) -> bool:
     """Whether there is a file, a pipe or a device at the path."""
-    with suppress(OSError, ValueError):  # a long text, or one with a NUL, is not a path
-        return path.exists() and not path.is_dir()
-    return False
+    return os.path.exists(path) and not os.path.isdir(path)  # a long text, or one with a NUL, is no path
 
 
 def _looks_like_a_file(name: str) -> bool:
