@@ -46,7 +46,7 @@ class Detect(
     OnTexts,
     Command["list[Detection]"],
     examples=(
-        'electra detect tiny-en "The capital of France is seven."',
+        'electra detect tiny-en "They walked along the riyer to the old church."',
         "electra detect small-en scanned.txt --clean corrected.txt --near --out marked.csv",
         "electra detect runs/mine texts.txt --top 20",
     ),

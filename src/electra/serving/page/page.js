@@ -86,7 +86,7 @@ function show() {
 }
 
 let timer = 0;
-by("text").value ||= "The capital of France is seven.";
+by("text").value ||= "They walked along the riyer to the old church.";
 by("text").addEventListener("input", () => {
   paint();
   clearTimeout(timer);
