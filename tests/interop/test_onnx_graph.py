@@ -55,7 +55,8 @@ def test_a_graph_detects_and_embeds_like_the_network(written: tuple[Loaded, Path
 
 
 def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["detect", str(written[1]), "the cat ate", "--json", "--backend", "onnx"]) == 0
+    every = ["--threshold", "0.000001", "--json", "--backend", "onnx"]
+    assert main(["detect", str(written[1]), "the cat ate", *every]) == 0
     assert '"word": "cat"' in capfd.readouterr().out
     assert main(["detect", str(written[1]), "the cat ate"]) == 2
     assert "--backend onnx" in capfd.readouterr().err

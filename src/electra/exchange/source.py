@@ -9,6 +9,7 @@ from pathlib import Path
 from electra.artifacts.included import included_model, included_names
 from electra.artifacts.model import (
     CONFIG,
+    DETECTION,
     HEAD,
     INTEGER_WEIGHTS,
     MODULES,
@@ -27,7 +28,17 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError, Note
 from electra.foundation.options import expand_path
 
-_MODEL = (CONFIG, WEIGHTS, *INTEGER_WEIGHTS.values(), HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
+_MODEL = (
+    CONFIG,
+    WEIGHTS,
+    *INTEGER_WEIGHTS.values(),
+    HEAD,
+    MODULES,
+    POOLING,
+    TASK,
+    DETECTION,
+    *TOKENIZER_FILES,
+)
 _FILES = [  # names or patterns, without the card and graphs
     *(*_MODEL, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),

@@ -136,6 +136,8 @@ class Model:
             discriminator = self.network("discriminator")
         with suppress(AbsentNetwork):
             language_model = self.language_model
+        if discriminator is None and language_model is None:
+            self.network("discriminator")  # says what the model is instead
         full_size = self._full_size_language_model is not None
         return choose(self.source, scorer, discriminator, language_model, full_size)
 
