@@ -52,11 +52,11 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
     namespace, extra = parser.parse_known_intermixed_args(words)
     if extra:
         word = next((word for word in extra if word.startswith("--")), extra[0]).partition("=")[0]
-        what = "unknown option" if word.startswith("--") else "unexpected argument"
+        what = f"unknown option {word}" if word.startswith("--") else f"unexpected argument {word!r}"
         known = [flag for flag in parser._option_string_actions if flag not in FLAGS]
         namesakes = " or ".join(each for each in known if each.endswith(f".{word.lstrip('-')}"))
         fix = f"Use {namesakes}." if namesakes else unknown_choice(f"--{word.lstrip('-')}", known)[1]
-        raise ConfigError(f"{what} {word}", fix=f"{fix} See {parser.prog} --help".strip())
+        raise ConfigError(what, fix=f"{fix} See {parser.prog} --help".strip())
     values: dict[str, Any] = {}
     for option in options:
         if hasattr(namespace, option.name):
