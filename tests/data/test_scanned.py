@@ -10,7 +10,7 @@ import pytest
 import electra
 from electra.commands.framework.main import main
 from electra.commands.parts.given import read_passages
-from electra.foundation.errors import DataError
+from electra.foundation.errors import DataError, Note, NoWords
 
 HOCR = """<?xml version="1.0"?><!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml"><head><title/><meta name="ocr-system" content="x"/></head><body>
@@ -70,6 +70,21 @@ def test_files_and_folders_without_words_are_refused(tmp_path: Path, name: str, 
     with pytest.raises(DataError) as raised:
         list(read_passages(tmp_path))
     assert str(tmp_path) in str(raised.value)
+
+
+def test_blank_pages_of_a_folder_are_noted(tmp_path: Path) -> None:
+    blank = {"b.hocr": "<html/>", "c.alto": "", "d.txt": "", "e.conll": "\n", "f.csv": ""}
+    for name, content in blank.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(NoWords, match="5 files"):
+        list(read_passages(tmp_path))
+    (tmp_path / "a.hocr").write_text(HOCR)
+    (tmp_path / "z.txt").write_text("end\n")
+    with pytest.warns(Note, match=r"5 of 7 files: b\.hocr, c\.alto, d\.txt and 2 more"):
+        assert [each.text for each in read_passages(tmp_path)] == ["Tom example & &b;", "end", "end"]
+    (tmp_path / "b.hocr").write_text(HOCR.replace("<!DOCTYPE html>", "<!DOCTYPE html [<!ENTITY b 'x'>]>"))
+    with pytest.raises(DataError, match=r"b\.hocr"):
+        list(read_passages(tmp_path))
 
 
 def test_words_are_named_by_their_scan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from electra.artifacts.included import MODELS
 from electra.artifacts.model import DETECTION
 from electra.commands.framework.main import main
 from electra.finetuning.predict import open_predictor
-from electra.foundation.errors import ConfigError, DataError, ModelError
+from electra.foundation.errors import ConfigError, DataError, ModelError, Note
 from electra.inference.detection import tokenize
 from electra.inference.detector import FEATURES, Curve, Marking, measure
 from electra.inference.filling import Spellings
@@ -210,12 +210,24 @@ def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> No
     electra.finetune("tiny-en", task="ged", data=tmp_path / "ged.conll", out=folder, head="frozen")
     [found, empty, _] = electra.detect(folder, [TEXT, "", CLEAN[0]])
     [rows] = open_predictor(str(folder)).texts([TEXT], scores=True).by_example()
-    assert [word[:3] for word in found.words] == [(row["word"], row["start"], row["end"]) for row in rows]
+    bare = [row["word"].strip(".") or "." for row in rows]
+    assert [word[:3] for word in found.words] == [
+        (word, row["start"], row["start"] + len(word)) for word, row in zip(bare, rows, strict=True)
+    ]
     assert [word.p_replaced for word in found.words] == pytest.approx([row["p(i)"] for row in rows])
-    assert found.threshold == 0.5 and empty.words == () and not found.suggestions
+    assert found.threshold == 0.5 and empty.words == ()
+    [marked] = electra.detect(folder, TEXT, threshold=0.0, near=True)
+    suggested = dict(zip((word.text for word in marked.marked), marked.suggestions, strict=True))
+    assert (
+        suggested["hridge"][0].token == "bridge"
+        and not electra.detect(folder, TEXT, suggestions=0)[0].suggestions
+    )
     [marked] = electra.detect(folder, [CLEAN[1]], clean=[CLEAN[1]] * 20, false_alarms=0.2)
     assert marked.suspects(1)[0] in marked.marked and len(marked.marked) <= 2
     record = folder / "finetune.json"
+    record.write_text(record.read_text().replace('"tiny-en"', '"runs/gone"'))
+    with pytest.warns(Note, match="runs/gone"):
+        electra.detect(folder, TEXT)
     record.write_text(record.read_text().replace('"task": "ged"', '"task": "ner"'))
     with pytest.raises(ModelError, match="predict"):
         electra.detect(folder, TEXT)

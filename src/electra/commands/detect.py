@@ -68,7 +68,7 @@ class Detect(
     sixth word masked, and is better at errors that a generator would not have made. both: the two together,
     with the word's length, capital and number of tokens. auto: the best on errors made up in the model's
     clean text, or else the language model if there is a full-size one, or the discriminator. The folder of a
-    fine-tuning for the task ged scores by its probability of i, without suggestions.
+    fine-tuning for the task ged scores by its probability of i; the model it began with suggests words.
     """
     suggestions: int = 3
     """How many words to suggest for each marked word, by the language model (0: none)."""
@@ -120,14 +120,12 @@ class Detect(
         """Returns the fine-tuned tagger of the task ged that `model` is, or None."""
         if self.scorer != "auto" or not isinstance(self.model, str | Path):
             return None
-        name, folder = str(self.model), FinetuningFolder(Path(self.model))
+        folder = FinetuningFolder(Path(self.model))
         if not folder.exists() or folder.record.get("task") != "ged":
             return None
-        from electra.commands.parts.tagged import TaggedWords
-        from electra.finetuning.predict import open_predictor
+        from electra.commands.parts.tagged import open_tagger
 
-        tagger = open_predictor(name, self.device, self.backend, allow_unknown=self.allow_unknown)
-        return TaggedWords("tagger", tagger.loaded, None, predictor=tagger)
+        return open_tagger(folder, self.device, self.backend, self.allow_unknown, self.suggestions > 0)
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
         source, passages = tee(read_passages(self.texts, self.text_column))

@@ -15,7 +15,7 @@ from typing_extensions import override
 from electra.data.lines import guess_encoding
 from electra.data.table_files import Data
 from electra.data.tables import read_bytes
-from electra.foundation.errors import DataError
+from electra.foundation.errors import DataError, NoWords
 
 SCANNED = (".hocr", ".alto", ".xml", ".html", ".htm", ".xhtml")
 
@@ -30,7 +30,7 @@ class Word(NamedTuple):
 def read_paragraphs(source: Data) -> list[tuple[int, list[Word]]]:
     """Returns the page, from 1, and the words of each paragraph.
 
-    Raises DataError if there are no words, or entities are declared.
+    Raises NoWords if there are none, and DataError if entities are declared.
     """
     content = read_bytes(source)
     try:
@@ -45,7 +45,7 @@ def read_paragraphs(source: Data) -> list[tuple[int, list[Word]]]:
     found = [(page, words) for page, words in parser.paragraphs if words]
     if not found:
         fix = "Pass hOCR (ocrx_word) or ALTO (String), or extract the text into a .txt file"
-        raise DataError("no words of hOCR or ALTO", where=source, fix=fix)
+        raise NoWords("no words of hOCR or ALTO", where=source, fix=fix)
     return found
 
 

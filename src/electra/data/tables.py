@@ -36,7 +36,7 @@ from electra.data.table_files import (
     split_name,
     unknown_extension,
 )
-from electra.foundation.errors import DataError
+from electra.foundation.errors import DataError, NoWords
 from electra.foundation.terminal_text import plural
 
 ID_COLUMNS = ("id", "idx", "index")
@@ -126,7 +126,7 @@ def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
         return table
     rows = list(table.rows)
     if not rows:
-        raise DataError("the file is empty", where=source)
+        raise NoWords("the file is empty", where=source)
     columns = tuple(dict.fromkeys(name for _, row in rows for name in row))
     return replace(table, columns=columns, rows=iter(rows))
 
@@ -303,7 +303,7 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
     rows = delimited.cells(chain(head, decoded_lines), dialect, where)
     first_row = next(rows, None)
     if first_row is None:
-        raise DataError("the file is empty", where=where)
+        raise NoWords("the file is empty", where=where)
     header = [name.strip("\ufeff \t") for name in first_row[1]]
     names, default, notes = list(header), list(options.header), [dialect.note(kind)]
     if default and not any(set(alternative) <= set(names) for alternative in options.required):

@@ -80,6 +80,10 @@ class DataError(ElectraError):
     """Labelled data that is missing or cannot be read."""
 
 
+class NoWords(DataError):
+    """A file of texts without any, such as a blank page."""
+
+
 class DiskError(ElectraError):
     """A write that failed."""
 

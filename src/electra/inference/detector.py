@@ -137,12 +137,7 @@ class Detector:
         """
         if allow_unknown is not None:
             texts = unknown.read(self.main.tokenizer, texts, allow_unknown)
-        found = detect(self.main, texts, threshold=threshold)
-        if self.scorer == "both":
-            found = (
-                build_detection(text, tokens, np.nan_to_num(self.scores("both", rows)), threshold)
-                for text, tokens, rows in self._features(texts)
-            )
+        found = self.scored(texts, threshold)
         number, reader = 0, self.language_model if suggestions > 0 else None
         spellings = None if reader is None else Spellings(reader.tokenizer)
         doing("detecting")
@@ -152,6 +147,15 @@ class Detector:
             yield from chunk
             number += len(chunk)
             doing(f"detecting: {number:,} texts done")
+
+    def scored(self, texts: Iterable[str], threshold: float) -> Iterator[Detection]:
+        """Yields the detection of each text, without suggestions."""
+        if self.scorer != "both":
+            return detect(self.main, texts, threshold=threshold)
+        return (
+            build_detection(text, tokens, np.nan_to_num(self.scores("both", rows)), threshold)
+            for text, tokens, rows in self._features(texts)
+        )
 
     def scores(self, scorer: Single, rows: Floats) -> Floats:
         """Returns the P(replaced) of a scorer [N] for rows of FEATURES [N, F]."""

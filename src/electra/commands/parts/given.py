@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from electra.data.lines import COMPRESSIONS
 from electra.data.scanned import SCANNED, read_paragraphs
 from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
 from electra.data.tables import cell_text, get_field, open_table, read_lines
-from electra.foundation.errors import ConfigError, CorpusError, DataError
+from electra.foundation.errors import ConfigError, CorpusError, DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, OnCommandLine, Source, as_name, as_tuple
 from electra.foundation.terminal_text import decode_argument, plural
@@ -128,7 +129,7 @@ def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
         files = [file for file in files if file.is_file() and split_name(file)[1] in known]
         if not files:
             raise DataError("no files of texts", where=str(texts), fix=f"Use {', '.join(known)}")
-        return chain.from_iterable(read_passages(file, column) for file in files)
+        return _passages_of_files(files, str(texts), column)
     source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
     if source is None:
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
@@ -140,6 +141,23 @@ def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
         rows = open_table(source).rows
         return (Passage(cell_text(row, column, where), row, name, where.number) for where, row in rows)
     return (Passage(text, {"text": text}, name, number) for number, text in enumerate(_lines(source), 1))
+
+
+def _passages_of_files(files: Sequence[Path], where: str, column: str) -> Iterator[Passage]:
+    """Yields the passages of a folder's files; those without words, but not all, are noted."""
+    blank = list[str]()
+    for file in files:
+        try:
+            yield from read_passages(file, column)
+        except NoWords:
+            blank.append(file.name)
+    if len(blank) == len(files):
+        raise NoWords(f"no words in {plural(len(files), 'file')}", where=where)
+    if blank:
+        listed = ", ".join(blank[:3]) + f" and {len(blank) - 3} more" * (len(blank) > 3)
+        warnings.warn(
+            f"{where}: no words in {len(blank)} of {len(files)} files: {listed}", Note, stacklevel=2
+        )
 
 
 def _passages_of_words(source: Data, extension: str) -> Iterator[Passage]:
@@ -155,7 +173,7 @@ def _passages_of_words(source: Data, extension: str) -> Iterator[Passage]:
         sentences = ((block.where.number, block.rows) for block in file.blocks)
         found = [(line, [(row[form], str(n)) for n, row in enumerate(rows, 1)]) for line, rows in sentences]
     if not found:
-        raise DataError("no text", where=str(source))
+        raise NoWords("no text", where=str(source))
     for line, words in found:
         text = " ".join(word for word, _ in words)
         starts = accumulate((len(word) + 1 for word, _ in words), initial=0)
@@ -170,7 +188,7 @@ def _lines(source: Data) -> Iterator[str]:
             is_empty = False
             yield str(line)
     if is_empty:
-        raise DataError("no text", where=str(source))
+        raise NoWords("no text", where=str(source))
 
 
 def _file(texts: Texts) -> Data | None:

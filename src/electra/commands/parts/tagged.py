@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -10,20 +12,27 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.predict import Predictor
+from electra.artifacts.finetuning import FinetuningFolder
+from electra.commands.results.model import load
+from electra.finetuning.predict import Predictor, open_predictor
 from electra.foundation.arrays import Floats
+from electra.foundation.errors import ElectraError, Note
 from electra.inference.detection import TEXTS_PER_CHUNK, Detection, Span
 from electra.inference.detector import FEATURES, Detector
 
 
 @dataclass(frozen=True)
 class TaggedWords(Detector):
-    """Scores a word by the probability of the label i; there are no suggestions."""
+    """Scores a word, without the punctuation around it, by the probability of the label i."""
 
     predictor: Predictor | None = None
 
     @override
-    def __call__(self, texts: Iterable[str], threshold: float, *_: Any, **__: Any) -> Iterator[Detection]:
+    def __call__(self, texts: Iterable[str], *how: Any) -> Iterator[Detection]:
+        return super().__call__(texts, *how[:3])  # the tagger counts unknown tokens
+
+    @override
+    def scored(self, texts: Iterable[str], threshold: float) -> Iterator[Detection]:
         source, predictor = iter(texts), self.predictor
         assert predictor is not None
         wrong = predictor.task.labels.index("i")
@@ -31,12 +40,35 @@ class TaggedWords(Detector):
             found = predictor.texts([text if text.strip() else "." for text in chunk])  # it wants words
             for text, example, values in zip(chunk, found.examples, found.values, strict=True):
                 places = zip(example.spans if text.strip() else (), values[:, wrong].tolist(), strict=False)
-                words = tuple(Span(text[start:end], start, end, p) for (start, end), p in places)
+                words = tuple(_bare(text, start, end, p) for (start, end), p in places)
                 yield Detection(text, (), words, threshold)
 
     @override
     def words(self, texts: Iterable[str]) -> Iterator[tuple[list[int], Floats]]:
-        for found in self(texts, 1):
+        for found in self.scored(texts, 1):
             words = [word for word in found.words if any(map(str.isalnum, word.text))]
             p = np.clip([word.p_replaced for word in words], 1e-12, 1 - 1e-12)
             yield [word.start for word in words], np.outer(np.log(p / (1 - p)), np.ones(len(FEATURES)))
+
+
+def open_tagger(folder: FinetuningFolder, device: Any, backend: Any, allow: bool, suggests: bool) -> Detector:
+    """Returns the scorer of a fine-tuning for ged.
+
+    Suggestions are those of the masked language model of the model that was fine-tuned; a note says so if
+    there is none.
+    """
+    tagger = open_predictor(str(folder.path), device, backend, allow_unknown=allow)
+    source, reader = str(folder.record.get("model", "")), None
+    if suggests:
+        with suppress(ElectraError):
+            reader = load(source, device=device).detector().language_model
+        if reader is None:
+            problem = f"no suggestions: {source}, which was fine-tuned, has no masked language model here"
+            warnings.warn(Note(problem), stacklevel=2)
+    return TaggedWords("tagger", tagger.loaded, reader, predictor=tagger)
+
+
+def _bare(text: str, start: int, end: int, p: float) -> Span:
+    """Returns a word of a text without punctuation before and after, unless that is all of it."""
+    inner = [i for i in range(start, end) if text[i].isalnum()] or [start, end - 1]
+    return Span(text[inner[0] : inner[-1] + 1], inner[0], inner[-1] + 1, p)
