@@ -3,16 +3,14 @@
 python scores.py OCR.jsonl.gz OUT ngrams TEXTS             # character 6-gram, word trigram
 python scores.py OCR.jsonl.gz OUT hunspell hunspell -d en_GB -l
 python scores.py OCR.jsonl.gz OUT NAME MODEL discriminator|language-model [PIECE]
-python scores.py OCR.jsonl.gz OUT NAME TAGGER tagger       # electra finetune --task ged, with the data of spoil.py
+python scores.py OCR.jsonl.gz OUT NAME TAGGER auto 100000  # electra finetune --task ged: whole texts
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-import tempfile
 import unicodedata
 from collections import Counter
 from itertools import groupby, pairwise
@@ -109,7 +107,7 @@ def network_scores(model: str, scorer: Any, texts: list[str], words: list[Word],
     """Returns the log-odds of the most suspicious part of each word, read in pieces of `piece` words."""
     import electra
 
-    loaded, pieces, owners = electra.load(model), [], []
+    pieces, owners, scores = [], [], []
     for members in by_chunk(words):
         text = texts[members[0].chunk]
         bounds = [*range(0, len(members), piece), len(members)]
@@ -117,35 +115,14 @@ def network_scores(model: str, scorer: Any, texts: list[str], words: list[Word],
             begin = 0 if first == 0 else members[first].start
             pieces.append(text[begin : members[last].start if last < len(members) else len(text)])
             owners.append([(word.start - begin, word.end - begin) for word in members[first:last]])
-    scores = []
-    for detection, spans in zip(loaded.detect(pieces, scorer=scorer), owners, strict=True):
+    detections = electra.detect(model, pieces, scorer=scorer, suggestions=0)
+    for detection, spans in zip(detections, owners, strict=True):
         parts = [part for part in detection.words if any(c.isalnum() for c in part.text)]
         for start, end in spans:
             inside = [part.p_replaced for part in parts if part.start < end and part.end > start]
             p = min(max(inside, default=0.5), 1 - 1e-12)
             scores.append(float(np.log(max(p, 1e-12) / (1 - p))))
     return scores
-
-
-def tagger_scores(model: str, texts: list[str], words: list[Word], piece: int) -> list[float]:
-    """Returns the log-odds that a tagger calls each word, with its punctuation, incorrect."""
-    import electra
-
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "words.conll", Path(folder) / "tagged.jsonl"
-        for members in by_chunk(words):
-            text = texts[members[0].chunk]
-            for n, word in enumerate(members):
-                first, last = text[: word.start].split(" ")[-1], text[word.end :].split(" ")[0]
-                lines.append(re.sub(r"\s", "", first + word.text + last) + "\n")
-                if n % piece == piece - 1 or n == len(members) - 1:
-                    lines.append("\n")
-        source.write_text("".join(lines), encoding="utf-8")
-        electra.predict(model, source, out=target, scores=True)
-        rows = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
-    assert len(rows) == len(words)
-    return [float(np.log((row["p(i)"] + 1e-9) / (row["p(c)"] + 1e-9))) for row in rows]
 
 
 def main(data: Path, out: Path, name: str, *rest: str) -> None:
@@ -161,10 +138,7 @@ def main(data: Path, out: Path, name: str, *rest: str) -> None:
     else:
         model, scorer, *piece = rest
         size = int(piece[0]) if piece else PIECE
-        if scorer == "tagger":
-            found = {name: tagger_scores(model, texts, words, min(size, 40))}
-        else:
-            found = {name: network_scores(model, scorer, texts, words, size)}
+        found = {name: network_scores(model, scorer, texts, words, size)}
     out.mkdir(parents=True, exist_ok=True)
     for scorer, values in found.items():
         (out / f"{scorer}.txt").write_text("".join(f"{value:.2f}\n" for value in values))

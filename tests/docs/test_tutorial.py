@@ -21,6 +21,7 @@ from test_snippets import FENCE, ROOT
 import electra
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
+from electra.foundation.errors import Note
 from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
@@ -130,6 +131,25 @@ def test_from_your_own_text(
     names: dict[str, object] = {}
     exec(compile(blocks("from-your-own-text.md")[0], "from-your-own-text.md", "exec"), names)
     assert type(names["encoder"]).__name__ == "ModernBertModel"
+
+
+def test_wrong_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    word, Word = (f'<span class="ocrx_word">{each}</span>' for each in ("hridge", "The"))
+    (tmp_path / "scans").mkdir()
+    Path("scans/page-1.hocr").write_text(f"<p class='ocr_par'>{Word} {word}</p>")
+    Path("scans/page-2.hocr").write_text("<p class='ocr_par'></p>")
+    lines = [f"The old bridge near the mill of village {i} was built of stone ." for i in range(60)]
+    Path("clean.txt").write_text("\n".join(lines))
+    with pytest.warns(Note, match="page-2"):
+        said = follow("wrong-words.md", {}, monkeypatch, capsys)
+        exec(compile(blocks("wrong-words.md")[0], "wrong-words.md", "exec"), {})
+    assert "hridge" in said[0] and "made wrong" in said[2] and "2 words" in said[3]
+    with open("marked.csv", encoding="utf-8", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert (row["file"], row["text"]) == ("scans/page-1.hocr", "The hridge")
 
 
 def test_from_a_published_encoder(

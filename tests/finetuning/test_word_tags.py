@@ -24,7 +24,7 @@ from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.word_tags import WordTagging, word_windows
 from electra.finetuning.windows.features import NO_TARGET, Tokens
-from electra.foundation.errors import Interrupted
+from electra.foundation.errors import DataError, Interrupted
 from electra.testing import toy_task
 
 CONLLU = """# sent_id = s1
@@ -311,3 +311,29 @@ def test_balanced_weights_and_the_inferred_scheme(electra_folder: Path, tmp_path
     assert replace(load_task("ner"), metrics=("f1",)).fit(inside).default == "B-LOC"  # type: ignore[attr-defined]
     words = [Example("0", "f:1", ("a", "b"), ("DET", "NOUN"))]
     assert load_task("tagging").fit(words).metrics == ("accuracy", "f1_macro")
+
+
+def test_wrong_words_are_made_up_in_clean_text(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    words = [f"{rng.choice('abcdefgh')}{'xyzuvw'[: rng.randint(0, 6)]}{n}." for n in range(3000)]
+    lines = [" ".join(words[start : start + 50]) for start in range(0, 3000, 50)]
+    content = "\n".join([*lines, "three short words", ""])
+    examples = read("ged", tmp_path / "clean.txt", content)
+    assert examples == read("ged", tmp_path / "clean.txt", content)
+    assert len(examples) == 120 and {str(each.where) for each in examples[:2]} == {f"{tmp_path}/clean.txt:1"}
+    for example in examples:
+        line = lines[example.where.number - 1].split()
+        right = [word for word, label in zip(example.texts, example.gold, strict=True) if label == "c"]
+        assert right == [word for word in line if word in set(right)]
+        wrong = {word for word, label in zip(example.texts, example.gold, strict=True) if label == "i"}
+        assert wrong.isdisjoint(words)
+    labels = [label for example in examples for label in example.gold]
+    assert 0.07 < labels.count("i") / len(labels) < 0.15
+    for task, text, problem in [
+        ("ged", "Too short.\nOf clean text.\n", "8 words"),
+        ("pos", content, "columns"),
+    ]:
+        with pytest.raises(DataError, match=problem):
+            read(task, tmp_path / "other.txt", text)
+    [labelled] = read("ged", tmp_path / "other.txt", "a c\nb i\nd c\n. c\n")
+    assert labelled.gold == ("c", "i", "c", "c")

@@ -218,12 +218,16 @@ def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> No
     assert found.threshold == 0.5 and empty.words == ()
     [marked] = electra.detect(folder, TEXT, threshold=0.0, near=True)
     suggested = dict(zip((word.text for word in marked.marked), marked.suggestions, strict=True))
-    assert (
-        suggested["hridge"][0].token == "bridge"
-        and not electra.detect(folder, TEXT, suggestions=0)[0].suggestions
-    )
+    assert suggested["hridge"][0].token == "bridge"
+    assert not electra.detect(folder, TEXT, suggestions=0)[0].suggestions
     [marked] = electra.detect(folder, [CLEAN[1]], clean=[CLEAN[1]] * 20, false_alarms=0.2)
     assert marked.suspects(1)[0] in marked.marked and len(marked.marked) <= 2
+    p = [0.5 + n / 8000 for n in range(4000)]
+    dev = [{"gold": "c", "predicted": "i" if n % 2 else "c", "probability": p[n]} for n in range(4000)]
+    (folder / "dev.jsonl").write_text("\n".join(map(json.dumps, dev)))
+    [marked] = electra.detect(folder, [TEXT])
+    wrong = sorted(row["probability"] if row["predicted"] == "i" else 1 - row["probability"] for row in dev)
+    assert np.mean(np.array(wrong) >= marked.threshold) == 0.01
     record = folder / "finetune.json"
     record.write_text(record.read_text().replace('"tiny-en"', '"runs/gone"'))
     with pytest.warns(Note, match="runs/gone"):

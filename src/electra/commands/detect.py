@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from heapq import nlargest
 from itertools import tee
@@ -18,15 +18,14 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
-from electra.commands.parts.given import Passage, read_passages
+from electra.commands.parts.given import Passage, read_passages, target_of
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
-from electra.data.delimited import format_csv
 from electra.foundation.config import check_at_least
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, checked_path
+from electra.foundation.options import OnCommandLine, Source
 from electra.foundation.terminal_text import make_visible, one_line, plural
 
 if TYPE_CHECKING:
@@ -90,42 +89,26 @@ class Detect(
 
     @override
     def run(self) -> list[Detection]:
-        out, found = self._target(), list(self._found(*self._detector()))
+        out, found = target_of(self.out, FORMATS, self.texts), list(self._found(*self._detector()))
         if out is not None:
-            self._write(out, self._rows(found))
+            commit_file(out, self._content(out.suffix.lower(), self._rows(found)))
         return [detection for _, detection in found]
-
-    def _target(self) -> Path | None:
-        if self.out is None:
-            return None
-        out, given = checked_path(self.out, "out"), self.texts
-        if out.suffix.lower() not in FORMATS:
-            problem, fix = f"unrecognised file extension {out.suffix!r}", f"Use one of {', '.join(FORMATS)}"
-            raise ConfigError(problem, where=out, fix=fix)
-        if isinstance(given, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(out):
-            raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
-        return out
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
-        clean, detector = self.clean, self._tagger()
-        if detector is None:
+        folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model))
+        if folder and self.scorer == "auto" and folder.exists() and folder.record.get("task") == "ged":
+            from electra.commands.parts.tagged import open_tagger
+
+            suggests = self.suggestions > 0
+            detector = open_tagger(folder, self.device, self.backend, self.allow_unknown, suggests)
+        else:
             model: Model = load(self.model, device=self.device, backend=self.backend)
             detector = model.detector(self.scorer)
+        clean = self.clean
         if isinstance(clean, str | os.PathLike):
             clean = (each.text for each in read_passages(clean))
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
-
-    def _tagger(self) -> Detector | None:
-        """Returns the fine-tuned tagger of the task ged that `model` is, or None."""
-        if self.scorer != "auto" or not isinstance(self.model, str | Path):
-            return None
-        folder = FinetuningFolder(Path(self.model))
-        if not folder.exists() or folder.record.get("task") != "ged":
-            return None
-        from electra.commands.parts.tagged import open_tagger
-
-        return open_tagger(folder, self.device, self.backend, self.allow_unknown, self.suggestions > 0)
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
         source, passages = tee(read_passages(self.texts, self.text_column))
@@ -135,58 +118,69 @@ class Detect(
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
         """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
-            return [_text_row(*each) for each in found]
+            return [
+                {
+                    f"{name} (input)" if name in ADDED else str(name): cell
+                    for name, cell in passage.row.items()
+                }
+                | {"file": passage.file, "line": passage.line, "score": float(f"{each.score:.4g}")}
+                | {"marked": each.with_marks(), "words": [_word(passage, each, word) for word in each.marked]}
+                for passage, each in found
+            ]
         every = ((word, each) for each in found for word in each[1].words)
         worst = nlargest(self.top, every, key=lambda each: each[0].p_replaced)
-        return [_word_row(*each, word) for word, each in worst]
+        starts = [max(0, word.start - TEXT_SHOWN // 2) for word, _ in worst]
+        return [
+            {"file": passage.file, "line": passage.line}
+            | _word(passage, each, word)
+            | {"text": " ".join(each.text[start : start + TEXT_SHOWN].split())}
+            for (word, (passage, each)), start in zip(worst, starts, strict=True)
+        ]
 
-    def _write(self, out: Path, rows: list[dict[str, Any]]) -> None:
-        if out.suffix.lower() == ".jsonl":
-            content = "".join(_json_lines(rows))
-        elif out.suffix.lower() == ".csv":
-            names = list(dict.fromkeys(name for row in rows for name in row))
-            cells = [[str(row.get(name, "")) for name in names] for row in map(_cells, rows)]
-            copied = set(names) - {*ADDED} if self.top is None else ()
-            content = format_csv([names, *cells], copied).decode()
-        elif self.top is None:
-            content = "".join(f"{row['marked']}\n" for row in rows)
-        else:
-            content = f"{Rows(map(_cells, rows)).table()}\n"
-        commit_file(out, content.encode("utf-8", "surrogatepass"))
+    def _content(self, kind: str, rows: list[dict[str, Any]]) -> bytes:
+        from electra.finetuning.runner.records import format_records
+
+        if kind == ".jsonl":
+            return format_records(rows, "jsonl")
+        if kind == ".txt" and self.top is None:
+            return "".join(f"{row['marked']}\n" for row in rows).encode("utf-8", "replace")
+        cells = Rows(map(_cells, rows))
+        if kind == ".txt":
+            return f"{cells.table()}\n".encode("utf-8", "replace")
+        copied = {name for row in rows for name in row} - {*ADDED} if self.top is None else ()
+        return format_records(cells, "csv", copied=copied)
 
     @override
     def main(self) -> int:
-        out, (detector, marking) = self._target(), self._detector()
+        out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
         found = self._found(detector, marking)
         sys.stderr.writelines(f"note: {one_line(note)}\n" for note in detector.main.notes)
         from rich.console import Console
 
         console = Console(highlight=False, soft_wrap=True)
-        num_marked = num_words = 0
+        is_listed, num_marked, num_words = bool(out or self.top), 0, 0
 
-        def counted() -> Iterator[Found]:
+        def shown() -> Iterator[Found]:
             nonlocal num_marked, num_words
-            for _, each in found:
+            for passage, each in found:
                 num_marked, num_words = num_marked + len(each.marked), num_words + len(each.words)
-                yield _, each
+                if is_listed:
+                    yield passage, each
+                elif self.json:
+                    sys.stdout.write(json_text(json.dumps(each.to_json(), ensure_ascii=False) + "\n"))
+                else:
+                    console.print(each.for_terminal())
+                    if line := _second_line(each):
+                        console.print(f"  {line}", style="dim", markup=False)
 
-        if out is not None or self.top is not None:
-            rows = self._rows(counted())
-            if out is not None:
-                self._write(out, rows)
-                num = plural(len(rows), "word" if self.top else "text")
-                sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
-            elif self.json:
-                sys.stdout.writelines(map(json_text, _json_lines(rows)))
-            else:
-                sys.stdout.write(f"{make_visible(Rows(map(_cells, rows)).table())}\n")
-        for _, detection in () if out or self.top else counted():
-            if self.json:
-                sys.stdout.write(json_text(json.dumps(detection.to_json(), ensure_ascii=False) + "\n"))
-            else:
-                console.print(detection.for_terminal())
-                if line := _second_line(detection):
-                    console.print(f"  {line}", style="dim", markup=False)
+        rows = self._rows(shown())
+        if out is not None:
+            commit_file(out, self._content(out.suffix.lower(), rows))
+            num = plural(len(rows), "word" if self.top else "text")
+            sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
+        elif is_listed:
+            text = self._content(".jsonl" if self.json else ".txt", rows).decode()
+            sys.stdout.write(json_text(text) if self.json else make_visible(text))
         if self.json:
             return 0
         name = "both networks" if detector.scorer == "both" else f"the {detector.scorer.replace('-', ' ')}"
@@ -194,7 +188,8 @@ class Detect(
         console.print(f"{summary}, {marking.origin}; scored by {name})", style="dim", markup=False)
         expected = ((rate, marking.precision(rate)) for rate in RATES)
         if shares := ", ".join(f"{p:.0%} are wrong if {rate:.0%} of all are" for rate, p in expected if p):
-            line = f"{marking.false_alarms:.1%} of clean words and {marking.recall:.0%} of made-up errors"
+            errors = "its dev set's errors" if detector.scorer == "tagger" else "made-up errors"
+            line = f"{marking.false_alarms:.1%} of clean words and {marking.recall:.0%} of {errors}"
             console.print(f"{line} are marked, so of the marked words {shares}", style="dim", markup=False)
         return 0
 
@@ -226,21 +221,6 @@ def _second_line(detection: Detection) -> str:
     return "; ".join(parts)
 
 
-def _text_row(passage: Passage, detection: Detection) -> dict[str, Any]:
-    """Returns the columns of a text's input, its place, its score, and its marked words."""
-    words = [_word(passage, detection, word) for word in detection.marked]
-    values = passage.file, passage.line, float(f"{detection.score:.4g}"), detection.with_marks(), words
-    row = {f"{name} (input)" if name in ADDED else str(name): cell for name, cell in passage.row.items()}
-    return row | dict(zip(ADDED, values, strict=True))
-
-
-def _word_row(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
-    """Returns a word, its place, and the text around it."""
-    start = max(0, word.start - TEXT_SHOWN // 2)
-    row = {"file": passage.file, "line": passage.line} | _word(passage, detection, word)
-    return row | {"text": " ".join(detection.text[start : start + TEXT_SHOWN].split())}
-
-
 def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     found = dict(zip(detection.marked, detection.suggestions, strict=False)).get(word, ())
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
@@ -252,20 +232,9 @@ def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     }
 
 
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    return (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row for a table: marked words as "hridge (bridge, ridge); ...", nothing for None."""
-    cells: dict[str, Any] = {name: "" if value is None else value for name, value in row.items()}
-    for name, value in cells.items():
-        if name == "words":
-            found = ((each["word"], ", ".join(each["suggestions"])) for each in value)
-            cells[name] = "; ".join(f"{word} ({fit})" if fit else word for word, fit in found)
-        elif isinstance(value, list | dict):
-            are_words = all(isinstance(each, str) for each in value)
-            cells[name] = (
-                ", ".join(value) if are_words else json.dumps(value, ensure_ascii=False, default=str)
-            )
-    return cells
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row for a table: marked words as "hridge (bridge, ridge); ..."."""
+    if "words" not in row:
+        return row | {"suggestions": ", ".join(row["suggestions"])}
+    found = ((each["word"], ", ".join(each["suggestions"])) for each in row["words"])
+    return row | {"words": "; ".join(f"{word} ({fit})" if fit else word for word, fit in found)}

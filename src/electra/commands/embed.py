@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -15,12 +13,11 @@ from typing_extensions import override
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for, json_text
-from electra.commands.parts.given import read_passages
+from electra.commands.parts.given import read_passages, target_of
 from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import load
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, checked_path
+from electra.foundation.options import Source
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
@@ -56,10 +53,7 @@ class Embed(
         return self._embed()[1]
 
     def _embed(self) -> tuple[Rows, Vectors]:
-        out = None if self.out is None else checked_path(self.out, "out")
-        if out is not None and out.suffix.lower() not in FORMATS:
-            fix = f"Use one of {', '.join(FORMATS)}"
-            raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
+        out = target_of(self.out, FORMATS, self.texts)
         found = [*read_passages(self.texts, self.text_column)]
         texts, rows = [each.text for each in found], [each.row for each in found]
         model = load(self.model, device=self.device, backend=self.backend)
@@ -69,15 +63,14 @@ class Embed(
             )
             if out is not None:
                 display.progress(f"writing {out}")
-                write_vectors(out, rows, vectors)
+                durable.commit_file(out, _content(out.suffix.lower(), rows, vectors))
         return rows, vectors
 
     @override
     def main(self) -> int:
         rows, vectors = self._embed()
         if self.out is None:
-            for line in json_lines(rows, vectors):
-                sys.stdout.write(json_text(line))
+            sys.stdout.write(json_text(_content(".jsonl", rows, vectors).decode()))
         else:
             count, width = vectors.shape
             sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} dimensions in {self.out}\n")
@@ -87,20 +80,17 @@ class Embed(
 embed = function(Embed)
 
 
-def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
-    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl)."""
+def _content(kind: str, rows: Rows, vectors: Vectors) -> bytes:
+    """Returns vectors, float32 [N, D], alone (.npy) or, with digits that restore them, as a column."""
+    if kind == ".jsonl":
+        from electra.finetuning.runner.records import format_records
+
+        columns = ([float(f"{value:.9g}") for value in vector] for vector in vectors)
+        return format_records(
+            [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)], "jsonl"
+        )
     import numpy as np
 
-    if out.suffix.lower() == ".jsonl":
-        durable.commit_file(out, "".join(json_lines(rows, vectors)).encode("utf-8", "surrogatepass"))
-    else:
-        content = io.BytesIO()
-        np.save(content, vectors)
-        durable.commit_file(out, content.getvalue())
-
-
-def json_lines(rows: Rows, vectors: Vectors) -> Iterator[str]:
-    """Yields a line for each row: a JSON object with its vector, with enough digits to restore float32."""
-    for row, vector in zip(rows, vectors, strict=True):
-        record = {**row, "vector": [float(f"{value:.9g}") for value in vector]}
-        yield json.dumps(record, ensure_ascii=False) + "\n"
+    content = io.BytesIO()
+    np.save(content, vectors)
+    return content.getvalue()

@@ -283,14 +283,18 @@ def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration 
         name for name, each in zip(get_args(Single), networks, strict=False) if each is not None
     ]
     names += ["both"] * (len(names) == 2)
-    rates = tuple(rate for rate in RATES if rate * len(rows) >= MIN_MARKED)
-    if not rates:
+    curves = {name: curve_of(detector.scores(name, rows)) for name in names}
+    if not curves[names[0]].thresholds:
         return None
-    scores = {name: detector.scores(name, rows) for name in names}
-    curves = {
-        name: Curve(tuple(_threshold(each, rate) for rate in rates), rates) for name, each in scores.items()
-    }
     return replace(detector.calibration, text=text, words=len(rows), curves=curves)
+
+
+def curve_of(clean: Floats, wrong: Floats | tuple[()] = ()) -> Curve:
+    """Returns which shares of clean and of wrong words thresholds mark; an empty curve for few words."""
+    rates = tuple(rate for rate in RATES if rate * len(clean) >= MIN_MARKED)
+    thresholds = tuple(_threshold(clean, rate) for rate in rates)
+    recall = (float(np.mean(np.asarray(wrong) >= each)) for each in thresholds if len(wrong))
+    return Curve(thresholds, rates, tuple(recall))
 
 
 def _threshold(scores: Floats, share: float) -> float:

@@ -13,7 +13,7 @@ from glob import has_magic
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from electra.commands.framework.command import TypedNames
 from electra.commands.parts.shared import Texts
@@ -24,7 +24,7 @@ from electra.data.table_files import TABLES, Data, Given, extension_of, split_na
 from electra.data.tables import cell_text, get_field, open_table, read_lines
 from electra.foundation.errors import ConfigError, CorpusError, DataError, Note, NoWords
 from electra.foundation.machine import library
-from electra.foundation.options import STDIN, OnCommandLine, Source, as_name, as_tuple
+from electra.foundation.options import STDIN, OnCommandLine, Source, as_name, as_tuple, checked_path
 from electra.foundation.terminal_text import decode_argument, plural
 
 if TYPE_CHECKING:
@@ -141,6 +141,21 @@ def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
         rows = open_table(source).rows
         return (Passage(cell_text(row, column, where), row, name, where.number) for where, row in rows)
     return (Passage(text, {"text": text}, name, number) for number, text in enumerate(_lines(source), 1))
+
+
+def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
+    """Returns the file to write. Raises ConfigError if it has another format, or is one of the texts."""
+    if out is None:
+        return None
+    path = checked_path(out, "out")
+    if path.suffix.lower() not in formats:
+        problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
+        raise ConfigError(problem, where=path, fix=fix)
+    is_source = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
+    if is_source and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cast(Source, texts))):
+        problem = "is the file of the texts, or in their folder"
+        raise ConfigError(problem, key="out", fix="Choose another name")
+    return path
 
 
 def _passages_of_files(files: Sequence[Path], where: str, column: str) -> Iterator[Passage]:

@@ -18,7 +18,7 @@ from electra.finetuning.predict import Predictor, open_predictor
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ElectraError, Note
 from electra.inference.detection import TEXTS_PER_CHUNK, Detection, Span
-from electra.inference.detector import FEATURES, Detector
+from electra.inference.detector import FEATURES, Calibration, Detector, curve_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,17 @@ def open_tagger(folder: FinetuningFolder, device: Any, backend: Any, allow: bool
         if reader is None:
             problem = f"no suggestions: {source}, which was fine-tuned, has no masked language model here"
             warnings.warn(Note(problem), stacklevel=2)
-    return TaggedWords("tagger", tagger.loaded, reader, predictor=tagger)
+    return TaggedWords("tagger", tagger.loaded, reader, _measured(folder), tagger)
+
+
+def _measured(folder: FinetuningFolder) -> Calibration:
+    """Returns which thresholds mark which shares of the correct and the incorrect words of the dev set."""
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for row in folder.read_dev():
+        p = row["probability"]
+        scores[row["gold"] == "i"].append(p if row["predicted"] == "i" else 1 - p)
+    curve = curve_of(np.array(scores[False]), np.array(scores[True]))
+    return Calibration(text="its dev set", words=len(scores[False]), curves={"tagger": curve})
 
 
 def _bare(text: str, start: int, end: int, p: float) -> Span:

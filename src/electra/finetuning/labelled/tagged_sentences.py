@@ -9,7 +9,7 @@ tables          a list of words and a list of tags in each row (in csv as JSON, 
 Columns have names in CoNLL-U, in a first row that has the words' name, or from the user; otherwise the words
 are the first column that does not number them, and the tags the last if there are two or it has entity tags,
 or the only one that has neither numbers nor words. Files to be tagged may also have a text in each row of a
-table, or on each line of a .txt file.
+table, or on each line of a .txt file; in such a file, wrong words can be made up to train on.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from electra.data.table_files import Data, known_extension
 from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.labelled.made_up import SHARE, made_up
 from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.metrics.entities import is_entity_tag, is_outside
@@ -61,6 +62,7 @@ class SentenceReader:
     split: Splitting = "punctuation"  # how texts are split into words
     skip_unlabelled: bool = False  # leave out sentences with missing tags
     entities: bool | None = None  # whether tags are those of entities; None: either
+    makes_up: bool = False  # whether wrong words are made up in a labelled .txt file of texts
     notes: list[str] = field(default_factory=list)  # for the user, on how the file was read
 
     def read(self) -> Split:
@@ -73,10 +75,12 @@ class SentenceReader:
         notes = self.notes
         if ending in TABLE_FORMATS:
             sentences = self.read_table()
-        elif not self.labelled and not self.header and ending == ".txt" and _has_texts(self.source):
+        elif (lines := self.text_lines(ending)) and self.labelled:
+            notes.append(f"clean text, {SHARE:.0%} of whose words are made wrong")
+            sentences = made_up(lines)
+        elif lines:
             notes.append("read as one text per line")
-            rows = [(place, {"text": line}) for place, line in read_lines(self.source)]
-            sentences = self.of_rows(rows, "text", None)
+            sentences = self.of_rows([(place, {"text": line}) for place, line in lines], "text", None)
         else:
             sentences = self.read_word_lines(ending in CONLLU_FORMATS)
         examples = [
@@ -94,6 +98,14 @@ class SentenceReader:
             problem = "have no spaces between words and were split only at punctuation"
             notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
         return Split(tuple(examples), notes=tuple(notes))
+
+    def text_lines(self, ending: str) -> list[tuple[Place, str]]:
+        """Returns the lines of a .txt file of texts; [] if it has words, or tags are read from it."""
+        if self.header or ending != ".txt" or (self.labelled and not self.makes_up):
+            return []
+        lines = [*read_lines(self.source)]
+        tagged = sum(line.split()[-1:] in (["c"], ["i"]) for _, line in lines)  # a word and its label
+        return lines if 2 * tagged < len(lines) and _has_texts([line for _, line in lines]) else []
 
     def read_table(self) -> list[Example]:
         """Reads rows with a sentence or with one word each."""
@@ -268,12 +280,11 @@ class SentenceReader:
         return None
 
 
-def _has_texts(source: Data) -> bool:
+def _has_texts(lines: Sequence[str]) -> bool:
     """Whether a .txt file without tags has a text on each line, rather than words.
 
     Words have tabs, or empty lines between sentences, and all of them the same number of cells.
     """
-    lines = [line for _, line in read_lines(source)]
     shape = "".join("x" if line.strip() else " " for line in lines).strip()
     has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
     is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1

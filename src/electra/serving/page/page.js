@@ -53,12 +53,15 @@ function paint() {
 
 const detect = newest(async (signal) => {
   const sent = by("text").value;
-  const { results: [found] } = await ask("detect", { texts: [sent] }, signal);
+  const { results: [found] } = await ask("detect", { texts: [sent], suggestions: 3 }, signal);
   by("threshold").textContent = found.threshold.toFixed(2);
   [scored, words] = [Array.from(sent), found.words];
   paint();
   const worst = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
-  by("worst").textContent = worst ? `Highest: ${worst.word}, ${worst.p_replaced.toFixed(2)}` : "";
+  const fits = words.filter((each) => each.suggestions?.length)
+    .map((each) => `for ${each.word}: ${each.suggestions.map((other) => other.word).join(", ")}`);
+  const suggested = fits.length ? `. Suggestions ${fits.join("; ")}` : "";
+  by("worst").textContent = worst ? `Highest: ${worst.word}, ${worst.p_replaced.toFixed(2)}${suggested}` : "";
 });
 
 const predict = newest(async (signal) => {

@@ -98,6 +98,7 @@ class WordTagging(Task):
             split=self.splitting,
             skip_unlabelled=self.skip_unlabelled,
             entities={"entities": True, "words": False}.get(self.scheme),
+            makes_up=labelled and self.scheme == "errors",
         )
         return reader.read()
 
