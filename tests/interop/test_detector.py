@@ -88,6 +88,13 @@ def test_clean_text_sets_the_share_of_its_words_that_is_marked() -> None:
     assert "errors" in dirty.origin
 
 
+def test_a_text_of_another_language_is_noted() -> None:
+    german = "Die Katze schl\u00e4ft auf dem Sofa, der Hund liegt unter dem Tisch in der K\u00fcche. " * 2
+    with pytest.warns(Note, match="language"):
+        electra.detect("tiny-en", german)
+    electra.detect("tiny-en", [TEXT, *CLEAN])
+
+
 def test_a_marking_says_what_the_record_says() -> None:
     detector = electra.load("small-en").detector("both")
     curve = detector.calibration.curves["both"]

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".csv", ".jsonl", ".txt")
 ADDED = ("file", "line", "score", "marked", "words")  # to the columns of a text
-TEXT_SHOWN = 60  # characters of a text beside one of its words
+TEXT_SHOWN = 20  # characters of a text on each side of one of its words
+FEW = 8  # marked words of a text for each of which more than one suggestion is printed
 RATES = (0.01, 0.03, 0.1)  # of wrong words, for which the summary states the precision
 
 
@@ -129,12 +130,11 @@ class Detect(
             ]
         every = ((word, each) for each in found for word in each[1].words)
         worst = nlargest(self.top, every, key=lambda each: each[0].p_replaced)
-        starts = [max(0, word.start - TEXT_SHOWN // 2) for word, _ in worst]
         return [
             {"file": passage.file, "line": passage.line}
             | _word(passage, each, word)
-            | {"text": " ".join(each.text[start : start + TEXT_SHOWN].split())}
-            for (word, (passage, each)), start in zip(worst, starts, strict=True)
+            | {"text": _around(each.text, word.start - TEXT_SHOWN, word.end + TEXT_SHOWN)}
+            for word, (passage, each) in worst
         ]
 
     def _content(self, kind: str, rows: list[dict[str, Any]]) -> bytes:
@@ -214,11 +214,16 @@ def _second_line(detection: Detection) -> str:
     if not detection.marked:
         likeliest = (f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects())
         return f"most suspicious: {shown}" if (shown := ", ".join(likeliest)) else ""
-    parts = []
+    most, parts = 1 if len(detection.marked) > FEW else None, []
     for word, found in zip(detection.marked, detection.suggestions, strict=False):
-        shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found)
+        shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found[:most])
         parts += [f"{one_line(word.text)}: {shown}"] * bool(found)
     return "; ".join(parts)
+
+
+def _around(text: str, start: int, end: int) -> str:
+    """Returns the words of a text from `start` to `end` without those that are cut."""
+    return " ".join(text[max(0, start) : end].split()[start > 0 : -1 if end < len(text) else None])
 
 
 def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:

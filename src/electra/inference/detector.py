@@ -7,21 +7,23 @@ Which share of clean words a threshold marks is measured when a run ends and kep
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from electra.artifacts.included import included_model
+from electra.artifacts.included import MODELS, included_model
 from electra.artifacts.model import DETECTION, ModelFolder, Scorer
 from electra.data import unknown
 from electra.exchange.load import Loaded, load_language_model
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.config import build
-from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ElectraError, ModelError
+from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ElectraError, ModelError, Note
 from electra.foundation.progress import doing
 from electra.inference.detection import (
     TEXTS_PER_CHUNK,
@@ -45,6 +47,11 @@ FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "len
 WEIGHTS = (-7.98, 0.71, 3.76, 1.08, -0.54, -1.1)
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)  # of clean words
 MIN_MARKED = 10  # clean words above a threshold that is measured
+PIECES = {
+    True: 1.5,
+    False: 3.0,
+}  # tokens a word in other languages: of the included English models, of others
+MIN_WORDS = 20  # of which that is said
 SUSPICIOUS = 3.0  # times as many words above the model's threshold as in its own clean text
 
 
@@ -138,7 +145,8 @@ class Detector:
         if allow_unknown is not None:
             texts = unknown.read(self.main.tokenizer, texts, allow_unknown)
         found = self.scored(texts, threshold)
-        number, reader = 0, self.language_model if suggestions > 0 else None
+        number = num_tokens = num_words = 0
+        reader = self.language_model if suggestions > 0 else None
         spellings = None if reader is None else Spellings(reader.tokenizer)
         doing("detecting")
         while chunk := list(islice(found, TEXTS_PER_CHUNK)):
@@ -146,7 +154,13 @@ class Detector:
                 chunk = suggest(reader, chunk, spellings, suggestions, near)
             yield from chunk
             number += len(chunk)
+            num_tokens += sum(len(each.tokens) for each in chunk)
+            num_words += sum(len(each.words) for each in chunk)
             doing(f"detecting: {number:,} texts done")
+        pieces = PIECES[Path(self.main.folder).is_relative_to(MODELS)]
+        if num_words >= MIN_WORDS and num_tokens > pieces * num_words:
+            problem = f"{num_tokens / num_words:.1f} tokens a word: is this a language that the model knows?"
+            warnings.warn(Note(problem), stacklevel=2)
 
     def scored(self, texts: Iterable[str], threshold: float) -> Iterator[Detection]:
         """Yields the detection of each text, without suggestions."""
