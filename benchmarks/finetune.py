@@ -1,15 +1,16 @@
 """Compares fine-tuning, from text to dev score, with that of the transformers Trainer, in speed and quality.
 
     python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--dev 1000]
-    [--epochs 1] [--learning-rate 1e-3] [--seed 1] [--rounds 3] [--precision bf16|fp32]
+    [--epochs 1] [--learning-rate 3e-4] [--seed 1] [--rounds 3]
     python benchmarks/finetune.py MODEL --data GLUE/MRPC --task mrpc --defaults
 
 The Trainer needs the package accelerate. Tasks: those with one or two texts and one answer, and taggers.
 
-MODEL is a folder that both sides load. Both use the same data, epochs and learning rate, batches of 32 and at
-most 128 tokens; the Trainer pads each batch to its longest row. Both dev scores are printed, because the
-comparison of speeds is valid only if they agree within noise. With --defaults each side keeps its own
-settings, and the question is which score a user gets.
+MODEL is a folder that both sides load. Both read files with so many rows and no more, and use the same epochs
+and learning rate, batches of 32 and at most 128 tokens; the Trainer pads each batch to its longest row, and
+runs in its default precision, fp32, and in bf16. All dev scores are printed, because the comparison of speeds
+is valid only if they agree within noise. With --defaults each side keeps its own settings, and the question
+is which score a user gets.
 """
 
 from __future__ import annotations
@@ -24,18 +25,16 @@ from typing import Any
 
 from contest import Contender, compare, options, python
 
+SIDES = "transformers fp32", "transformers bf16", "electra"
 Row = tuple[tuple[str, ...], Any]  # the texts and the answer, or the words and their tags
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
-    """Returns a subset of the training set, the dev set and the task."""
+    """Returns the training set, the dev set and the task."""
     from electra.finetuning.runner.dataset import choose_task, read_dataset
     from electra.finetuning.settings import Settings
 
-    settings = Settings(
-        task=arguments.task, data=Path(arguments.data), out=Path("unused"),
-        limit_train=arguments.examples, limit_eval=arguments.dev,
-    )  # fmt: skip
+    settings = Settings(task=arguments.task, data=Path(arguments.data), out=Path("unused"))
     dataset = read_dataset(settings, choose_task(settings))
     train, dev = (
         [
@@ -53,12 +52,11 @@ def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
 
     given: dict[str, Any] = {} if arguments.defaults else {
         "epochs": arguments.epochs, "learning_rate": arguments.learning_rate,
-        "layer_decay": 1.0, "pooling": "cls", "precision": arguments.precision,
+        "layer_decay": 1.0, "pooling": "cls",
     }  # fmt: skip
     settings = Settings(
-        task=arguments.task, data=Path(arguments.data), out=Path(folder) / "out", seed=arguments.seed,
-        limit_train=arguments.examples, limit_eval=arguments.dev, **given,
-    )  # fmt: skip
+        task=arguments.task, data=Path(arguments.data), out=Path(folder) / "out", seed=arguments.seed, **given
+    )
     results = finetune(arguments.model, settings, lambda line: None)
     assert results is not None
     metric = results["primary_metric"] if results.get("eval_accuracy") is None else "accuracy"
@@ -70,11 +68,12 @@ def training_arguments(arguments: argparse.Namespace, folder: str) -> Any:
 
     given: dict[str, Any] = {} if arguments.defaults else {
         "num_train_epochs": arguments.epochs, "per_device_train_batch_size": 32,
-        "learning_rate": arguments.learning_rate, "warmup_steps": 0.1, "bf16": arguments.precision == "bf16",
+        "learning_rate": arguments.learning_rate, "warmup_steps": 0.1,
     }  # fmt: skip
     return TrainingArguments(
         output_dir=folder, per_device_eval_batch_size=32, seed=arguments.seed, use_cpu=True, report_to=[],
-        disable_tqdm=True, save_strategy="no", logging_strategy="no", **given,
+        disable_tqdm=True, save_strategy="no", logging_strategy="no", bf16=arguments.side.endswith("bf16"),
+        **given,
     )  # fmt: skip
 
 
@@ -164,6 +163,16 @@ def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     return {"score": float(measure(output.label_ids, values))}
 
 
+def shorten(data: Path, folder: Path, sizes: dict[str, int]) -> None:
+    """Copies the files of a task with their first rows: lines after a header, or blocks of lines."""
+    for path in (each for each in data.iterdir() if each.is_file()):
+        size = sizes["train" if "train" in path.name else "dev"]
+        text = path.read_text(encoding="utf-8")
+        blocks = text.split("\n\n")
+        first = "\n\n".join(blocks[:size]) if len(blocks) > 2 else "\n".join(text.split("\n")[: size + 1])
+        (folder / path.name).write_text(first + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("model")
@@ -172,29 +181,30 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=2000)
     parser.add_argument("--dev", type=int, default=1000, help="number of dev examples, at most")
     parser.add_argument("--epochs", type=float, default=1)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--defaults", action="store_true", help="each side's own settings")
-    parser.add_argument("--side", choices=["electra", "transformers"], help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side:
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            scores = (ours if arguments.side == "electra" else reference)(arguments, folder)
+            scores = (ours if arguments.side == SIDES[-1] else reference)(arguments, folder)
             seconds = time.perf_counter() - began
         rate = {"seconds": seconds, "examples_per_s": arguments.examples * arguments.epochs / seconds}
         memory = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
         print(json.dumps({**rate, **scores, **memory}))
         return
-    names = ("data", "task", "examples", "dev", "epochs", "learning_rate", "seed", "precision")
+    names = ("task", "examples", "dev", "epochs", "learning_rate", "seed")
     shared = [arguments.model, *(f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in names)]
     shared += ["--defaults"] if arguments.defaults else []
-    contenders = [
-        Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
-    ]
-    rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": "transformers"}
-    result = compare(f"finetune-{arguments.task}-{arguments.precision}", contenders, arguments, **rates)
+    with tempfile.TemporaryDirectory() as folder:
+        shorten(Path(arguments.data), Path(folder), {"train": arguments.examples, "dev": arguments.dev})
+        contenders = [
+            Contender(side, python(__file__, *shared, f"--data={folder}", "--side", side)) for side in SIDES
+        ]
+        rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": SIDES[0]}
+        result = compare(f"finetune-{arguments.task}", contenders, arguments, **rates)
     for side, row in result["contenders"].items():
         turn = row["turns"][0]
         print(f"{side:36} dev score {turn['score']:.4f}, peak memory {turn['peak_mb']:,.0f} MB")

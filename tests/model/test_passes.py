@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,8 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from electra.foundation import threads
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import POOL_ROWS, PaddedBatch, map_rows, padded_batches, positions_per_batch
+from electra.model.passes import (
+    POOL_ROWS,
+    PaddedBatch,
+    before_each_batch,
+    map_rows,
+    padded_batches,
+    positions_per_batch,
+)
 from electra.model.sizes import Architecture, EncoderConfig
 
 
@@ -67,6 +76,40 @@ def test_the_caller_keeps_its_gradients() -> None:
     """The mode is the network's alone, also between two results."""
     found = map_rows(rows(3), lambda one: [torch.is_inference_mode_enabled()] * len(one.index), "cpu")
     assert next(found) and not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_threads_share_out_the_batches_and_change_no_result(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    layer, given, before = torch.nn.Linear(40, 300), rows(400), torch.get_num_threads()
+    together, apart = threading.Barrier(count, timeout=20), set[tuple[int, int]]()
+
+    def network(one: PaddedBatch) -> list[np.ndarray]:
+        thread = threading.get_ident(), torch.get_num_threads()
+        if thread not in apart:
+            together.wait()  # fails unless as many batches are computed at once
+        apart.add(thread)
+        assert torch.is_inference_mode_enabled()
+        return one.unpadded(layer(torch.nn.functional.one_hot(one.input_ids % 40, 40).float()))
+
+    expected = [layer(torch.nn.functional.one_hot(torch.from_numpy(row) % 40, 40).float()) for row in given]
+    monkeypatch.setattr(threads, "workers", lambda: count)
+    torch.set_num_threads(1)
+    try:
+        found = list(map_rows(given, network, "cpu"))
+        for values, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(values, wanted.detach().numpy(), rtol=0, atol=1e-6)
+        assert len(apart) == count and {number for _, number in apart} == {1}
+        with pytest.raises(ZeroDivisionError):
+            list(map_rows(given, lambda one: [1 // (int(one.lengths.min()) - 2)] * len(one.index), "cpu"))
+        calls = iter([0, 1])
+        with pytest.raises(RuntimeError), before_each_batch(lambda: next(calls) and None):
+            list(map_rows(given, lambda one: one.lengths, "cpu"))
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

@@ -348,7 +348,7 @@ class OnnxLoaded(Loaded):
 
 
 def open_session(path: Path) -> Any:
-    """Opens a session on the CPU with PyTorch's number of threads.
+    """Opens a session on the CPU with one thread: threads that share out batches use it at the same time.
 
     Raises:
         ModelError: the graph is damaged.
@@ -356,7 +356,7 @@ def open_session(path: Path) -> Any:
     """
     runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library has a dozen exception classes without a common base

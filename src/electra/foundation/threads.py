@@ -4,7 +4,8 @@ Threads wait for each other many times per operation. If another program uses a 
 limit is below their number, waiting costs more than sharing the work gains, and one thread can be ten times
 as fast as two. So the number is, in this order: what the user passed, OMP_NUM_THREADS, what a resumed run
 recorded (threads change the order of sums), or the number of cores that other programs leave free. Commands
-that apply a model count them again sometimes; a training keeps its number.
+that apply a model count them again sometimes; a training keeps its number. Batches that threads compute one
+by one (model/passes.py) need not wait: for them every core counts.
 """
 
 from __future__ import annotations
@@ -86,10 +87,7 @@ def are_set() -> bool:
 
 
 def use(threads: int) -> None:
-    """Makes torch, BLAS and tokenizers compute with this many threads, whether or not they are loaded yet.
-
-    A session of onnxruntime takes the number of torch when it is opened.
-    """
+    """Makes torch, BLAS and tokenizers compute with this many threads, whether or not they are loaded yet."""
     for name in VARIABLES:  # read by libraries that are loaded later
         if os.environ.get(name) == _ours.get(name) or name == "OMP_NUM_THREADS":
             os.environ[name] = _ours[name] = str(threads)
@@ -135,6 +133,12 @@ def follow() -> None:
     is_due = _follows and time.monotonic() - _last.at > FOLLOW_SECONDS
     if is_due and str(threads := free_cores()) != _ours.get("OMP_NUM_THREADS"):
         use(threads)
+
+
+def workers() -> int:
+    """Returns how many threads may compute side by side that do not wait for each other, at least 1."""
+    torch = sys.modules.get("torch")
+    return machine.cores() if _follows or torch is None else torch.get_num_threads()
 
 
 def set_threads(requested: int | None, recorded: int | None = None) -> None:

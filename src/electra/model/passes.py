@@ -12,7 +12,9 @@ Shapes: B rows of a batch, T positions of its longest row.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -50,7 +52,6 @@ def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
 def _before_batch() -> None:
     if (call := getattr(_thread, "before_batch", None)) is not None:
         call()
-    threads.follow()
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def padded_batches(
     for pool_start, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
             _before_batch()
+            threads.follow()
             yield _batch(pool_start, pool, members, device, pad)
 
 
@@ -104,22 +106,54 @@ def map_rows(
     One pool of rows and results is in memory at a time. If results are too large for that, as attention
     weights are, reduce them batch by batch, with `padded_batches`.
 
+    On a CPU, each thread computes batches of its own: unlike threads that share an operation, they do not
+    wait for each other, whatever other programs do, and the results do not depend on their number.
+
     Args:
         rows: Token ids, including special tokens.
-        network: Returns one result per row of a batch; runs in inference mode.
+        network: Returns one result per row of a batch; runs in inference mode, in several threads at once.
         device: Where the batches are put.
         precision: "fp32" or "bf16".
         pad: The token id that fills a batch.
     """
     device = torch.device(device)
     for pool_start, pool in _pools(rows):
+        groups = list(_groups([len(row) for row in pool], positions_per_batch(device)))
+
+        def compute(members: list[int], first: int = pool_start, pool: list[Ints] = pool) -> Sequence[Result]:
+            batch = _batch(first, pool, members, device, pad)
+            with torch.inference_mode(), autocast(device, precision):
+                return network(batch)
+
         results: dict[int, Result] = {}
-        for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            _before_batch()
-            batch = _batch(pool_start, pool, members, device, pad)
-            with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
-                results.update(zip(members, network(batch), strict=True))
+        for members, found in zip(groups, _spread(compute, groups, device), strict=True):
+            results.update(zip(members, found, strict=True))
         yield from (results[i] for i in range(len(pool)))
+
+
+def _spread(
+    compute: Callable[[list[int]], Result], groups: Sequence[list[int]], device: torch.device
+) -> Iterator[Result]:
+    """Yields the result of each group, in order; on a CPU, each thread computes groups of its own."""
+    threads.follow()
+    workers, before = threads.workers() if device.type == "cpu" else 1, torch.get_num_threads()
+    if min(workers, len(groups)) == 1:
+        for group in groups:
+            _before_batch()
+            yield compute(group)
+        return
+    waiting = deque[Future[Result]]()
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as executor:
+        try:
+            for group in groups:
+                _before_batch()
+                waiting.append(executor.submit(compute, group))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            yield from (future.result() for future in waiting)
+        finally:
+            executor.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)
 
 
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:

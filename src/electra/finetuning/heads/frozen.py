@@ -177,7 +177,8 @@ def fit_linear(
     model: Any = LogisticRegression(max_iter=200, class_weight=weights)
     if quick and len(targets) * task.num_outputs > QUICK_SIZE:
         rows = np.random.default_rng(0).permutation(len(targets))[:QUICK_ROWS]
-        x_ND, targets, groups, strengths = x_ND[rows], targets[rows], groups[rows], [{"C": 0.1}]
+        x_ND, targets = x_ND[rows].astype(np.float32), targets[rows]  # twice as fast
+        groups, strengths = groups[rows], [{"C": 0.1}]
         model = LogisticRegression(max_iter=50, class_weight=weights)
     if targets.ndim > 1:
         for label, of_label in enumerate(targets.T.astype(np.int64)):
@@ -211,14 +212,14 @@ def fit_best(  # noqa: PLR0917
 
     They are compared by the mean `goodness` of held-out predictions (numbers, or probabilities of the classes
     that occur) in fixed folds; rows of a group are held out together. If there are too few rows of all
-    classes but one, the middle candidate is used. `x` is [N, K], dense or sparse, or any N objects that a
-    pipeline reads; targets are numbers or classes [N], or 0 and 1 for each label [N, labels].
+    classes but one, the middle candidate is used. `x` is [N, K], dense or sparse; targets are numbers or
+    classes [N], or 0 and 1 for each label [N, labels].
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 
     rows = np.sort(np.random.default_rng(0).permutation(len(targets))[:SELECTION_ROWS])
-    some_x, some = [x[row] for row in rows] if isinstance(x, list) else x[rows], targets[rows]
+    some_x, some = x[rows], targets[rows]
     some_groups = None if groups is None else groups[rows]
     folds: Any = KFold
     if some.ndim == 1 and some.dtype.kind == "i":

@@ -158,21 +158,24 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
     is_multi_label, size = isinstance(task, MultiLabelClassification), MANY_FITS // task.num_outputs
     if is_multi_label and len(train) > size:
         train = [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
-    inputs = [example.texts for example in train]
+    features = make_pipeline(*_features(train)).fit([example.texts for example in train])
+
+    def read(examples: Sequence[Example]) -> Any:
+        return features.transform([example.texts for example in examples])
+
     if task.num_outputs == 1:
         numbers = np.array([task.shown_gold(example) for example in train])
-        alphas = [{"ridge__alpha": 1 / strength} for strength in STRENGTHS]
-        ridge = fit_best(make_pipeline(*_features(train), Ridge()), alphas, inputs, numbers, negative_error)
-        return lambda examples: list(ridge.predict([example.texts for example in examples])[:, None])
+        alphas = [{"alpha": 1 / strength} for strength in STRENGTHS]
+        ridge = fit_best(Ridge(), alphas, read(train), numbers, negative_error)
+        return lambda examples: list(ridge.predict(read(examples))[:, None])
     metric = METRICS.get(task.metrics[0])
     targets = np.stack([task.target(example) for example in train]).astype(np.int64)
     # One class against the rest: as good, and ten times as fast with many classes.
     model: Any = OneVsRestClassifier(LogisticRegression(solver="liblinear"))
     weights = (None,) if task.metrics[0] == "accuracy" else (None, "balanced")
-    prefix = "onevsrestclassifier__estimator__"
-    names = f"{prefix}C", f"{prefix}class_weight"
     candidates: list[dict[str, Any]] = [
-        dict(zip(names, each, strict=True)) for each in product(STRENGTHS, weights)
+        {"estimator__C": strength, "estimator__class_weight": weight}
+        for strength, weight in product(STRENGTHS, weights)
     ]
     if len(train) > size:
         neighbours = min(NEIGHBOURS, len(train))
@@ -184,10 +187,10 @@ def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
         score = metric(predicted, gold > 0 if is_multi_label else gold) if metric else None
         return float(np.mean(predicted == gold)) if score is None or score.value is None else score.value
 
-    fitted = fit_best(make_pipeline(*_features(train), model), candidates, inputs, targets, goodness)
+    fitted = fit_best(model, candidates, read(train), targets, goodness)
 
     def predict(examples: Sequence[Example]) -> list[Any]:
-        probabilities = fitted.predict_proba([example.texts for example in examples])
+        probabilities = fitted.predict_proba(read(examples))
         if is_multi_label:
             return list(probabilities)
         all_classes = np.zeros((len(examples), task.num_outputs))  # a class without examples gets 0

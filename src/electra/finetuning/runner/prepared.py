@@ -215,18 +215,19 @@ def run_model(
     By default in fp32, so that scores do not depend on the machine. The model stays in evaluation mode.
     """
     model.eval()
-    losses: list[tuple[Tensor, float]] = []
+    losses: dict[int, tuple[Tensor, float]] = {}  # by a row of the batch: batches end in any order
 
     def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
         logits = finite(model(batch).float())
         if batch.targets is not None:
-            losses.append(task.loss(logits, batch.targets))
+            losses[int(rows.index[0])] = task.loss(logits, batch.targets)
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
-    count = sum(count for _, count in losses)
-    return outputs, sum(float(loss_sum) for loss_sum, _ in losses) / count if count else None
+    count = sum(count for _, count in losses.values())
+    total = sum(float(losses[row][0]) for row in sorted(losses))
+    return outputs, total / count if count else None
 
 
 def describe_scores(scores: dict[str, Score]) -> str:
