@@ -104,7 +104,6 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("pretrain --budget soon", ConfigError, "--budget: .*'soon'"),
     ("pretrain --budget 2hours --dry-run", ConfigError, "--budget: .*'2hours'"),
     ("pretrain --model.size huge --dry-run", ConfigError, "no size named 'huge'"),
-    ("pretrain --purpose tags", ConfigError, "both `?-*recipe.* and .*purpose"),
     ("pretrain --training.device cuda", ConfigError, "--training.device cpu"),
     ("pretrain --data.heldout 1", ConfigError, r"data\.heldout: .*1\.0"),
     ("pretrain --training.length 513", ConfigError, r"training\.length: 513.*512"),

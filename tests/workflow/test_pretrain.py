@@ -9,7 +9,7 @@ import pytest
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
 from electra.commands.framework.main import main
-from electra.commands.parts.recipes import PURPOSES, compose, recipe_for
+from electra.commands.parts.recipes import compose
 from electra.commands.parts.warm_start import SHARE_OF_RATE, settle, with_shape
 from electra.commands.prepare import prepare
 from electra.commands.pretrain import pretrain
@@ -143,13 +143,3 @@ def test_a_budget_too_small_names_the_size_that_fits(
     lines = estimate.estimate(compose("tiny", shape, budget), 100, 10**9)
     [told] = [line for line in lines if "expect little better than chance" in line]
     assert told.partition("--model.size ")[2] == size
-
-
-def test_the_purpose_chooses_the_recipe() -> None:
-    names = {
-        purpose: compose(recipe_for(None, purpose), {}).objective["name"] for purpose in (None, *PURPOSES)
-    }
-    assert names == {None: "rtd", "pairs": "rtd", "tags": "mlm", "both": "rtd_mlm"}
-    for recipe, purpose in ((None, "tag"), ("tiny", "tags")):
-        with pytest.raises(ConfigError, match=r"^purpose: "):
-            recipe_for(recipe, purpose)

@@ -67,7 +67,7 @@ class Distil(
     @override
     def plan(self) -> Plan:
         teacher, start = as_name(self.teacher, "teacher"), optional_name(self.init, "init")
-        source = recipe_for(self.recipe, None, self.out, RECIPE)
+        source = recipe_for(self.recipe, self.out, RECIPE)
         settings = {"objective.teacher": teacher, "tokenizer.source": start or teacher}
         recipe = compose(source, settings | dict(self.overrides or {}), self.budget)
         if self.keep_layers is not None:

@@ -9,22 +9,21 @@ from typing_extensions import override
 from electra.commands.framework.command import function
 from electra.commands.parts.given import Corpus
 from electra.commands.parts.pretraining import Plan, PretrainingCommand
-from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
+from electra.commands.parts.recipes import Overrides, compose, recipe_for
 from electra.foundation.options import Source, optional_name
 
 
 @dataclass(frozen=True)
 class Pretrain(
-    RecipeOptions,
     PretrainingCommand,
     examples=(
         "electra pretrain texts/ --out runs/mine --budget 30m",
-        "electra pretrain store --purpose tags --out runs/tagger --budget 2h --learning-rate 2e-3",
+        "electra pretrain store --recipe budget-mlm --out runs/tagger --budget 2h --learning-rate 2e-3",
     ),
 ):
     """Train an encoder on your text, or resume a stopped run.
 
-    Most runs need only DATA, --out, --budget and perhaps --purpose. The other options override the settings
+    Most runs need only DATA, --out, --budget and perhaps --recipe. The other options override the settings
     of the recipe. The last part of a name, such as --learning-rate for --training.learning-rate, is enough if
     only one section has it.
     """
@@ -35,6 +34,12 @@ class Pretrain(
     strings, a DataFrame or a Hugging Face dataset.
     """
     _: KW_ONLY
+    recipe: Source | None = None
+    """The recipe: a name or a TOML file. budget-tiny: for whole texts and pairs; budget-mlm: for tagging,
+    correction and filling masks; words-first: for both with one network (default: budget-tiny).
+    """
+    overrides: Overrides = None
+    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
     store: Source | None = None
     """A token store, instead of DATA: a folder, or a .ds file."""
     init: Source | None = None
@@ -51,7 +56,7 @@ class Pretrain(
     def plan(self) -> Plan:
         from electra.commands.parts.warm_start import initial_models
 
-        source = recipe_for(self.recipe, self.purpose, self.out)
+        source = recipe_for(self.recipe, self.out)
         recipe = compose(source, self.overrides, self.budget)
         models = initial_models(recipe, self.init, self.init_discriminator)
         return Plan(source, recipe, models, optional_name(self.store, "store"))

@@ -1,4 +1,4 @@
-"""Loading and saving models: Hugging Face folders, runs, the hub, ONNX, experiment trackers.
+"""Loading and saving models: Hugging Face folders, runs, the hub, ONNX.
 
 weight_names  weight names, ours <-> transformers
 configs       config.json, both ways
@@ -15,5 +15,4 @@ warm_start    initialises a new run's networks from other weights
 layers        keeps some of a trained model's layers or vocabulary entries
 onnx_graph    exports a network as ONNX, and runs it
 verify        checks a folder's files against their recorded digests
-trackers      sends measurements to experiment trackers
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, ElectraError
@@ -17,7 +17,6 @@ MAX_SHOWN_PATH = 200  # characters of a path in an error
 
 Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
-TrackerName = Literal["tensorboard", "trackio", "wandb"]  # of an experiment tracker
 
 
 class OnCommandLine(NamedTuple):

@@ -18,7 +18,6 @@ from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError, FullDisk
-from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, duration, no_progress, quiet
 from electra.foundation.threads import set_threads
 from electra.training import budget, checkpoint, estimate
@@ -55,7 +54,6 @@ def start(
     command: str = "",
     extend: bool = False,
     began: float | None = None,
-    track: TrackerName | None = None,
     say: Say = quiet,
     progress: Progress = no_progress,
 ) -> Iterator[Run]:
@@ -134,7 +132,7 @@ def start(
     if run.step < run.total_steps:
         event = "resumed" if run.step else "started"
         lines.append((event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"))
-    rows = run.telemetry.open(run.step, say, progress, track)
+    rows = run.telemetry.open(run.step, say, progress)
     run.evaluated_steps = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:

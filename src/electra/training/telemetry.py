@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
-from electra.exchange.trackers import Tracker
-from electra.foundation.errors import reason_of
-from electra.foundation.options import TrackerName
 from electra.foundation.progress import Progress, Say, no_progress, quiet, time_left
 
 LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
@@ -32,11 +27,8 @@ class Telemetry:
         self._progress: Progress = no_progress
         self._last_line = 0.0
         self._ledger: Writer | None = None
-        self._tracker: Tracker | None = None
 
-    def open(
-        self, step: int, say: Say, progress: Progress, track: TrackerName | None
-    ) -> list[dict[str, Any]]:
+    def open(self, step: int, say: Say, progress: Progress) -> list[dict[str, Any]]:
         """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
         Rows after `step` move to metrics.cut.jsonl, because their updates will run again.
@@ -44,21 +36,14 @@ class Telemetry:
         if not self.is_main:
             return []
         self._say, self._progress = say, progress
-        sent = self.folder.ledger().rows  # before those that are repeated leave it
         self._ledger = Writer(self.folder.metrics, step)
-        if track is not None:
-            with self._tracking():
-                self._tracker = Tracker(track, self.folder, sent)
         return self._ledger.rows
 
     def close(self) -> None:
-        """Closes the tracker and the ledger."""
-        if self._tracker is not None:
-            with self._tracking():
-                self._tracker.close()
+        """Closes the ledger."""
         if self._ledger is not None:
             self._ledger.close()
-        self._tracker = self._ledger = None
+        self._ledger = None
 
     def sync(self) -> int:
         """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
@@ -68,18 +53,6 @@ class Telemetry:
         """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
-        if self._tracker is not None:
-            with self._tracking():
-                self._tracker.log(row)
-
-    @contextlib.contextmanager
-    def _tracking(self) -> Iterator[None]:
-        """Turns an error of a tracker's library into a warning: training goes on without it."""
-        try:
-            yield
-        except Exception as error:
-            self._tracker = None
-            self.say(f"warning: the tracker gets nothing more ({reason_of(error)})")
 
     def say(self, line: str) -> None:
         """Sends one line to the caller and to log.txt."""

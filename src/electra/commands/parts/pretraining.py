@@ -16,7 +16,7 @@ from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Workers
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, TrackerName, as_name, checked_path
+from electra.foundation.options import Source, as_name, checked_path
 from electra.foundation.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
     """The run folder. Rerun the command to resume a stopped run."""
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
-    track: TrackerName | None = None
-    """Send the measurements to this experiment tracker too, which must be installed (pip install wandb)."""
 
     def plan(self) -> Plan:
         """Returns what is trained. Raises ConfigError for an invalid setting."""
@@ -102,4 +100,4 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
         prepared, name = store is not None, as_name(source, "recipe")
         recipe = settle(recipe, models, out, display, source=name, given=given, prepared=prepared)
         text = Text(tuple(sources), store, self.workers, given, self.allow_unknown)
-        return recipe, text, Origin(*models, recipe=name, command=self.invocation, track=self.track)
+        return recipe, text, Origin(*models, recipe=name, command=self.invocation)

@@ -1,4 +1,4 @@
-"""Reads the recipe of a command: by name or purpose, with settings overridden by dotted name."""
+"""Reads the recipe of a command: by name, with settings overridden by dotted name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, as_name, checked_path
 from electra.training.recipe import DEFAULT_OBJECTIVE, Recipe, make_recipe, read_recipe
 
-PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of width 128: docs/which-recipe.md
-    "pairs": "budget-tiny",
-    "tags": "budget-mlm",
-    "both": "words-first",
-}
-Purpose = typing.Literal["pairs", "tags", "both"]
+DEFAULT = "budget-tiny"
 
 
 @dataclass(frozen=True)
@@ -30,14 +25,13 @@ class ObjectiveSection:
     """rtd, mlm, ... (a file in electra/objectives), or the path of a .py file."""
 
 
-def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
+def recipe_sections(words: Sequence[str], default: str = DEFAULT) -> Mapping[str, Any]:
     """Returns the sections of the recipe that a command line chooses; for --help, with its values."""
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
     chosen = _last_value(words, "--objective.name") or _last_value(words, "--objective")
-    named, purpose, out = (_last_value(words, flag) for flag in ("--recipe", "--purpose", "--out"))
-    path = find_recipe(str(recipe_for(named, purpose, out, default)))
+    path = find_recipe(str(recipe_for(_last_value(words, "--recipe"), _last_value(words, "--out"), default)))
     if not {"-h", "--help"} & {*words}:
         sections = read_toml(path).get("objective")
         name = sections.get("name") if isinstance(sections, Mapping) else None
@@ -71,37 +65,8 @@ Overrides = typing.Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecipeOptions:
-    """The options of a command that uses a recipe."""
-
-    recipe: Source | None = None
-    """The recipe: a name or a TOML file (default: the recipe for the purpose)."""
-    purpose: Purpose | None = None
-    """What the encoder will be used for; it determines the recipe. pairs: whole texts and pairs of texts;
-    tags: tagging words, correction, filling masks; both: all of this with one network, and finding words that
-    do not fit (default: pairs).
-    """
-    overrides: Overrides = None
-    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
-
-
-def recipe_for(
-    recipe: Source | None,
-    purpose: str | None,
-    out: Source | None = None,
-    default: str = PURPOSES["pairs"],
-) -> Source:
-    """Returns the recipe that was named, or the one for a purpose.
-
-    With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
-    Raises ConfigError if both are given, or for an unknown purpose.
-    """
-    if purpose is not None and recipe is not None:
-        problem = "both `recipe` and `purpose` were passed"
-        raise ConfigError(problem, key="purpose", fix="Pass only one of them")
-    if purpose is not None:
-        return PURPOSES[convert(Purpose, purpose, "purpose")]
+def recipe_for(recipe: Source | None, out: Source | None, default: str = DEFAULT) -> Source:
+    """Returns the recipe that was named, else that of the run in the folder `out`, or else `default`."""
     if recipe is None and out is not None:
         from electra.artifacts.run import RunFolder
 

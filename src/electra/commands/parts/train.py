@@ -21,7 +21,6 @@ from electra.commands.parts.stores import build, check_unknown, existing_tokeniz
 from electra.commands.parts.warm_start import warm_start
 from electra.foundation.errors import AbsentNetwork, Interrupted, ModelError, RunFolderError
 from electra.foundation.machine import is_distributed, launch_variable
-from electra.foundation.options import TrackerName
 from electra.foundation.progress import doing
 from electra.foundation.signals import StopRequest, stops_after
 from electra.training.recipe import Recipe
@@ -56,7 +55,6 @@ class Origin:
     generator: str | None = None  # the same of the generator
     recipe: str = ""  # its name
     command: str = ""  # the command line or Python call
-    track: TrackerName | None = None  # the experiment tracker that gets the measurements
     began: float | None = None  # monotonic time of the command's start, from which a time budget counts
     extend: bool = False  # whether the run that is there is trained to a larger budget
 
@@ -64,12 +62,9 @@ class Origin:
 def train_run(recipe: Recipe, text: Text, out: Path, origin: Origin, display: Display) -> Run:
     """Trains the complete `recipe` in the run folder `out`, or resumes, and returns the run."""
     from electra.commands.results.folders import Run
-    from electra.exchange.trackers import require_tracker
     from electra.training.distributed import leave_world, translate_disconnects
     from electra.training.record import read_record
 
-    if origin.track is not None:
-        require_tracker(origin.track)
     read_record(out)  # rejects a folder with something else in it before anything is written there
     if is_main():
         display.progress("loading torch")
@@ -103,7 +98,6 @@ def train(recipe: Recipe, store: TokenStore, out: Path, origin: Origin, display:
         command=origin.command,
         extend=origin.extend,
         began=origin.began,
-        track=origin.track,
         say=display.say,
         progress=display.progress,
     )
