@@ -1,10 +1,9 @@
-"""Corpora as people have them: files, folders, addresses, Python's texts; anything else is one line."""
+"""Corpora as people have them: files, folders, pipes, the hub; anything else is one line."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import http.server
 import io
 import json
 import lzma
@@ -12,14 +11,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from electra.commands.prepare import prepare
-from electra.commands.results.folders import Store
 from electra.data import python_docs, readers, tables
 from electra.data.corpus import Documents
 from electra.data.lines import encoding_of, guess_encoding
@@ -340,37 +339,6 @@ print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in docum
     assert done.stdout.decode().strip() == f"{[once, once]} {[['argument', 'name', 'sha256', 'size']] * 2}"
 
 
-def test_text_is_read_over_http(tmp_path: Path) -> None:
-    written(tmp_path / "www" / "a.jsonl.gz", gzip.compress(json_lines()))
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args, directory=str(tmp_path / "www"))
-
-        def do_GET(self) -> None:
-            if "cut" not in self.path:
-                return super().do_GET()
-            self.send_response(200)
-            self.send_header("Content-Length", "2000")
-            self.end_headers()
-            self.wfile.write(b"a text\n" * 143)
-            return None
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        [*found] = Documents([f"{address}/a.jsonl.gz?x=1"], CorpusConfig(), tmp_path)
-        assert [document.text for document in found] == TEXTS
-        for name in ("b.jsonl.gz", "", "cut.txt"):
-            with pytest.raises(CorpusError) as caught:
-                Documents([f"{address}/{name}"], CorpusConfig(), tmp_path)
-            assert caught.value.where == f"{address}/{name}"
-        server.shutdown()
-
-
 @pytest.mark.parametrize("unit", ["file", "line", "blank-line"])
 @pytest.mark.parametrize("word", ["word ", "unbroken"])
 def test_a_huge_text_is_split_into_documents(
@@ -461,56 +429,14 @@ def test_a_source_is_identified_by_path_and_content(tmp_path: Path, monkeypatch:
     assert is_same_text(listings, ["c/*.txt", "python-docs"]), "by content, not by name"
     written(tmp_path / "c" / "a.txt", "two")
     assert not is_same_text(listings, [tmp_path / "c", "python-docs"])
-    copied = [{"name": "https://x/1.txt", "argument": "https://x/1.txt", "size": 1, "sha256": ""}]
-    assert is_same_text(copied, ["https://x/1.txt"]), "remote files are not read again"
-    assert not is_same_text(copied, ["https://x/2.txt"]) and not is_same_text(copied, ["-"])
+    copied = [{"name": "-", "argument": "-", "size": 1, "sha256": ""}]
+    assert is_same_text(copied, ["-"]) and not is_same_text(copied, ["python-docs"]), "stdin is read once"
 
 
-def corpus(count: int = 60) -> list[str]:
-    return [f"the film {n} was fine, and the {n % 7} of us saw it twice" for n in range(count)]
-
-
-def made(tmp_path: Path, given: Any, name: str = "store", **options: Any) -> tuple[Store, list[str]]:
-    messages: list[str] = []
-    options = {"vocab_size": 60, "workers": 1} | options
-    printed = lambda line, share: messages.append(line) if share is None else None  # noqa: E731
-    return prepare(given, out=tmp_path / name, progress=printed, **options), messages
-
-
-def test_python_texts_make_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list, a generator, dicts, a DataFrame and a data set give the store that a file of them gives."""
-    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
-    rows = [{"text": text} for text in corpus()]
-    path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    expected = made(tmp_path, path)[0].tokens.digest
-    made(tmp_path, corpus())  # the same text: the store is reused
-
-    def generator() -> Iterator[str]:
-        yield from corpus()
-
-    given: dict[str, Any] = {
-        "list": corpus(),
-        "generator": generator(),
-        "dicts": rows,
-        "frame": pandas.DataFrame({"text": corpus(), "id": 1}),
-        "series": pandas.Series(corpus()),
-        "dataset": datasets.Dataset.from_list(rows),
-        "splits": datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}),
-    }
-    for name, value in given.items():
-        store, messages = made(tmp_path, value, name)
-        assert store.tokens.digest == expected, name
-        assert [line for line in messages if "60 texts" in line], name
-    nested = [{"doc": {"body": text}} for text in corpus()]
-    assert made(tmp_path, nested, "nested", text_field="doc.body")[0].tokens.digest == expected
-
-
-def test_missing_file_names_are_not_read_as_texts(tmp_path: Path) -> None:
-    there = str(written(tmp_path / "there.txt", "text"))
-    given: list[Any] = [["missing.txt"], ["my texts.txt", "a b.jsonl.gz"], ["corpus/de"]]
-    given += [[there, "a text here"], "a text here", [tmp_path / "a b"], ["a text here", 3]]
-    for each in given:
-        with pytest.raises(CorpusError):
-            prepare(each, out=tmp_path / "out", vocab_size=60)
-    with pytest.raises(ConfigError):
-        prepare(["a text here"], out=tmp_path / "out", vocab_size=60, format="csv")
+def test_texts_and_addresses_are_no_names_of_files(tmp_path: Path) -> None:
+    there = written(tmp_path / "there.txt", "text")
+    frame, address = pandas.DataFrame({"text": TEXTS}), "https://example.org/a.txt"
+    for given in (["missing.txt"], [there, "a text here"], frame, iter([there]), 3, [there, 3], address):
+        with pytest.raises(CorpusError) as caught:
+            prepare(given, out=tmp_path / "out", vocab_size=60)
+        assert "\n" not in str(caught.value) and not (tmp_path / "out").exists()

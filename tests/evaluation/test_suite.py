@@ -1,4 +1,4 @@
-"""Suite files, the search for data, published numbers."""
+"""Suite files, the search for data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation.config import build, toml_names
 from electra.foundation.errors import ConfigError
-from electra.laboratory.evaluation.suite import (
-    SUITES,
-    TaskEntry,
-    columns_for,
-    find_data,
-    load_suite,
-    published,
-    read_suite,
-)
+from electra.laboratory.evaluation.suite import SUITES, TaskEntry, find_data, load_suite, read_suite
 
 
 @pytest.mark.parametrize("name", toml_names(SUITES))
@@ -39,10 +31,6 @@ def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> Non
 def test_the_papers_average_leaves_wnli_out() -> None:
     (average,) = load_suite("glue").average
     assert sorted(average.tasks) == ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb"]
-    for column in published():  # the numbers as printed agree with the averages as printed
-        if column.title in ("small-OWT, reproduced", "BERT-Base"):
-            mean = sum(column.scores[task] for task in average.tasks) / 8
-            assert mean == pytest.approx(column.scores["average"], abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +40,6 @@ def test_the_papers_average_leaves_wnli_out() -> None:
         ('title = "x"\n[[task]]\nname = "rte"\n[[task]]\nname = "rte"', "'rte'"),
         ('title = "x"\n[[task]]\nname = "rte"\nfolder = "y"', "folder"),
         ('title = "x"\n[[task]]\nname = "../rte"', "'../rte'"),
-        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "rte.full"),
         ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "'rt'"),
     ],
 )
@@ -122,15 +109,3 @@ def test_the_shared_data_are_found(shared_data: Callable[[str], Path]) -> None:
         mnli and mnli.dev and (mnli.train.name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
     )
     assert boolq and boolq.notes and files["chunking"] and files["chunking"].test
-
-
-def test_published_columns_name_known_tasks_and_their_sources() -> None:
-    tasks = [task for name in toml_names(SUITES) for task in load_suite(name).task]
-    known = {task.name for task in tasks} | {"average", "blimp", "babylm-supplement"}
-    for column in published():
-        assert {key.split(".")[0] for key in column.scores} <= known and column.source and column.how
-        assert all(0 < points < 100 for points in column.scores.values())
-    small = next(column for column in published() if column.title == "ELECTRA-Small++")
-    assert small.score("squad", "exact_match", True) == 0.758 and small.score("squad", "f1", False) is None
-    titles = [column.title for column in columns_for(["ged"])]
-    assert titles == ["ELECTRA-large", "BERT-base, error detection"]

@@ -83,10 +83,10 @@ def test_an_evaluation_marks_the_best_of_a_row(no_figures: None) -> None:
         return {"status": "done", "median": median, "mean": median, "sd": sd, "by_seed": [median]}
 
     scores = {"ours": score(0.61, 0.02), "floor": score(0.7001, 0.0), "other": score(0.7004, 0.01)}
-    row = {"group": "", "task": "rte", "title": "RTE", "split": "dev", "metric": "accuracy", "published": {}}
+    row = {"group": "", "task": "rte", "title": "RTE", "split": "dev", "metric": "accuracy"}
     models = [{"name": name, "source": "", "init": "floor"} for name in scores]
-    record = {"title": "toys", "about": "", "models": models, "averages": [], "published": []}
-    rows = [{**row, "comparable": True, "remarks": [], "scores": scores}]
+    record = {"title": "toys", "about": "", "models": models, "averages": []}
+    rows = [{**row, "remarks": [], "scores": scores}]
     html = render(suite.page({**record, "rows": rows}))
     best = re.findall(r'<b title="the best of this row"><data value="([^"]+)">', html)
     assert best == ["0.7001", "0.7004"], "baselines and ties included"

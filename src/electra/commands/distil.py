@@ -12,12 +12,11 @@ from typing import Annotated, Any
 from typing_extensions import override
 
 from electra.commands.framework.command import Sections, function
-from electra.commands.parts.given import Corpus
 from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
+from electra.foundation.options import OnCommandLine, Source, Sources, as_name, optional_name
 
 RECIPE = "distil"
 
@@ -43,7 +42,7 @@ class Distil(
     sentence-transformers), or one whose vocabulary electra export --cut-to made smaller. The student uses its
     tokenizer.
     """
-    data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
+    data: Sources = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on, or a token store, as in electra pretrain."""
     _: KW_ONLY
     keep_layers: Annotated[str | Sequence[int] | None, OnCommandLine(str | None)] = None

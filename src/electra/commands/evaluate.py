@@ -39,9 +39,8 @@ class Evaluate(
 ):
     """Evaluate models on a suite of tasks (GLUE, tagging, SQuAD, BabyLM), with baselines.
 
-    The report shows published scores for comparison. A failed task does not stop the others; the report lists
-    it, as does `Evaluation.failures` in Python. The same command may run several times at once: each does the
-    tasks that no other is doing.
+    A failed task does not stop the others; the report lists it, as does `Evaluation.failures` in Python. The
+    same command may run several times at once: each does the tasks that no other is doing.
     """
 
     models: Sources

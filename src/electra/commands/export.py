@@ -12,10 +12,9 @@ from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts.cut import cut_to
-from electra.commands.parts.given import Corpus
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, checked_path
+from electra.foundation.options import OnCommandLine, Source, Sources, checked_path
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Export(
     """
     step: int | None = None
     """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
-    cut_to: Annotated[Corpus | None, OnCommandLine(tuple[str, ...] | None)] = None
+    cut_to: Annotated[Sources | None, OnCommandLine(tuple[str, ...] | None)] = None
     """Text of your language or domain (files or folders): keep only the pieces of the vocabulary that it
     needs, of a WordPiece, BPE or Unigram tokenizer. Vectors of such text hardly change; a table shows by how
     much (default: all pieces).

@@ -9,15 +9,13 @@ from typing import ClassVar
 from typing_extensions import override
 
 from electra.artifacts.store import StoreFolder
-from electra.commands.framework.command import Command, TypedNames, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts import stores
-from electra.commands.parts.given import Corpus, sources_of
 from electra.commands.parts.shared import Workers
 from electra.commands.results.folders import Store
 from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
-from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, checked_path, optional_name
+from electra.foundation.options import Source, Sources, as_names, checked_path, optional_name
 from electra.training.recipe import TokenizerSection
 
 
@@ -40,9 +38,9 @@ class Prepare(
     """
 
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerSection, "data": CorpusConfig}
-    corpus: Corpus
-    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
-    documentation). In Python, also texts, a DataFrame or a Hugging Face dataset.
+    corpus: Sources
+    """Files, folders, globs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
+    documentation).
     """
     _: KW_ONLY
     out: Source
@@ -57,16 +55,12 @@ class Prepare(
 
     @override
     def run(self) -> Store:
-        corpus = self.corpus
-        if isinstance(corpus, TypedNames) and not corpus:
-            fix = f"For example: {self.EXAMPLES[0]}"
-            raise ConfigError("no text was passed", where="electra prepare", fix=fix)
         out, source = checked_path(self.out, "out"), optional_name(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, **asdict(self.part(TokenizerConfig)))
         existed = StoreFolder(out).exists()
         with display_for(self.progress) as display:
             stores.build(
-                sources_of(corpus, "corpus", self.text_field, self.format, display.say),
+                as_names(self.corpus, "corpus"),
                 out,
                 tokenizer,
                 self.part(CorpusConfig),

@@ -7,10 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing_extensions import override
 
 from electra.commands.framework.command import function
-from electra.commands.parts.given import Corpus
 from electra.commands.parts.pretraining import Plan, PretrainingCommand
 from electra.commands.parts.recipes import Overrides, compose, recipe_for
-from electra.foundation.options import Source, optional_name
+from electra.foundation.options import Source, Sources, optional_name
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,9 @@ class Pretrain(
     only one section has it.
     """
 
-    data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
-    """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (Python's own
-    documentation); or a token store made by electra prepare. Can also be passed as --corpus. In Python, also
-    strings, a DataFrame or a Hugging Face dataset.
+    data: Sources = field(default=(), metadata={"flags": ("--corpus",)})
+    """Text to train on: files, folders, globs, - (stdin), hub:NAME, or python-docs (Python's own
+    documentation); or a token store made by electra prepare. Can also be passed as --corpus.
     """
     _: KW_ONLY
     recipe: Source | None = None

@@ -22,7 +22,7 @@ _CHUNK_DOCUMENTS = 1 << 12
 class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
-    Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
+    Sources are files, folders, globs, `-`, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
     `scratch` is a folder for copies of sources that cannot be read twice; files need none.
 
     Raises CorpusError if a source does not exist. Iterating raises it if text cannot be read.

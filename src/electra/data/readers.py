@@ -120,9 +120,6 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
         yield from map(Text, python_docs.documents())
     elif source.name.startswith(DATA_SET):
         yield from _hub(source.name, config.text_field, faults)
-    elif source.texts is not None:
-        for number, text in enumerate(source.texts.items, 1):
-            yield from _row({config.text_field: text}, config.text_field, Place("", number, False), faults)
     elif source.path is not None:
         read = _text_file if source.format == "txt" else _table
         replaced = 0

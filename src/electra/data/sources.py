@@ -1,18 +1,16 @@
-"""Finds sources of text: files, folders, globs, stdin, URLs, hub data sets, Python's documentation.
+"""Finds sources of text: files, folders, globs, stdin, hub data sets, Python's documentation.
 
 The arguments become a list of `Source`s in a stable order: arguments as given, and the files of a folder or
-glob sorted. What cannot be read twice (stdin, pipes, remote files) is first copied into a scratch folder.
+glob sorted. What cannot be read twice (stdin, pipes) is first copied into a scratch folder.
 """
 
 from __future__ import annotations
 
 import glob
-import hashlib
-import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,20 +32,7 @@ from electra.foundation.terminal_text import plural, with_article
 FORMATS = {".txt": "txt", **TABLE_FORMATS}
 _WIKI_FILE = re.compile(r"wiki_\d+")  # the names that WikiExtractor gives to its files
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Texts from Python, which are read as often as needed."""
-
-    items: Iterable[Any]
-    field: str = "text"
-
-    def __str__(self) -> str:
-        return "texts"
-
-
-Argument = str | Path | Texts
+Argument = str | Path
 
 
 @dataclass(frozen=True)
@@ -58,23 +43,14 @@ class Source:
     path: Path | None = None  # the file, or the copy of a source that cannot be read twice
     format: str = ""  # of a file: one of the values of FORMATS
     argument: str = ""  # the user's argument, if it is read from a copy
-    texts: Texts | None = None
 
     def describe(self) -> dict[str, Any]:
         """Returns the identity of the content: the name, and the size and SHA-256 of the raw file.
 
-        A hub data set has only a name; texts are like a file of JSON lines. Raises CorpusError if the file
-        cannot be read.
+        A hub data set has only a name. Raises CorpusError if the file cannot be read.
         """
         if self.name == python_docs.NAME:
             return python_docs.describe()
-        if self.texts is not None:
-            size, hasher = 0, hashlib.sha256()
-            for text in self.texts.items:
-                line = f"{json.dumps({self.texts.field: text})}\n".encode()
-                size += len(line)
-                hasher.update(line)
-            return {"name": self.name, "size": size, "sha256": hasher.hexdigest()}
         if self.path is None:
             return {"name": self.name, "argument": self.name}
         with convert_errors(self.name, OSError):
@@ -86,21 +62,10 @@ class Source:
         return listing | ({"argument": self.argument} if self.argument else {})
 
 
-def is_remote(name: str) -> bool:
-    """Whether the name is a URL."""
-    return bool(_URL.match(name))
-
-
-def must_be_source(argument: str) -> bool:
-    """Whether a string must name a source: a special name, a URL, or a file with a known extension."""
-    is_special = argument in {STDIN, python_docs.NAME} or argument.startswith(DATA_SET) or is_remote(argument)
-    return is_special or ("\n" not in argument and bool(_format_of(argument)))
-
-
 def find_sources(
     arguments: Sequence[Argument], scratch: Path, format: str = "auto", say: Say = quiet
 ) -> list[Source]:
-    """Resolves files, folders, globs, addresses and special names; a file that is named twice is read once.
+    """Resolves files, folders, globs and special names; a file that is named twice is read once.
 
     What cannot be read twice is copied to `scratch`; `format` is one of the values of FORMATS, for all files
     (auto: by their extensions). Raises CorpusError if one does not exist, cannot be read or has no text.
@@ -112,21 +77,20 @@ def find_sources(
     for argument in arguments:
         with convert_errors(str(argument), OSError):
             for source in _expand(argument, scratch, format, say):
-                path = source.path and source.path.resolve()
-                found.setdefault(path or (source.name, id(source.texts)), source)
+                found.setdefault(source.path.resolve() if source.path else source.name, source)
     return list(found.values())
 
 
 def is_same_text(listings: list[dict[str, Any]], arguments: Sequence[Argument], format: str = "auto") -> bool:
     """Whether the arguments still have the content of earlier `listings`, as from `Source.describe`.
 
-    Stdin, pipes, addresses and hub data sets are compared by name only. Raises CorpusError like
+    Stdin, pipes and hub data sets are compared by name only. Raises CorpusError like
     `find_sources`.
     """
     current_listings: list[dict[str, Any]] = []
     for argument in arguments:
         name = str(argument)
-        if not isinstance(argument, Texts) and (is_remote(name) or _is_pipe(name)):
+        if _is_pipe(name):
             current_listings.append({"argument": name})
         else:
             current_listings += [source.describe() for source in find_sources([argument], Path(), format)]
@@ -144,15 +108,13 @@ def _is_pipe(argument: str) -> bool:
 
 
 def _expand(given: Argument, scratch: Path, format: str, say: Say) -> Iterator[Source]:
-    if isinstance(given, Texts):
-        yield Source("texts", texts=given)
-        return
     argument = str(given)
     path = Path(argument).expanduser()
     if argument == python_docs.NAME or argument.startswith(DATA_SET):
         yield Source(argument)
-    elif is_remote(argument):
-        yield _downloaded(argument, scratch, format)
+    elif _URL.match(argument):
+        fix = f"Download it first: curl -LO {argument}"
+        raise CorpusError("an address, not a file", where=argument, fix=fix)
     elif path.is_dir():
         yield from _folder(argument, path, format, say)
     elif _is_pipe(argument):
@@ -238,30 +200,6 @@ def _copied(source: Source, name: str, stream: IO[bytes], scratch: Path) -> Sour
         while block := _read_block(stream, source.name):
             file.write(block)
     return replace(source, path=target)
-
-
-def _downloaded(url: str, scratch: Path, format: str) -> Source:
-    """Returns a copy of a file at an address."""
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    if not url.startswith(("http://", "https://")):
-        problem, fix = "not an address that is read", "Use https://, or copy the files to this machine"
-        raise CorpusError(problem, where=url, fix=fix)
-    listed = re.sub(r"[?#].*", "", url)
-    source = Source(url, None, _known_format(listed, url, format), url)
-    with convert_errors(url):
-        try:
-            stream = urlopen(Request(url, headers={"User-Agent": "electra"}), timeout=60)
-        except HTTPError as error:
-            error.close()  # it holds the connection open
-            raise
-        with stream:
-            copy = _copied(source, listed, stream, scratch)
-        size = str(stream.headers.get("Content-Length"))
-        if size.isdecimal() and copy.path and (found := copy.path.stat().st_size) != int(size):
-            raise CorpusError(f"has {found:,} bytes instead of {int(size):,}", where=url, fix="Try again")
-    return copy
 
 
 def _read_block(stream: IO[bytes], name: str) -> bytes:

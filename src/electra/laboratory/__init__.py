@@ -2,5 +2,5 @@
 
 analysis    probes of one or several models
 ablation    studies: arms over a recipe at equal FLOPs
-evaluation  suites of tasks, with published numbers
+evaluation  suites of tasks
 """

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -33,15 +33,14 @@ class Number:
     low: float | None = None  # ends of its interval, if there is one
     high: float | None = None
     after: str = ""  # a remark in quiet type
-    mark: Literal["", "best", "aside"] = ""  # best of its row; in parentheses, because not comparable
+    is_best: bool = False  # of its row
 
     def __html__(self) -> str:
         if self.value is None or not -1e300 < self.value < 1e300:  # None, NaN or infinite
             return '<span class="soft">&ndash;</span>'
         html = Markup('<data value="{}">{}</data>').format(repr(self.value), _shown(self.value, self.spec))
-        if self.mark:
-            around = '<b title="the best of this row">{}</b>', '<span class="soft">({})</span>'
-            html = Markup(around[self.mark == "aside"]).format(html)
+        if self.is_best:
+            html = Markup('<b title="the best of this row">{}</b>').format(html)
         if self.low is not None and self.high is not None:
             ends = Number(self.low, self.spec), Number(self.high, self.spec)
             html = Markup('{} <span class="soft interval">[{}, {}]</span>').format(html, *ends)

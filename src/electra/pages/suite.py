@@ -1,4 +1,4 @@
-"""The page of an evaluation, from evaluation.json: models, baselines and published scores."""
+"""The page of an evaluation, from evaluation.json: models and baselines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ BASELINE = "no network: a baseline fitted to the same training examples"
 LEAD = (
     "Median \u00b1 standard deviation over seeds, in points: percent, or 100 times a correlation. Brackets"
     " and lines are 95 % intervals; without brackets, lines go from the lowest to the highest seed. Bold: the"
-    " best of its row. In parentheses: published scores that are not comparable, for the reason in the notes;"
-    " the others are of the same examples, but of other pre-training text and model sizes."
+    " best of its row."
 )
 Record = Mapping[str, Any]
 
@@ -80,14 +79,9 @@ def verdict(record: Record) -> str:
 
 
 def _results(record: Record, models: Sequence[str]) -> Table:
-    """Returns a row for each score, of our models (the best is marked), of baselines, and as published."""
+    """Returns a row for each score, of models and baselines; the best is marked."""
     shown = [(row["title"], row["split"], row) for row in record["rows"]]
     shown += [(_average_title(each), "", each) for each in record["averages"] if each["over"]]
-    published = [
-        column
-        for column in record["published"]
-        if any(row["published"].get(column["title"]) is not None for _, _, row in shown)
-    ]
     cells = []
     for title, split, row in shown:
         ours = [_cell(row["scores"][model]) for model in models]
@@ -95,13 +89,9 @@ def _results(record: Record, models: Sequence[str]) -> Table:
             i: round(c.value, 3) for i, c in enumerate(ours) if isinstance(c, Number) and c.value is not None
         }
         best = [i for i, value in known.items() if value == max(known.values()) and len(known) > 1]
-        ours = [replace(cell, mark="best") if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
-        theirs = []
-        for column in published:
-            mark: Any = "aside" if column.get("other_examples") or not row["comparable"] else ""
-            theirs.append(Number(row["published"].get(column["title"]), "points", mark=mark))
-        cells.append((title, split, *ours, *theirs))
-    return Table(("Task", "split", *models, *(column["title"] for column in published)), cells)
+        ours = [replace(cell, is_best=True) if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
+        cells.append((title, split, *ours))
+    return Table(("Task", "split", *models), cells)
 
 
 def _average_title(average: Record) -> str:
@@ -127,7 +117,6 @@ def _notes(record: Record) -> Table | None:
         partly = len(average["over"]) < len(average["tasks"])
         over = f" Here, over {', '.join(average['over'])}." if partly else ""
         notes[_average_title(average)] = f"{average['about']}{over}".strip()
-    notes |= {column["title"]: f"{column['how']}. {column['source']}" for column in record["published"]}
     rows = [(title, text) for title, text in notes.items() if text]
     return Table(("", "Notes"), rows, noted=True) if rows else None
 

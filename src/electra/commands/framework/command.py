@@ -31,10 +31,6 @@ P = ParamSpec("P")
 UNCHECKED = (os.PathLike, typing.get_origin(Mapping[str, Any]))  # a command reads these itself
 
 
-class TypedNames(tuple[Any, ...]):
-    """Words of a command line that name sources. In Python, an argument may hold texts or rows instead."""
-
-
 class Sections(NamedTuple):
     """Annotates a field that takes settings by dotted name; each of them is an option."""
 

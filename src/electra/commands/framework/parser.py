@@ -22,7 +22,6 @@ from typing_extensions import override
 from electra.commands.framework.command import (
     Command,
     Option,
-    TypedNames,
     command_name,
     has_dry_run,
     negative,
@@ -61,8 +60,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
     for option in options:
         if hasattr(namespace, option.name):
             value = getattr(namespace, option.name)
-            if isinstance(value, list):
-                value = TypedNames(value) if option.each is str else tuple(value)
+            value = tuple(value) if isinstance(value, list) else value
             if option.field == option.name:
                 values[option.name] = value
             else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from electra.commands.framework.display import Display
-from electra.commands.parts.given import Corpus, sources_of
 from electra.commands.results.rows import Rows
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import Sources, as_names
 from electra.foundation.progress import doing
 from electra.foundation.terminal_text import plural
 
@@ -21,7 +21,7 @@ READING = CorpusConfig(unit="line", heldout=0.05)
 LINES, LONGEST = 200, 1000  # held-out lines that are compared, and the characters of one
 
 
-def cut_to(model: Loaded, text: Corpus, coverage: float, display: Display) -> Loaded:
+def cut_to(model: Loaded, text: Sources, coverage: float, display: Display) -> Loaded:
     """Returns the model with the pieces of its vocabulary that a text needs, and shows what that changes.
 
     `coverage` is the share of the text's tokens whose pieces stay. Lines that are held out from the counts
@@ -37,10 +37,12 @@ def cut_to(model: Loaded, text: Corpus, coverage: float, display: Display) -> Lo
 
     if not 0 < coverage <= 1:
         raise ConfigError(f"must be above 0 and at most 1, not {coverage:g}", key="coverage")
-    sources = sources_of(text, "cut_to", READING.text_field, READING.format, display.say)
     held_out: list[KeptDocument] = []
     sample = read_sample(
-        sources, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
+        as_names(text, "cut_to"),
+        READING,
+        SAMPLE,
+        lambda line: held_out.append(line) if line.is_held_out else None,
     )
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
     texts, kind = [line[:LONGEST] for line in texts[:LINES]], "held-out line" if held_out else "line"

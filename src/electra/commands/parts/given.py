@@ -1,39 +1,29 @@
-"""Reads what the user passed: names of files or sources, "-", texts, rows, or tables from Python."""
+"""Reads what the user passed: names of files, "-", texts, rows, or tables from Python."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from glob import has_magic
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from electra.commands.framework.command import TypedNames
 from electra.commands.parts.shared import Texts
 from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS
 from electra.data.scanned import SCANNED, read_paragraphs
 from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
-from electra.data.tables import cell_text, get_field, open_table, read_lines
-from electra.foundation.errors import ConfigError, CorpusError, DataError, Note, NoWords
+from electra.data.tables import cell_text, open_table, read_lines
+from electra.foundation.errors import DataError, Note, NoWords
 from electra.foundation.machine import library
-from electra.foundation.options import STDIN, OnCommandLine, Source, as_name, as_tuple, checked_path
+from electra.foundation.options import STDIN, Source, checked_path
 from electra.foundation.terminal_text import decode_argument, plural
 
-if TYPE_CHECKING:
-    from electra.data.sources import Argument
-
-Corpus = Annotated[Source | Iterable[Any], OnCommandLine(tuple[str, ...])]
-"""Names of sources, or texts: what `sources_of` takes."""
 CONLL = (".conll", ".conllu", ".iob", ".bio")
-SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
 # Tables and texts from Python
@@ -229,70 +219,3 @@ def _looks_like_a_file(name: str) -> bool:
     """Whether this is one word with a path separator or the extension of a file of texts."""
     suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
     return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)
-
-
-# Text to train on
-
-
-@dataclass(frozen=True)
-class _Column:
-    """The texts of rows or a list, checked as they are read."""
-
-    items: Iterable[Any]
-    field: str
-
-    def __iter__(self) -> Iterator[str | None]:
-        for number, item in enumerate(self.items, 1):
-            text = get_field(item, self.field) if isinstance(item, Mapping) else item
-            is_missing = text is None or (isinstance(text, float) and math.isnan(text))  # as in pandas
-            if not is_missing and not isinstance(text, str):
-                raise CorpusError(f"{shortened(text)} is not text", where=f"text {number}")
-            yield None if is_missing else text
-
-
-def sources_of(data: Any, key: str, field: str, format: str, say: Callable[[str], None]) -> list[Argument]:
-    """Returns the sources in the argument `key` of a command: names, or texts, which are read where they are.
-
-    Texts are strings that are not names of files, a DataFrame, a Hugging Face dataset, dicts with a field for
-    the text, or a generator of strings or dicts. `field` is the field or column with the text, `format` what
-    the user said of files (or auto). Raises ConfigError if the argument is neither or has no split train, and
-    CorpusError for what is not text.
-    """
-    from electra.data.sources import Texts as CorpusTexts
-
-    if isinstance(data, Mapping):  # a data set with several splits
-        if "train" not in data:
-            fix = f"Pass one of its splits: {', '.join(map(str, data))}"
-            raise ConfigError("the data set has no split named train", key=key, fix=fix)
-        data = data["train"]
-    if isinstance(data, TypedNames | str | os.PathLike) or not isinstance(data, Iterable):
-        return [as_name(name, key) for name in as_tuple(data)]
-    columns = _columns(data)
-    if columns and field not in columns:
-        problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
-        raise CorpusError(problem, where=key, fix="Pass the name of the column as `text_field`")
-    items: Any = records(data, key) if hasattr(data, "columns") else data
-    items = list(items) if iter(items) is items else items  # a generator is read once
-    if not columns and not _are_texts([*islice(items, SAMPLED_ITEMS)]):
-        return [as_name(item, key) for item in items]
-    if format not in ("auto", "jsonl"):
-        raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
-    found = _Column(items, field)
-    say(f"{plural(sum(1 for _ in found), 'text')} passed (not names of files)")
-    return [CorpusTexts(found, field)]
-
-
-def _are_texts(items: list[Any]) -> bool:
-    """Whether items are texts: none is the name of a source or a glob, and some have several words."""
-    from electra.data.sources import must_be_source
-
-    if not all(isinstance(item, str | os.PathLike) for item in items):
-        return any(isinstance(item, str | Mapping) for item in items)
-    if any(isinstance(item, os.PathLike) or must_be_source(item) for item in items):
-        return False
-    with suppress(ValueError):  # a NUL character is in no name
-        if any(os.path.exists(os.path.expanduser(item)) for item in items):
-            return False
-    words = [item.split() for item in items]
-    are_globs = any(len(split) == 1 and has_magic(split[0]) for split in words)
-    return not are_globs and any(len(split) > 1 for split in words)

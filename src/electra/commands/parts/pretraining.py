@@ -11,12 +11,11 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command
 from electra.commands.framework.display import Display, display_for
-from electra.commands.parts.given import sources_of
 from electra.commands.parts.recipes import names_of
 from electra.commands.parts.shared import Workers
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, as_name, checked_path
+from electra.foundation.options import Source, as_name, as_names, checked_path
 from electra.foundation.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
@@ -87,12 +86,11 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
         source, recipe, models, store = self.plan()
         out, given = checked_path(self.out, "out"), names_of(vars(self)["overrides"])
-        field, form = recipe.data.text_field, recipe.data.format
-        sources = sources_of(vars(self)["data"], "data", field, form, display.say)
+        sources = as_names(vars(self)["data"], "data")
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
-            name = str(sources[0])
+            name = sources[0]
             if StoreFolder.is_at(Path(name)) or name.endswith(DOCUMENTS_SUFFIX):
                 store, sources = name, []
         if store is None and not sources:

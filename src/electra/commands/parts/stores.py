@@ -20,7 +20,6 @@ from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
 
 if TYPE_CHECKING:
-    from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.data.tokenizer import Tokenizer
 
@@ -30,7 +29,7 @@ SAMPLED_IDS = 1 << 24  # of a store without an audit, in which unknown tokens ar
 
 
 def build(
-    corpus: Sequence[Argument],
+    corpus: Sequence[str],
     out: Path,
     tokenizer: TokenizerSection,
     data: CorpusConfig,
@@ -81,7 +80,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
 
 
 def corpus_size(
-    corpus: tuple[Argument, ...], recipe: Recipe, allow_unknown: bool, display: Display
+    corpus: tuple[str, ...], recipe: Recipe, allow_unknown: bool, display: Display
 ) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data import unknown

@@ -27,7 +27,6 @@ from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from electra.commands.results.folders import Run
-    from electra.data.sources import Argument
     from electra.data.store import TokenStore
     from electra.inference.detector import Detector
     from electra.training.run import Run as Training
@@ -40,7 +39,7 @@ EXAMPLES, EXAMPLE_TOKENS = 2, 24  # beginnings of held-out documents, and tokens
 class Text:
     """What to train on: text, which is prepared in the run's folder, or a token store."""
 
-    corpus: tuple[Argument, ...] = ()
+    corpus: tuple[str, ...] = ()
     store: str | None = None
     workers: int | None = None  # processes that encode text (None: all cores)
     settings: tuple[str, ...] = ()  # names of those that were passed; about text, they must be the store's

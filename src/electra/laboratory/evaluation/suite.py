@@ -4,15 +4,13 @@ A task's folder is found by its name, however the data are laid out, and its fil
 `electra finetune`. If a folder has no training file, the dev file is split by a hash of the texts: one tenth
 is scored, the rest is used for training, and the table says so.
 
-A file `suites/NAME.toml` is available as `--suite NAME`. Published numbers (published.toml) are further
-columns of the table, with their sources and how they were measured.
+A file `suites/NAME.toml` is available as `--suite NAME`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +24,6 @@ from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import fold_name, resolve_beside
 
 SUITES = Path(__file__).parent / "suites"
-PUBLISHED = Path(__file__).with_name("published.toml")
 MAX_DEPTH = 4  # levels of folders searched below --data
 
 
@@ -49,10 +46,6 @@ class TaskEntry:
     """The metrics in the table (default: the task's primary metric)."""
     split: Literal["eval", "test"] = "eval"
     """The files to score on: dev, or test files with labels."""
-    full: tuple[int, ...] = ()
-    """Numbers of training and evaluation examples behind published numbers. Scores on fewer are marked as
-    not comparable.
-    """
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of `electra finetune` that differ from its defaults."""
     note: str = ""
@@ -66,7 +59,6 @@ class Average:
     title: str
     tasks: tuple[str, ...]
     about: str = ""
-    published: str = ""  # the key of this average in `published.toml`, if it is published
 
 
 @dataclass(frozen=True)
@@ -103,9 +95,6 @@ def read_suite(path: Path) -> Suite:
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
     """Returns the entry with its defaults filled in, checked as far as possible without data."""
-    if len(entry.full) not in (0, 2):
-        problem = "expected two numbers: training and evaluation examples"
-        raise ConfigError(problem, where=f"{path}: {entry.name}.full")
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         problem = f"{entry.name!r} cannot be the name of a folder"
         raise ConfigError(problem, where=path, fix="Use letters, digits and hyphens")
@@ -169,36 +158,3 @@ def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
     if train is not None:
         return TaskFiles(train, dev, test, also)
     return None if dev is None else TaskFiles(dev, None, test, also, trained_on_dev=True)
-
-
-@dataclass(frozen=True)
-class Column:
-    """The published scores of one model."""
-
-    title: str
-    source: str
-    how: str
-    """How the scores were measured: split, number of seeds, model size."""
-    scores: dict[str, float]
-    """Task or average, or "task.metric" -> points, as printed."""
-    other_examples: bool = False
-    """Whether it was measured on examples other than those of the complete files; shown in parentheses."""
-
-    def score(self, name: str, metric: str, primary: bool) -> float | None:
-        """Returns the score of a task as a share; None if it is not published.
-
-        `primary`: whether `metric` is the one that a bare task name stands for.
-        """
-        points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if primary else None)
-        return None if points is None else round(points / 100, 6)
-
-
-@cache
-def published() -> tuple[Column, ...]:
-    """Returns all published columns."""
-    return tuple(build(Column, each, where=PUBLISHED.name) for each in read_toml(PUBLISHED)["column"])
-
-
-def columns_for(names: Sequence[str]) -> list[Column]:
-    """Returns the columns with a number for any of these tasks or averages."""
-    return [column for column in published() if any(key.split(".")[0] in names for key in column.scores)]

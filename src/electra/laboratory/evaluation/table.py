@@ -1,4 +1,4 @@
-"""The record of an evaluation: all scores from the folders of finished tasks, and the published ones.
+"""The record of an evaluation: all scores from the folders of finished tasks.
 
 Numbers in the record are shares (0.57). The page shows points (57.0), as papers do.
 """
@@ -15,7 +15,7 @@ from electra.finetuning.metrics.scores import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.laboratory.evaluation.suite import Average, Column, Suite, TaskEntry, columns_for
+from electra.laboratory.evaluation.suite import Average, Suite, TaskEntry
 
 FORMAT = 1
 METRIC_NAMES = {
@@ -27,8 +27,6 @@ METRIC_NAMES = {
     "best_f1": "best F1",
 }
 COPIED_RESULTS = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
-# Minimum share of the published number of examples; QQP has a few malformed rows.
-MIN_SHARE_OF_PUBLISHED = 0.99
 
 
 @dataclass(frozen=True)
@@ -65,16 +63,13 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
     """Returns the contents of evaluation.json, from what is done so far."""
     suite = state.suite
     rows = [row for entry in suite.task for row in _task_rows(state, entry)]
-    columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
-    column_keys = ("title", "source", "how", "other_examples")
     return {
         "format": FORMAT,
         "title": suite.title,
         "about": suite.about,
         "models": [{"name": model.name, **state.plan["models"][model.name]} for model in state.models],
         "rows": rows,
-        "averages": [_average(state, average, rows, columns) for average in suite.average],
-        "published": [{key: getattr(column, key) for key in column_keys} for column in columns],
+        "averages": [_average(state, average, rows) for average in suite.average],
         "failures": [
             {"task": task, "model": model, "reason": why} for (task, model), why in state.failures.items()
         ],
@@ -85,12 +80,9 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
     """Returns a row for each metric of a task."""
     results = {model.name: _results(state, model, entry) for model in state.models}
-    finished = [result for result in results.values() if result]
     planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    sizes = _sizes(finished, entry.full, entry.split)
-    remarks = [*state.notes.get(entry.name, ())]
-    remarks += sizes if entry.full else _limits(planned.get("settings", {}))
+    remarks = [*state.notes.get(entry.name, ()), *_limits(planned.get("settings", {}))]
     remarks += [entry.note] if entry.note else []
     remarks += [
         f"{model}: some seeds failed, {reason}"
@@ -106,19 +98,15 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
             else _absent(state, entry.name, model)
             for model in state.models
         }
-        published = {column.title: column.score(entry.name, metric, is_primary) for column in columns}
         return {
             "metric": metric,
             "split": {"eval": "dev"}.get(entry.split, entry.split),
             "scores": scores,
-            "comparable": bool(finished and entry.full) and not sizes,
             "task": entry.name,
             "title": entry.title if is_primary else title,
-            "published": {name: value for name, value in published.items() if value is not None},
             "remarks": remarks if is_primary else [],
         }
 
-    columns = columns_for([entry.name])
     return [row(metric, metric == metrics[0]) for metric in (metrics if planned else metrics[:1])]
 
 
@@ -161,21 +149,7 @@ def _limits(settings: Mapping[str, Any]) -> list[str]:
     return [f"at most {settings[key]:,} {label}, by option" for key, label in labels if settings.get(key)]
 
 
-def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -> list[str]:
-    """Returns remarks on files that are smaller than the data behind published numbers."""
-    if not full or not done:
-        return []
-    counts = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
-    return [
-        f"{verb} on {count:,} of {whole:,} examples"
-        for verb, count, whole in zip(("trained", "scored"), counts, full, strict=True)
-        if count < MIN_SHARE_OF_PUBLISHED * whole
-    ]
-
-
-def _average(
-    state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
-) -> dict[str, Any]:
+def _average(state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns each model's mean over tasks of its median over seeds, for tasks that every model has done."""
     # Reversed, so that a task's first row wins, which has its primary metric.
     primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
@@ -189,13 +163,6 @@ def _average(
 
     models = [model for model in state.models if model.source]
     common_tasks = [task for task in average.tasks if None not in [median(task, model) for model in models]]
-    complete = len(common_tasks) == len(average.tasks)
-    published = {
-        column.title: column.score(average.published, "", True)
-        if complete and average.published in column.scores
-        else mean([primary_rows[task]["published"].get(column.title) for task in common_tasks])
-        for column in columns
-    }
     return {
         "title": average.title,
         "about": average.about,
@@ -204,6 +171,4 @@ def _average(
         "scores": {
             model.name: mean([median(task, model) for task in common_tasks]) for model in state.models
         },
-        "published": {title: value for title, value in published.items() if value is not None},
-        "comparable": complete and all(primary_rows[name]["comparable"] for name in common_tasks),
     }
