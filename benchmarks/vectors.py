@@ -102,7 +102,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         from electra.artifacts.included import MODELS
-        from electra.commands.results.model import load
+        from electra.commands.export import export
 
         folder = Path(name)
         model = (
@@ -112,7 +112,7 @@ def main() -> None:
         if arguments.task == "embed":
             models["sentence-transformers"] = model
         models["onnx"] = str(folder / "onnx")
-        print(f"onnx: {load(model, device='cpu').export_onnx(models['onnx'])}")
+        export(model, out=models["onnx"], format="onnx")
         contenders = [
             Contender(
                 side,

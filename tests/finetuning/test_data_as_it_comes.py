@@ -76,8 +76,7 @@ NOTED: list[tuple[dict[str, Any], str]] = [  # how it is read, what a note says
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"train": HOLES}, r"train\.csv:4: "),
     ({"train": "text,label\nfilm,\n", "skip_unlabelled": True}, "train.csv"),
-    ({"train": RUSSIAN, "encoding": "cp9"}, "encoding"),
-    ({"train": RUSSIAN, "task": "tagging", "encoding": "cp1251"}, "encoding"),
+    ({"train": RUSSIAN.encode("cp1251")}, r"train\.csv:2: not UTF-8"),
     ({"train": TWO.partition("\n")[2]}, "train.csv"),  # without a header line
     ({"train": TWO, "others": {"dev": "text,label\nx,odd\n"}}, r"dev\.csv:2: .*'odd'"),
     ({"train": TWO, "others": {"dev": "text_a,text_b,label\nx,y,1\n"}, "task": "pair"}, "train.csv"),
@@ -111,7 +110,7 @@ def test_a_dev_file_of_a_folder_has_other_texts_than_train(others: dict[str, str
 
 
 def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
-    encoded = read(tmp_path, RUSSIAN.encode("cp1251"), encoding="cp1251")
+    encoded = read(tmp_path, RUSSIAN.encode("utf-16"))
     assert encoded.splits["train"][0].texts[0].startswith("Добрый день")
     assert read(tmp_path, HOLES, skip_unlabelled=True).task.label_names == ("bad", "good")
     numbers = HOLES.replace("good", "1.5").replace("bad", "2")
@@ -231,9 +230,8 @@ def test_what_predict_refuses_is_named_by_its_input(
     assert "standard input:2: not UTF-8" in refused(model, "-", piped=b"a film\n\xff\xfe\n")
     named = refused(model, "-", "--text-column", "body", piped=b"Review,Sentiment\na film,1\n")
     assert "standard input: no column body" in named
-    encoded = "café\n".encode("cp1252")
-    for content, options in ((encoded, ["--encoding", "cp1252"]), ("\ufeffTEXT,x\ncafé,1\n".encode(), [])):
+    for content in ("café\n".encode("utf-16"), "\ufeffTEXT,x\ncafé,1\n".encode()):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert main(["predict", model, "-", "--format", "jsonl", "--allow-unknown", *options]) == 0
+        assert main(["predict", model, "-", "--format", "jsonl", "--allow-unknown"]) == 0
         [row] = map(json.loads, capsys.readouterr().out.splitlines())
         assert "café" in row.values()

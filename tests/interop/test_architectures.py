@@ -183,7 +183,7 @@ def test_a_run_resumes_with_the_same_bits(name: str, given: Given, store: Path, 
         assert torch.equal(one, other), key
     started = load(folder, "encoder").encoder.state_dict()
     assert any(not torch.equal(value, started[key]) for key, value in first.encoder.state_dict().items())
-    exported = electra.load(run).export(tmp_path / "exported", dtype="int8")
+    exported = electra.load(electra.export(run, out=tmp_path / "exported", dtype="int8"))
     [before], [after] = electra.load(run).detect(["the chef ate"]), exported.detect(["the chef ate"])
     assert [word.p_replaced for word in before.words] == pytest.approx(
         [word.p_replaced for word in after.words], abs=0.02
@@ -294,7 +294,7 @@ def test_code_that_a_config_names_is_left_out(given: Given, tmp_path: Path) -> N
 def test_what_the_adapter_lacks_is_refused(given: Given, store: Path, tmp_path: Path) -> None:
     folder, _ = given("DistilBERT")
     with pytest.raises(ModelError, match="optimum"):
-        electra.load(folder).export_onnx(tmp_path / "graph")
+        electra.export(folder, out=tmp_path / "graph", format="onnx")
     with pytest.raises(ConfigError, match="share"):
         electra.pretrain(
             store, out=tmp_path / "run", recipe="continue", init_discriminator=folder, progress="quiet",

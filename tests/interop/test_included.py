@@ -92,7 +92,7 @@ def test_the_name_of_an_included_model_gives_all_its_networks(
 
 
 def test_a_local_folder_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    electra.load("tiny-en").export(tmp_path / "tiny-en")
+    electra.export("tiny-en", out=tmp_path / "tiny-en")
     monkeypatch.chdir(tmp_path)
     with pytest.warns(Note, match="tiny-en"):
         found = electra.load("tiny-en")

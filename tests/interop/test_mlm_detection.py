@@ -58,7 +58,7 @@ def test_detect_prefers_what_the_models_record_names(tmp_path: Path) -> None:
     (tmp_path / "pair" / "discriminator" / DETECTION).unlink()
     old = electra.load(tmp_path / "pair")
     assert old.detect(TEXT) == old.detect(TEXT, scorer="language-model")
-    alone = electra.load(model.export(tmp_path / "alone"))
+    alone = electra.load(electra.export(model, out=tmp_path / "alone"))
     assert alone.detect(TEXT) == alone.detect(TEXT, scorer="discriminator")
     with pytest.raises(AbsentNetwork):
         alone.detect(TEXT, scorer="language-model")

@@ -81,7 +81,11 @@ class Export(
             if is_other or self.dtype not in (None, "float32"):
                 problem = "ONNX export supports discriminators and fine-tuned models, in float32, uncut"
                 raise ConfigError(problem, key="format")
-            difference = model.export_onnx(out)
+            from electra.exchange.onnx_graph import write_onnx
+            from electra.finetuning.predict import export_tuned, is_tuned
+
+            is_task = model.step is None and is_tuned(model.source)
+            difference = export_tuned(model.source, out) if is_task else write_onnx(model.encoder, out)
             display.say(f"the graph's outputs differ from the model's by at most {difference:.2g}")
         return out
 

@@ -62,8 +62,6 @@ class Predict(
     """
     columns: Names = ()
     """Column names for files without a header line."""
-    encoding: str | None = None
-    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess if that fails)."""
     threshold: float | None = None
     """For taggers with two labels, such as grammatical error detection: mark words whose probability is at
     least this. With several labels per text: predict those whose probability is above this. For questions
@@ -90,8 +88,8 @@ class Predict(
         name, allow = as_name(self.model, "model"), self.allow_unknown
         predictor = open_predictor(name, self.device, self.backend, allow_unknown=allow)
         columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
-        source = source_of(as_name(self.file, "file"), predictor.task, texts, columns, self.encoding)
-        predictions = predictor(source, texts, columns, self.threshold, self.encoding, self.scores)
+        source = source_of(as_name(self.file, "file"), predictor.task, texts, columns)
+        predictions = predictor(source, texts, columns, self.threshold, self.scores)
         if out is not None:
             commit_file(out, predictions.content(kind))
         return predictions
@@ -117,13 +115,7 @@ class Predict(
 predict = function(Predict)
 
 
-def source_of(
-    name: str,
-    task: Task,
-    text_column: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    encoding: str | None = None,
-) -> Data:
+def source_of(name: str, task: Task, text_column: Sequence[str] = (), columns: Sequence[str] = ()) -> Data:
     """Returns what `name` names: a file, or a text, piped input or the lines of a .txt file as `Given`."""
     path = Path(name)
     is_stdin = name in (STDIN, "/dev/stdin")
@@ -157,5 +149,5 @@ def source_of(
     if ending == ".jsonl" or columns or (is_header and not is_line) or single_column is None:
         return Given(name, content, ending)
     # The task reads single texts, the first line is no header, and no column was named: lines are rows.
-    lines = read_lines(Given(name, content, ".txt"), encoding)
+    lines = read_lines(Given(name, content, ".txt"))
     return Given(name, rows=[{single_column: line} for _, line in lines])

@@ -1,9 +1,9 @@
 """Reads a file as bytes, characters and lines, for all readers of text and tables.
 
 Bytes are decompressed in bounded memory, and every problem with them is an error that names the file.
-Characters are UTF-8 unless the file begins with another byte order mark, or the user names an encoding. A
-byte that cannot be decoded becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The
-caller decides what ends a line; see `line_end`.
+Characters are UTF-8 unless the file is UTF-16 or UTF-32, or looks like cp1252. A byte that cannot be decoded
+becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The caller decides what ends a
+line; see `line_end`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 from electra.foundation.terminal_text import one_line
 
@@ -30,6 +30,7 @@ HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
 # Compressed bytes decompressed at a time: four bytes of zstd can stand for 128 KiB, so 2 KiB become 64 MiB.
 DECOMPRESSED_AT_ONCE = 1 << 11
 ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
+IN_UTF8 = "Convert it to UTF-8: iconv -f ENCODING -t UTF-8"
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
 _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
@@ -155,25 +156,12 @@ def _undecoded(problem: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
 
 
-def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> str:
-    """Returns the codec for a file that begins with `head`; the codec drops a byte order mark.
+def encoding_of(head: bytes) -> str:
+    """Returns the codec for a file that begins with `head`: UTF-16 or UTF-32 if it is detected, else UTF-8.
 
-    It is that of the encoding that the user set (`name`), else UTF-16 or UTF-32 if it is detected, else
-    UTF-8. Raises ConfigError, with the setting's `key`, if the encoding is unknown.
+    The codec drops a byte order mark.
     """
     by_mark = next((codec for mark, codec in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
-    if name is not None:
-        try:
-            codec = codecs.lookup(name).name
-            io.TextIOWrapper(io.BytesIO(), name)  # refuses codecs that do not decode to text, such as hex
-        except LookupError:
-            fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
-            raise ConfigError(f"unknown encoding {name!r}", key=key, fix=fix) from None
-        if codec == "utf-8":
-            return "utf-8-sig"
-        if codec in ("utf-16", "utf-32") and not by_mark:
-            return f"{codec}-le"  # what Windows writes; Python would refuse it
-        return by_mark if by_mark and codec.startswith(by_mark) else codec
     if by_mark:
         return by_mark
     even, odd = head[::2].count(0), head[1::2].count(0)
@@ -223,7 +211,7 @@ def note_guess(codec: str, head: str) -> str:
     """Returns a note on a guessed codec, with words by which the user can judge it."""
     words = [word for word in dict.fromkeys(re.findall(r"\w+", head)) if not word.isascii()][:3]
     examples = f", such as {', '.join(map(one_line, words))}" if words else ""
-    return f"not UTF-8: read as {codec}{examples}"
+    return f"not UTF-8: read as {codec}{examples} (if that is wrong, convert it to UTF-8)"
 
 
 def decode_head(content: bytes, encoding: str) -> str:

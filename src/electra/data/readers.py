@@ -1,6 +1,6 @@
 """Reads documents from files: plain text, or the text field of tables.
 
-Imperfect text is repaired: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`;
+Imperfect text is repaired: UTF-8 is expected, or what the beginning of the file looks like;
 text and csv may also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become
 U+FFFD and are counted; NUL characters are dropped and counted; CRLF and CR become LF. A file that is
 mostly not text is refused. Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as
@@ -22,10 +22,10 @@ from electra.data import python_docs
 from electra.data.hub_files import DATA_SET, load_data_set
 from electra.data.lines import (
     HEAD,
+    IN_UTF8,
     SURROGATES,
     Place,
     decode_head,
-    encoding_of,
     guess_encoding,
     note_guess,
     open_bytes,
@@ -99,7 +99,7 @@ class Faults:
         if self.undecoded:
             size, count = plural(sum(self.undecoded.values()), "byte"), plural(len(self.undecoded), "file")
             files = _first([f"{name} ({number:,})" for name, number in self.undecoded.items()])
-            advice = "If they have another encoding, set it with --data.encoding"
+            advice = f"If they have another encoding, {IN_UTF8[0].lower()}{IN_UTF8[1:]}"
             notes.append(f"{size} in {count} could not be decoded and were replaced: {files}. {advice}")
         return notes + [f"{_first(files)}: {note}" for note, files in self.files.items()]
 
@@ -129,26 +129,18 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
                     replaced += document.replaced
                     yield document
         except DataError as error:
-            raise _as_corpus_error(error) from None
+            raise CorpusError(error.what, where=error.where, fix=error.fix) from None
         if replaced:
             faults.undecoded[source.name] = replaced
-
-
-def _as_corpus_error(error: DataError) -> CorpusError:
-    return CorpusError(error.what, where=error.where, fix=error.fix.replace("`encoding`", "`data.encoding`"))
 
 
 def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[Text]:
     with open_bytes(path, TEXT_EXPANSION_RATIO, source.name) as stream:
         head = stream.peek(HEAD)[:HEAD]
-        if config.encoding is None:
-            codec = guess_encoding(head, is_complete=len(head) < HEAD)
-        else:
-            codec = encoding_of(head, config.encoding)
+        codec = guess_encoding(head, is_complete=len(head) < HEAD)
         beginning = decode_head(head, codec)
-        if codec == "cp1252" and config.encoding is None:
-            note = f"{note_guess(codec, beginning)}; --data.encoding sets another encoding"
-            faults.files.setdefault(note, []).append(source.name)
+        if codec == "cp1252":
+            faults.files.setdefault(note_guess(codec, beginning), []).append(source.name)
         _refuse_binary(beginning, codec, source.name)
         refuse_other_content(beginning, "txt", source.name)
         is_wiki = bool(_WIKI.match(beginning))
@@ -183,8 +175,7 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
     if count > 8 and count * 10 > len(head):
         kind = "UTF-8" if encoding == "utf-8-sig" else encoding
         problem = f"not {kind} text ({count} of its first {len(head)} characters are not text)"
-        fix = "Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8"
-        raise CorpusError(problem, where=name, fix=fix)
+        raise CorpusError(problem, where=name, fix=IN_UTF8)
 
 
 def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
@@ -235,16 +226,15 @@ def _table(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> 
     """Yields the texts of a table's rows."""
     options = ReadOptions(
         source.format,
-        config.encoding,
         lenient=True,
         ratio=TEXT_EXPANSION_RATIO,
         only=config.text_field,
         name=source.name,
-        on_broken=lambda error: faults.leave_out(_as_corpus_error(error)),
+        on_broken=lambda error: faults.leave_out(CorpusError(error.what, where=error.where, fix=error.fix)),
     )
     table = stream_table(path, options)
     for note in table.notes:
-        faults.files.setdefault(note.replace("`encoding`", "--data.encoding"), []).append(source.name)
+        faults.files.setdefault(note, []).append(source.name)
     column = table.find_column(config.text_field) if table.columns else config.text_field
     if column is None:
         raise _no_column(config.text_field, table.columns, source.name)

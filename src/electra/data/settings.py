@@ -39,9 +39,6 @@ class CorpusConfig:
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
     """Format of all files. auto: by the file extension; stdin is txt."""
-    encoding: str | None = None
-    """Encoding of text, csv and JSON, such as cp1250 (default: UTF-8, or UTF-16, UTF-32 or cp1252 if
-    detected; JSON is not guessed to be cp1252)."""
     broken_rows: float = 0.01
     """Maximum fraction of table rows to leave out because they are unreadable or have no text; if there are
     more, nothing is prepared.
@@ -52,10 +49,6 @@ class CorpusConfig:
     """
 
     def __post_init__(self) -> None:
-        if self.encoding is not None:
-            from electra.data.lines import encoding_of
-
-            encoding_of(b"", self.encoding, "data.encoding")  # raises ConfigError if it is unknown
         if not 0 <= self.broken_rows <= 1:
             raise ConfigError(f"must be between 0 and 1, not {self.broken_rows}", key="data.broken_rows")
         if not 0 < self.heldout < 1:
@@ -65,8 +58,6 @@ class CorpusConfig:
         """Returns the settings as a store records them."""
         settings = asdict(self)
         del settings["broken_rows"]  # decides whether a store is made, not what it contains
-        if self.encoding is None:  # older stores do not record the encoding
-            del settings["encoding"]
         return settings
 
 

@@ -90,7 +90,6 @@ class ReadOptions:
     """How a table is read."""
 
     format: str = ""  # one of the values of FORMATS ("": by the extension)
-    encoding: str | None = None  # of text formats (None: UTF-8, or by the byte order mark; a csv is guessed)
     header: Sequence[str] = ()  # the columns of a csv or tsv that may lack a header line (GLUE's CoLA)
     required: Sequence[Sequence[str]] = ()  # a header line then has all the names of one of these
     optional: Sequence[str] = ()  # names in `header`, one of which a file without a header line may lack
@@ -182,9 +181,7 @@ def _open(source: Data, options: ReadOptions) -> Table:
     if kind in ("csv", "tsv"):
         return _delimited(source, kind, options)
     read = _json_lines if kind == "jsonl" else _json
-    return Table(
-        source, (), _objects(read(_decoded(source, kind, options.encoding, options), options), options)
-    )
+    return Table(source, (), _objects(read(_decoded(source, kind, None, options), options), options))
 
 
 def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
@@ -257,40 +254,38 @@ def read_bytes(source: Data) -> bytes:
         return stream.read()
 
 
-def read_lines(source: Data, encoding: str | None = None) -> Iterator[tuple[Place, str]]:
+def read_lines(source: Data, codec: str | None = None) -> Iterator[tuple[Place, str]]:
     """Yields each line's place and text without its end. Raises DataError for a NUL or undecodable bytes."""
     kind = FORMATS.get(extension_of(source), "")
-    for number, line in enumerate(_decoded(source, kind, encoding, DEFAULT_OPTIONS), 1):
+    for number, line in enumerate(_decoded(source, kind, codec, DEFAULT_OPTIONS), 1):
         place = Place(str(source), number)
         refuse_nul(line, place)
         yield place, line.rstrip("\r\n")
 
 
-def _decoded(source: Data, kind: str, encoding: str | None, options: ReadOptions) -> Iterator[str]:
+def _decoded(source: Data, kind: str, codec: str | None, options: ReadOptions) -> Iterator[str]:
     """Yields the lines of a file with their ends. Raises DataError for undecodable bytes unless lenient."""
     name = options.name or str(source)
     with open_bytes(source, options.ratio, name) as stream:
         head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
-        codec = lines.encoding_of(head, encoding)
+        codec = codec or lines.encoding_of(head)
         beginning = decode_head(head, codec)
         lines.refuse_other_content(beginning, kind, name)
         with lines.open_text(stream, codec, newline=lines.line_end(beginning)) as text:
             for number, line in enumerate(lines.lines(text, MAX_LINE, name), 1):
                 if not options.lenient and not line.isascii() and SURROGATES.search(line):
                     problem = f"not {'UTF-8' if codec == 'utf-8-sig' else codec}"
-                    fix = "Save the file as UTF-8, or set `encoding`"
-                    raise DataError(problem, where=Place(name, number), fix=fix)
+                    raise DataError(problem, where=Place(name, number), fix=lines.IN_UTF8)
                 yield line
 
 
 def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
     """Opens a csv or tsv, after detecting its encoding and dialect, and whether it has a header line."""
-    encoding, where = options.encoding, options.name
-    if encoding is None:
-        with open_bytes(source, options.ratio, where) as stream:  # of a corpus, only the beginning is read
-            content = stream.peek(HEAD)[:HEAD] if options.lenient else stream.read()  # type: ignore[attr-defined]
-        encoding = lines.guess_encoding(content, is_complete=not options.lenient or len(content) < HEAD)
-    decoded_lines = _decoded(source, kind, encoding, options)
+    where = options.name
+    with open_bytes(source, options.ratio, where) as stream:  # of a corpus, only the beginning is read
+        content = stream.peek(HEAD)[:HEAD] if options.lenient else stream.read()  # type: ignore[attr-defined]
+    codec = lines.guess_encoding(content, is_complete=not options.lenient or len(content) < HEAD)
+    decoded_lines = _decoded(source, kind, codec, options)
     head, size = [], 0
     for line in decoded_lines:
         head.append(line)
@@ -324,8 +319,8 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
         problem = f"two columns have the same name ({', '.join(map(short_name, names))})"
         fix = "Rename one; without a header, pass `columns`"
         raise DataError(problem, where=Place(where, first_row[0]), fix=fix)
-    if options.encoding is None and encoding not in (None, "utf-8-sig"):
-        notes.append(f"{lines.note_guess(str(encoding), ''.join(head))} (`encoding` sets another)")
+    if codec != "utf-8-sig":
+        notes.append(lines.note_guess(codec, "".join(head)))
     table = Table(source, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
     table.rows = _rows_of_cells(table, rows, options, header, dialect)
     return table

@@ -113,7 +113,6 @@ class Predictor:
         text_column: Sequence[str] = (),
         columns: Sequence[str] = (),
         threshold: float | None = None,
-        encoding: str | None = None,
         scores: bool = False,
         part: slice = EVERYTHING,
     ) -> Predictions:
@@ -125,7 +124,6 @@ class Predictor:
             columns: column names for a file without a header line; () for a file with one.
             threshold: the decision threshold, for taggers with two labels and for question answering; None
                 for the model's own.
-            encoding: the encoding of csv and tsv files; None for UTF-8, or a guess if that fails.
             scores: whether to add the probability of each label, for taggers.
             part: the examples to predict.
 
@@ -137,13 +135,11 @@ class Predictor:
         """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
-        if encoding:
-            task.require_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
             expected = " or ".join(map(str, sorted(counts)))
             problem = f"must name {expected} columns for this model, not {len(text_column)}"
             raise ConfigError(problem, key="text_column")
-        unlabelled = replace(task, header=tuple(columns) or task.header, label=(), encoding=encoding)
+        unlabelled = replace(task, header=tuple(columns) or task.header, label=())
         if text_column:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),))
         doing(f"reading {source}" if isinstance(source, Path) else "reading")

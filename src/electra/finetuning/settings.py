@@ -57,8 +57,6 @@ class TaskOptions:
     """
     columns: Names = ()
     """Column names for files without a header line."""
-    encoding: str | None = None
-    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess if that fails)."""
     skip_unlabelled: bool = False
     """Leave out training and dev rows without a label (empty, NaN, -, ?) instead of stopping."""
     multi_label: bool = False
@@ -259,7 +257,7 @@ NOT_RECORDED = {
     *("device", "threads", "baselines", "allow_unknown"),
 }
 # Recorded only if they are set, because older records lack them.
-ADDED_LATER = {"encoding", "skip_unlabelled", "calibrate", "separate_texts", "read_columns"}
+ADDED_LATER = {"skip_unlabelled", "calibrate", "separate_texts", "read_columns"}
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(

@@ -19,7 +19,6 @@ from electra.foundation.options import Source, as_name, checked_path
 if TYPE_CHECKING:
     from electra.commands.results.model import Model
     from electra.data.store import TokenStore
-    from electra.data.tokenizer import Tokenizer
 
 F = TypeVar("F", bound=Folder)
 CLASSES = {  # class of a folder -> class of its result, in electra.commands.results
@@ -83,27 +82,7 @@ class Store(Artifact[StoreFolder]):
 
         super().__init__(path)
         self.tokens: TokenStore = TokenStore.open(self.path)
-        """The documents' token ids, mapped into memory."""
-
-    @property
-    def audit(self) -> dict[str, Any]:
-        """Counts of documents, characters, words and tokens, and of everything that was left out."""
-        return self.tokens.audit
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer that encoded the text."""
-        return self.tokens.tokenizer
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of entries in the vocabulary."""
-        return self.tokens.vocab_size
-
-    @property
-    def num_tokens(self) -> int:
-        """The number of tokens to train on, without held-out and special tokens."""
-        return self.tokens.train.num_tokens
+        """The token ids, mapped into memory; also `audit`, `tokenizer` and `vocab_size`."""
 
 
 class Evaluation(Artifact[EvaluationFolder]):

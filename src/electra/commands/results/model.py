@@ -1,4 +1,4 @@
-"""A model of a run, a folder or the hub: detects replaced words, shows examples, embeds texts, exports."""
+"""A model of a run, a folder or the hub: detects replaced words, embeds texts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from electra.artifacts.model import Dtype, Pooling
+from electra.artifacts.model import Pooling
 from electra.commands.framework.display import ProgressOption, display_for
 from electra.commands.parts.given import each_text
 from electra.commands.parts.shared import Backend
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError
 from electra.foundation.machine import Device
-from electra.foundation.options import Source, as_name, checked_path
+from electra.foundation.options import Source, as_name
 from electra.foundation.progress import doing
 from electra.foundation.threads import applied
 
@@ -219,37 +219,6 @@ class Model:
         """Returns the network that `export` writes (None: the discriminator, or the only network)."""
         kind = convert(Network | None, network, "network")
         return self.language_model if kind == "language_model" else self.network(kind or "encoder")
-
-    def export(self, out: Source, *, network: Network | None = None, dtype: Dtype | None = None) -> Model:
-        """Writes a network as a folder that transformers can load, and returns it as a Model.
-
-        Args:
-            out: a new folder, or one that contains only an exported model, which is replaced.
-            network: the network to export (None: the discriminator, or the model's only network).
-            dtype: the number format of the weights (None: that of the folder; float32 for integers).
-
-        Raises:
-            AbsentNetwork: the model does not have this network.
-            ModelError: `out` contains anything but a model.
-        """
-        from electra.exchange.huggingface import export
-
-        path = checked_path(out, "out")
-        export(self.chosen(network), path, self.source, dtype=dtype)
-        return Model(path, device=self.device)
-
-    def export_onnx(self, out: Source) -> float:
-        """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph to the new folder `out`.
-
-        Returns the largest difference between the outputs of the graph and the model.
-        Raises ModelError if the model cannot be exported, or the outputs differ; nothing is written then.
-        """
-        from electra.exchange.onnx_graph import write_onnx
-        from electra.finetuning.predict import export_tuned, is_tuned
-
-        if self.step is None and is_tuned(self.source):
-            return export_tuned(self.source, checked_path(out, "out"))
-        return write_onnx(self.encoder, checked_path(out, "out"))
 
 
 load = Model  # electra.load("runs/mine", step=1000)

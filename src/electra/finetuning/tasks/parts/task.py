@@ -59,7 +59,6 @@ class Task(ABC):
     label: Columns  # possible columns of the answer; the first match is used
     labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     header: Columns = ()  # column names of files without a header line
-    encoding: str | None = None  # the encoding of csv and tsv files; None: detected
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # as in the paper
     max_length: int = 128  # tokens, with [CLS] and [SEP]
@@ -88,8 +87,6 @@ class Task(ABC):
         if options.multi_label:
             fix = "Use `task` classification or pair"
             raise ConfigError(f"{self.name} has one answer per item", key="multi_label", fix=fix)
-        if options.encoding:
-            self.require_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
             self.require_table("skip_unlabelled")
         text_columns, label_columns = tuple(options.text_column), as_tuple(options.label_column or ())
@@ -108,7 +105,6 @@ class Task(ABC):
             self,
             balanced=balanced,
             texts=(text_columns,) if text_columns else self.texts,
-            encoding=options.encoding,
             skip_unlabelled=options.skip_unlabelled,
             label=label_columns or self.label,
             header=tuple(options.columns) or self.header,

@@ -91,7 +91,7 @@ class TextTask(Task):
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
         optional = () if labelled else self.label
-        options = ReadOptions("", self.encoding, self.header, self.texts, optional, self.drop_malformed)
+        options = ReadOptions("", self.header, self.texts, optional, self.drop_malformed)
         table = open_table(path, options)
         names, text_columns = self._text_columns(table)
         label_column, get_answer = self.answer_getter(table, labelled)
