@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name on the hub
 offline.block_network()
+pytest.register_assert_rewrite("contracts.probes", "contracts.tasks")
 display.SILENCE = 3600.0  # what a command says while it works does not depend on the machine's speed
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contracts import small
 
 from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.inference.embedding import embed
-from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "", "a cat"]
 

@@ -15,6 +15,7 @@ import driven
 import pytest
 import tokenizers
 import transformers
+from contracts import toy_task
 from driven import toy_store  # noqa: F401
 from test_snippets import FENCE, ROOT
 
@@ -22,7 +23,6 @@ import electra
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import Note
-from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from electra.testing import toy_task
+from contracts import toy_task
 
 
 @pytest.fixture(scope="session", autouse=True)

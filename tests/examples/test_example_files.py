@@ -11,6 +11,9 @@ import driven
 import numpy as np
 import pytest
 import torch
+from contracts import toy_task
+from contracts.probes import ProbeContract
+from contracts.tasks import TaskContract
 from sklearn.metrics import cohen_kappa_score
 
 import electra
@@ -28,7 +31,7 @@ from electra.foundation.config import read_toml
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.testing import toy, toy_task
+from electra.testing import toy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -37,7 +40,7 @@ class TestTheObjective(electra.testing.ObjectiveContract):
     objective = EXAMPLES / "shuffled_tokens.py"
 
 
-class TestTheProbe(electra.testing.ProbeContract):
+class TestTheProbe(ProbeContract):
     probe = EXAMPLES / "typos.py"
     options: ClassVar = {"resamples": 40, "fraction": 0.3, "sentences": 40}
     knows = "[UNK]"  # what a misspelt word is to the small tokenizer
@@ -48,7 +51,7 @@ class TestTheProbe(electra.testing.ProbeContract):
         return folder
 
 
-class TestTheTask(electra.testing.TaskContract):
+class TestTheTask(TaskContract):
     task = EXAMPLES / "star_ratings.py"
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from contracts import toy_task
 
 from electra.finetuning.runner.finetune import finetune
-from electra.testing import toy_task
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 import toy_questions
+from contracts import toy_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_loop import write_start
@@ -46,7 +47,6 @@ from electra.finetuning.windows.context_windows import (
 )
 from electra.finetuning.windows.features import PairTemplate, Tokens, collate
 from electra.foundation.errors import ConfigError, DataError, ElectraError
-from electra.testing import toy_task
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
+from contracts import toy_task
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
@@ -22,7 +23,6 @@ from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.records import format_records
 from electra.finetuning.tasks.parts.answers import parse_labels
 from electra.foundation.errors import DataError
-from electra.testing import toy_task
 
 LISTS = [str(items(["joy", "new film"])) for items in (list, tuple, np.array, set)]
 REFUSED_LABELS = [

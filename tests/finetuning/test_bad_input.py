@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from contracts import toy_task
+from contracts.toy_task import BAD, GOOD
 
 import electra
 from electra.commands.framework.main import main
 from electra.foundation.errors import RunFolderError
-from electra.testing import toy_task
-from electra.testing.toy_task import BAD, GOOD
 
 TABLE = "sentence\tlabel\n" + "".join(
     f"{word} film\t{label}\n" for label, words in enumerate((BAD, GOOD)) for word in words

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import toy_task
 
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
@@ -17,7 +18,6 @@ from electra.finetuning.runner.finetune import describe_results, finetune
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.pages import finetuning as page
-from electra.testing import toy_task
 
 
 def examples(rows: list[tuple[object, ...]]) -> list[Example]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import toy_task
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
@@ -17,7 +18,6 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Outputs
 from electra.finetuning.tasks.parts.text_tasks import TextClassification
 from electra.finetuning.windows.features import Windows
-from electra.testing import toy_task
 
 
 def logits_of(true_temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contracts import toy_task
 from safetensors.torch import load_file
 
 from electra.exchange.weights import digest
 from electra.finetuning.runner.finetune import finetune
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.testing import toy_task
 
 
 def start(model: Path, data: Path, out: Path) -> subprocess.Popen[str]:

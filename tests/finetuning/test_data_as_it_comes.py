@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import toy_task
 
 from electra.commands.framework.main import main
 from electra.finetuning.labelled.examples import Example
@@ -21,7 +22,6 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answers import parse_labels
 from electra.finetuning.tasks.parts.text_tasks import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.foundation.errors import ElectraError
-from electra.testing import toy_task
 
 
 def read(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from contracts import toy_task
 from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.exchange.load import load
@@ -24,7 +25,6 @@ from electra.finetuning.runner.train_seed import build_model, parameter_groups, 
 from electra.finetuning.settings import Settings
 from electra.finetuning.windows.features import Tokens, collate, epoch_order
 from electra.foundation.errors import RunFailed
-from electra.testing import toy_task
 
 
 def tuning_for(model: Path, settings: Settings) -> Finetuning:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from contracts import toy_task
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
@@ -25,7 +26,6 @@ from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DamagedModel
 from electra.inference.embedding import embed
-from electra.testing import toy_task
 
 COLOURS = ("red", "green", "blue")
 

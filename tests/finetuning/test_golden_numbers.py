@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import toy_questions
+from contracts import toy_task
 
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import regression
-from electra.testing import toy_task
 
 SMALL: dict[str, Any] = {"learning_rate": 2e-3, "layer_decay": 0.9, "epochs": 2.0}
 GOLDEN = [  # the encoder, the task, its data, settings, and the numbers

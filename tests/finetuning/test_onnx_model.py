@@ -12,6 +12,8 @@ import torch
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
+from contracts import toy_task
+
 from electra.commands.framework.main import main
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.runner.finetune import finetune
@@ -20,7 +22,6 @@ from electra.finetuning.windows.features import Batch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
 from electra.serving.operations import Predict
-from electra.testing import toy_task
 
 pytestmark = pytest.mark.slow
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from contracts import toy_task
 from test_finetune import transformers_logits
 
 from electra.exchange.huggingface import exported_weights
@@ -23,7 +24,6 @@ from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.text_tasks import TextClassification
 from electra.foundation.errors import ConfigError, DataError, Interrupted
-from electra.testing import toy_task
 
 TOPICS = {"blame": toy_task.BAD[0], "film": "film", "praise": toy_task.GOOD[0]}
 

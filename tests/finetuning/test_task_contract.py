@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import toy_questions
+from contracts.tasks import TaskContract
 
 from electra.finetuning.tasks import load_task
-from electra.testing import TaskContract
 
 
 class TestTasks(TaskContract):

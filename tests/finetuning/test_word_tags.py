@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
+from contracts import toy_task
 from test_finetune import read_tsv, tuning_for
 
 from electra.data.settings import TokenizerConfig
@@ -25,7 +26,6 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.word_tags import WordTagging, word_windows
 from electra.finetuning.windows.features import NO_TARGET, Tokens
 from electra.foundation.errors import DataError, Interrupted
-from electra.testing import toy_task
 
 CONLLU = """# sent_id = s1
 # text = Don't go.

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from electra.testing import toy_task
+from contracts import toy_task
 
 
 def question(draw: random.Random, number: int, unanswerable: bool) -> tuple[str, dict[str, Any]]:

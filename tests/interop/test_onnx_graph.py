@@ -14,6 +14,7 @@ import torch
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
+from contracts import small
 from test_sentence_transformers import STEPS, sentence_model
 
 import electra
@@ -26,7 +27,6 @@ from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
-from electra.testing import small
 
 pytestmark = pytest.mark.slow
 

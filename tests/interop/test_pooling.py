@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contracts import small
 
 from electra.artifacts.model import POOLING
 from electra.exchange.load import Loaded, load
 from electra.exchange.pooling import PooledText
 from electra.foundation.errors import DamagedModel
 from electra.inference.embedding import embed
-from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal that a cat ate ."]
 

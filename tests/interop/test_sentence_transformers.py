@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from contracts import small
 
 import electra
 from electra.exchange.huggingface import export
@@ -20,7 +21,6 @@ from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError
 from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
-from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from contracts import small
 
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger, Writer
@@ -29,7 +30,7 @@ from electra.exchange.verify import verify
 from electra.foundation import durable
 from electra.foundation.errors import FullDisk
 from electra.model.pair import build_pair
-from electra.testing import small, toy
+from electra.testing import toy
 from electra.training import checkpoint, loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run

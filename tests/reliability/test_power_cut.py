@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from contracts import toy_task
 from driven import command, fingerprint, toy_store, write_corpus  # noqa: F401
 from survivor import Cut, Volume, restore, whole
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.testing import toy_task
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 

@@ -13,11 +13,12 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra `serve`")
 
+from contracts import small
+
 from electra.foundation.signals import StopRequest
 from electra.serving.limits import Limits
 from electra.serving.models import ServedModel, open_models
 from electra.serving.server import listen, serve
-from electra.testing import small
 
 
 @pytest.fixture(scope="session")

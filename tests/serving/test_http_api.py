@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import small
 
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
@@ -19,7 +20,6 @@ from electra.serving import limits, operations, worker
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import ServedModel, open_models
-from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "", "<b>cats</b> \x1b[31m \u202e ate"]
 LIMITS = Limits(max_body=2000)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contracts import small
 from serving.conftest import running
 
 from electra.commands.framework.main import main
@@ -20,7 +21,6 @@ from electra.foundation.errors import ConfigError
 from electra.serving.models import ServedModel
 from electra.serving.operations import Detect
 from electra.serving.server import listen
-from electra.testing import small
 
 
 def ask(url: str, body: Any = None, **headers: str) -> Any:

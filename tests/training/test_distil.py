@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from contracts import small
 from safetensors.torch import load_file, save_file
 
 import electra
@@ -27,7 +28,7 @@ from electra.foundation.signals import StopRequest
 from electra.model.flops import forward_flops, training_flops
 from electra.model.networks import Network, Networks
 from electra.model.pair import EncoderAlone, build_encoder, build_networks, build_pair
-from electra.testing import small, toy
+from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contracts import small
+from contracts.probes import write_data
 
 from electra.commands.framework.main import main
 from electra.exchange.card import Card
@@ -19,8 +21,7 @@ from electra.foundation import durable
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.pages import probes
-from electra.testing import small, toy
-from electra.testing.probes import write_data
+from electra.testing import toy
 
 QUICK = "--probe-option resamples=20 --probe-option rows=8 --probe-option length=20"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contracts import toy_task
 
 import electra
 from electra.commands.framework.main import main
 from electra.finetuning.runner.finetune import finetune
-from electra.testing import toy_task
 
 TEXT = "(the fine film) can't fail..."
 WORDS = ["(", "the", "fine", "film", ")", "can't", "fail", "..."]

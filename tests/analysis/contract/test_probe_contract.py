@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contracts import small
+from contracts.probes import Oracle, ProbeContract, run_probe, scorer, write_data
 
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import PROBES
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Estimate, Findings, Input, as_json, named_models
 from electra.laboratory.analysis.probes.layer_similarity import encoders_of
-from electra.testing import ProbeContract, small
-from electra.testing.probes import Oracle, run_probe, scorer, write_data
 
 
 class TestEveryProbe(ProbeContract):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import small
 from scipy.stats import binomtest
 
 from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
@@ -21,7 +22,6 @@ from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
 from electra.laboratory.analysis.probes.minimal_pairs import Accuracy, compare_scores, mean_over_paradigms
 from electra.laboratory.analysis.scoring import scorers
 from electra.laboratory.analysis.scoring.scorers import SCORERS
-from electra.testing import small
 
 PAIRS = [(f"the cat eats {i} .", f"the cat eat {i} .") for i in range(30)]
 

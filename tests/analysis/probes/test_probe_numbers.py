@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import small
 
 from electra.laboratory.analysis.contract import Estimate, Findings
 from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.probes import bias, calibration, errors, generators
 from electra.laboratory.analysis.scoring import token_rows
-from electra.testing import small
 
 
 def value(estimate: Estimate) -> float:

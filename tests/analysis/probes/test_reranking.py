@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts import small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.probes import reranking
 from electra.laboratory.analysis.scoring import scorers
-from electra.testing import small
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from contracts import small
+from contracts.probes import write_data
 
 from electra.exchange.load import Loaded
 from electra.laboratory import analysis
@@ -23,8 +25,6 @@ from electra.laboratory.analysis.texts import tagged_sentences
 from electra.model import hidden
 from electra.model.passes import padded_batches
 from electra.model.sizes import Architecture
-from electra.testing import small
-from electra.testing.probes import write_data
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
 

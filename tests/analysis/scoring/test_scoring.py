@@ -10,6 +10,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 import torch
+from contracts import small
 from torch.nn import functional as F
 
 from electra.exchange.load import Loaded
@@ -18,7 +19,6 @@ from electra.inference.detection import overlapping_windows
 from electra.laboratory.analysis.scoring import scorers, token_rows
 from electra.laboratory.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.model import passes
-from electra.testing import small
 
 TEXTS = (
     "the chef cooked the meal.",

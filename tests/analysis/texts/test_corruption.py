@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from contracts import small
 
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store_builder import build_store
@@ -17,7 +18,6 @@ from electra.laboratory.analysis import texts
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
-from electra.testing import small
 
 
 def rows_of(count: int = 6) -> list[token_rows.Ints]:

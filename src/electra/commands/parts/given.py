@@ -18,7 +18,7 @@ from electra.data.lines import COMPRESSIONS
 from electra.data.scanned import SCANNED, read_paragraphs
 from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
 from electra.data.tables import cell_text, open_table, read_lines
-from electra.foundation.errors import DataError, Note, NoWords
+from electra.foundation.errors import ConfigError, DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, Source, checked_path
 from electra.foundation.terminal_text import decode_argument, plural

@@ -1,4 +1,4 @@
-"""The contract tests of fine-tuning tasks: `electra.testing.TaskContract`."""
+"""The contract tests of fine-tuning tasks, of electra and of the examples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
+from contracts import toy_task
 from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.windows.features import Tokens
-from electra.testing import toy_task
 from electra.testing.contract import Contract
 
 LENGTH = 16
@@ -29,7 +29,7 @@ class TaskContract(Contract):
 
     Subclass this in a test file and set `task` to the name or path of a task, or to several. If its files are
     neither tables of texts nor columns of words and tags, override `write_data`, with words from
-    `electra.testing.toy_task`, because those are in the model's vocabulary.
+    `contracts.toy_task`, because those are in the model's vocabulary.
     """
 
     subject = "task"

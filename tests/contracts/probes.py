@@ -1,4 +1,4 @@
-"""The contract tests of probes: `electra.testing.ProbeContract`."""
+"""The contract tests of probes, of electra and of the examples."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 import torch
 from typing_extensions import override
 
+from contracts import small
 from electra.exchange.load import Loaded
 from electra.foundation.config import field_texts
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Input, Model, Probe, ProbeDataError
-from electra.testing import small
 from electra.testing.contract import Contract
 
 WRONG = "wrong"
