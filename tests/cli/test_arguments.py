@@ -64,7 +64,7 @@ def test_words_are_values_texts_or_several_sources() -> None:
     found, _ = parse(Detect, ["model", "--json", "- a text", "--threshold", "-1e9"])
     assert (found.texts, found.json, found.threshold) == ("- a text", True, -1e9)
     assert parse(Detect, ["model", "-"])[0].texts == "-"
-    assert parse(Finetune, [*TUNING, "--encoding", "None"])[0].encoding is None
+    assert parse(Finetune, [*TUNING, "--stride", "None"])[0].stride is None
 
 
 @pytest.mark.parametrize(

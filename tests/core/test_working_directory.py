@@ -63,7 +63,7 @@ print("once")
 import electra.data.corpus, electra.data.parallel, electra
 electra.data.corpus._CHUNK = 2000
 store = electra.prepare({corpus!r}, out={out!r}, vocab_size=80, workers=2)
-print("made", store.num_tokens > 0)
+print("made", store.tokens.train.num_tokens > 0)
 """
 
 

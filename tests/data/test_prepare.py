@@ -84,7 +84,7 @@ def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path)
         assert unmarked(first) == unmarked(second) or name == "ko", name
         text = tmp_path / f"{name}.txt"
         text.write_text("".join(f"{first} {second} {n}\n" for n in range(60)), encoding="utf-8")
-        store = prepare(text, out=tmp_path / name, **options)
+        store = prepare(text, out=tmp_path / name, **options).tokens
         assert store.tokenizer.encode(first).ids != store.tokenizer.encode(second).ids, name
         assert store.tokenizer.encode(second.upper()).ids == store.tokenizer.encode(second).ids
         assert store.audit["accents"]["removed"] is False
@@ -94,10 +94,10 @@ def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path)
     english = tmp_path / "en.txt"
     lines = [f"the caf\u00e9 and the room pleased us {'very ' * 200} {n}" for n in range(60)]
     english.write_text("\n".join(lines))
-    store = prepare(english, out=tmp_path / "en", **options)
+    store = prepare(english, out=tmp_path / "en", **options).tokens
     assert store.tokenizer.encode("caf\u00e9").ids == store.tokenizer.encode("cafe").ids
     assert store.audit["accents"]["removed"] is True
-    forced = prepare(tmp_path / "de.txt", out=tmp_path / "forced", strip_accents=True, **options)
+    forced = prepare(tmp_path / "de.txt", out=tmp_path / "forced", strip_accents=True, **options).tokens
     assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
 
 
@@ -131,12 +131,13 @@ CORPORA = {  # documents, what a note says, and two texts of the same tokens
 @pytest.mark.parametrize("name", CORPORA)
 def test_what_is_odd_in_a_corpus_is_noted_or_made_one(name: str, tmp_path: Path) -> None:
     documents, said, same = CORPORA[name]
-    store = prepare(
-        documents, out=tmp_path / "s", workers=1, strip_accents=False, vocab_size=60, allow_unknown=True
-    )
+    path = tmp_path / "texts.json"
+    path.write_text(json.dumps(documents))
+    options: dict[str, Any] = {"strip_accents": False, "vocab_size": 60, "allow_unknown": True}
+    store = prepare(path, out=tmp_path / "s", workers=1, **options).tokens
     assert any(said in note for note in store.audit.get("notes", ())) if said else "notes" not in store.audit
     if same:
-        first, second = (store.tokens.tokenizer.encode(text) for text in same)
-        assert first.ids == second.ids and store.tokens.tokenizer.specials.unk not in first.ids
+        first, second = (store.tokenizer.encode(text) for text in same)
+        assert first.ids == second.ids and store.tokenizer.specials.unk not in first.ids
     distinct = {unicodedata.normalize("NFC", document) for document in documents}
     assert store.audit["documents_duplicate"] == len(documents) - len(distinct)

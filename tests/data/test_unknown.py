@@ -76,4 +76,4 @@ def test_a_store_with_unknown_tokens_is_refused_again(
         printed = capsys.readouterr()
         assert printed.err.count("\n") == (code == 2) and "100 letters" in printed.out + printed.err
     found = electra.prepare("dna.txt", out=tmp_path / "bytes", kind="bpe", vocab_size=300, workers=1)
-    assert Count.of(found.audit).unknown == 0
+    assert Count.of(found.tokens.audit).unknown == 0

@@ -237,13 +237,12 @@ def test_a_column_of_texts_is_read(tiny: electra.Model) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, b"a", ["a"], "a" * 5000, "a\0b", "~nobody-of-this-name/a"])
-def test_a_path_of_the_wrong_type_is_one_line(given: Any, tiny: electra.Model) -> None:
+def test_a_path_of_the_wrong_type_is_one_line(given: Any) -> None:
     for use in (
         electra.load,
         electra.open,
         electra.Store,
         lambda path: list(electra.verify(path)),
-        tiny.export,
         lambda path: electra.extend(path, budget="1h"),
         lambda path: electra.export(path, out="x"),
     ):

@@ -51,8 +51,8 @@ def optional_name(source: Source | None, key: str = "") -> str | None:
 
 def as_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
     """Returns the names of one source, or of a sequence of several, as a list; see `as_name`."""
-    is_single = isinstance(source, str) or not isinstance(source, Sequence)
-    return [as_name(each, key) for each in ([source] if is_single else source)]
+    several = source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
+    return [as_name(each, key) for each in several]
 
 
 def as_path(source: Source, key: str = "") -> Path:
