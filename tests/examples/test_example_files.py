@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import driven
 import numpy as np
 import pytest
-import torch
 from contracts import toy_task
 from contracts.probes import ProbeContract
 from contracts.tasks import TaskContract
@@ -22,11 +20,6 @@ from electra import objectives
 from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import run_model
-from electra.finetuning.windows.features import Tokens
-from electra.foundation import extensions
 from electra.foundation.config import read_toml
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
@@ -169,57 +162,3 @@ def test_the_overlap_head_trains_on_logits_of_fits_without_the_example(tmp_path:
     head.fit(texts, targets)
     assert head.held_out[0].argmax() == 1 and (head.held_out.argmax(1).numpy() == targets)[1:].all()
     assert not head.standard.output.weight.any()
-
-
-def plugin(folder: Path) -> tuple[Path, Any]:
-    """The plugin with words that the small tokenizer knows, as a module."""
-    text = (EXAMPLES / "prompting.py").read_text()
-    path = folder / "prompting.py"
-    path.write_text(text.replace('"terrible"', '"dull"').replace('"great"', '"bright and fine"'))
-    trust(path)
-    return path, HEADS.load(str(path))
-
-
-def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: Path) -> None:
-    path, module = plugin(tmp_path)
-    model = toy_task.save_encoder(tmp_path / "model")
-    loaded = load(str(model))
-    task, texts = module.TASK, ("my old film .", "slow new town .")
-    examples = [Example(str(i), "", (text,), None) for i, text in enumerate(texts)]
-    windows = task.featurize(examples, Tokens(loaded.tokenizer), 40)
-    head = HEADS.load(str(path)).HEAD.build(HeadShape("candidates", loaded.config, 2, pretrained=loaded.head))
-    outputs, _ = run_model(
-        FinetunedModel(loaded.encoder, head), replace(windows), task, pad=0, device=torch.device("cpu")
-    )
-    expected = []
-    for text in texts:
-        for words in ("dull", "bright and fine"):
-            ids = loaded.tokenizer.encode(f"{text} It was {words}.").ids
-            there = slice(len(ids) - 2 - len(words.split()), len(ids) - 2)  # before the full stop and [SEP]
-            expected.append(loaded.logits(torch.tensor([ids]))[0][there].mean().item())
-    assert np.stack(outputs).ravel() == pytest.approx(np.array(expected), abs=1e-5)
-
-
-@pytest.mark.slow
-def test_prompting_without_training_and_after_it(tmp_path: Path) -> None:
-    path, _ = plugin(tmp_path)
-    extensions.trusted.clear()  # from here on only what a call names is run
-    model = toy_task.save_encoder(tmp_path / "model")
-    data = toy_task.write_classification(tmp_path / "data", train=300, dev=60)
-    given = ["finetune", str(model), "--task", str(path), "--head", str(path), "--data", str(data)]
-    named = {"task": str(path), "head": str(path), "data": data}
-    zero = electra.finetune(model, **named, epochs=0, out=tmp_path / "zero").folder.read_results()
-    assert zero["steps"] == 0 and zero["train_loss"] is None
-    few = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "3e-3", "--layer-decay", "1"]
-    assert main([*given, *few, "--out", str(tmp_path / "few")]) == 0
-    results = electra.open(tmp_path / "few").folder.read_results()
-    assert results["eval_accuracy"] > max(0.8, zero["eval_accuracy"])
-    new = tmp_path / "new.csv"
-    new.write_text("sentence\nmy old film .\n")
-    told = [str(tmp_path / "few"), str(new), "--out", str(tmp_path / "told.jsonl")]
-    assert main(["predict", *told, "--task", str(path), "--head", str(path)]) == 0
-    [row] = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()]
-    assert row["predicted"] in ("negative", "positive")
-    text = path.read_text()
-    path.write_text(text.replace("dropout = 0.0", "dropout = 0.1"))  # another head now
-    assert main([*given, *few, "--out", str(tmp_path / "few")]) == 2

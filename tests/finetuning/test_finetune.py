@@ -123,7 +123,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     with open(regression_folder / "train.csv", newline="") as file:
         data = list(csv.DictReader(file))
     classes = ["1.0", "3.5", "6.0"]
-    order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
+    order = [batch for epoch in (0, 1) for batch in epoch_order(tuning.train.lengths(), 16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         first, second, scores = ([data[i][name] for i in batch] for name in data[0])

@@ -21,7 +21,6 @@ from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weight_names import TUNED
 from electra.exchange.weights import digest
-from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.calibration import calibrate
@@ -87,7 +86,7 @@ def finetune(
     dataset = read_dataset(settings, choose_task(settings))
     doing(f"loading {model}")
     tuned = FinetuningFolder(Path(model))  # whose encoder is used
-    loaded = load(tuned.model.path if tuned.exists() else model, load_head(settings.head).starts_from)
+    loaded = load(tuned.model.path if tuned.exists() else model, "encoder")
     chosen, choice = settings, recorded.get("choice", [])
     if not recorded:
         chosen, choice = choose_head(settings, dataset, loaded, stop)

@@ -38,14 +38,9 @@ class FinetunedModel(nn.Module):
 
 
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
-    """Returns a new head; its initial weights depend only on the seed and their names.
-
-    A head that starts from the model's own head has its weights instead.
-    """
-    factory = load_head(name)
-    head = factory.build(shape)
-    if factory.starts_from == "encoder":
-        initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
+    """Returns a new head; its initial weights depend only on the seed and their names."""
+    head = load_head(name).build(shape)
+    initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 
 

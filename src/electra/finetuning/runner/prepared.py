@@ -76,7 +76,7 @@ class Finetuning:
     @property
     def steps_per_epoch(self) -> int:
         """The number of updates in one pass over the training data."""
-        return math.ceil(self.train.num_groups / self.settings.batch_size)
+        return math.ceil(len(self.train) / self.settings.batch_size)
 
     @property
     def total_steps(self) -> int:

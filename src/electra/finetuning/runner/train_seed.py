@@ -25,7 +25,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head
 from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate
-from electra.finetuning.windows.features import Ids, collate
+from electra.finetuning.windows.features import Ids, collate, epoch_order
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say, doing
@@ -112,7 +112,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     for step in range(state.step, total_steps):
         epoch, position = divmod(step, steps_per_epoch)
         if position == 0 or not batches:
-            batches = prepared.train.epoch(settings.batch_size, seed, epoch)
+            batches = epoch_order(prepared.train.lengths(), settings.batch_size, seed, epoch)
         losses.append(update(prepared, model, optimizer, batches[position], seed, step))
         state.step, state.seconds = step + 1, time.monotonic() - start_time
         is_last_step, stop_requested = state.step == total_steps, prepared.stopping()

@@ -84,7 +84,6 @@ class Windows:
     example: Ids  # the index of each window's example
     targets: list[npt.NDArray[Any]] | None  # per window: scalar, vector or token values; None: no answers
     token_targets: bool = False  # whether targets have a value for each token, padded with NO_TARGET
-    group: int = 1  # number of consecutive windows that always share a training batch
     texts: Sequence[tuple[str, ...]] = ()  # the text or texts of each window
     context: Sequence[Any] = ()  # maps each window's outputs back to the text, for tasks that need it
     truncated: int = 0  # the number of examples that were truncated
@@ -96,20 +95,6 @@ class Windows:
     def lengths(self) -> Ids:
         """Returns the number of tokens of each window."""
         return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
-
-    @property
-    def num_groups(self) -> int:
-        """The number of groups of `group` windows."""
-        return len(self) // self.group
-
-    def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-        """Returns the indices of each batch's windows in an epoch, at most `batch_size` groups per batch."""
-        group_lengths = self.lengths().reshape(-1, self.group).max(1)
-        offsets = np.arange(self.group)
-        return [
-            (groups[:, None] * self.group + offsets).ravel()
-            for groups in epoch_order(group_lengths, batch_size, seed, epoch)
-        ]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.weight_names import Kind
 from electra.finetuning.tasks.parts.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError
@@ -108,8 +107,6 @@ class HeadShape:
     config: EncoderConfig
     num_outputs: int
     pooling: Pooling = "cls"
-    pretrained: nn.Module | None = None
-    """The model's own head, if `HeadFactory.starts_from` names a network with one."""
     separate_texts: bool = False
     """Whether the head encodes the two texts of a pair separately."""
 
@@ -137,8 +134,6 @@ class HeadFactory(ABC):
     pooling: ClassVar[Pooling | None] = None
     separates_pairs: ClassVar[bool] = False
     """Whether it encodes the two texts of a pair separately (`HeadModule.encode`)."""
-    starts_from: ClassVar[Kind] = "encoder"
-    """The network that is fine-tuned; if not "encoder", the head starts from `HeadShape.pretrained`."""
 
     @abstractmethod
     def build(self, shape: HeadShape) -> HeadModule:
