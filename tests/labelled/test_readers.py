@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
-from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
 from electra.finetuning.tasks import load_task
 from electra.foundation.errors import DataError
+from electra.laboratory.analysis.probes.minimal_pairs import read_minimal_pairs
+from electra.laboratory.analysis.probes.reranking import Utterance, read_utterances
 
 WORDS = [("Ada", "met", "New", "York"), ("I", "don't", "\u00e9t\u00e9", '"')]
 TAGS = [("B-PER", "O", "B-LOC", "I-LOC"), ("O", "O", "O", "O")]

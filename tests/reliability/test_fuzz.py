@@ -25,11 +25,11 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load_folder
 from electra.exchange.verify import verify
 from electra.exchange.weights import read_safetensors
-from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.labelled.tagged_sentences import SentenceReader
 from electra.foundation.config import read_toml
 from electra.foundation.errors import ElectraError
+from electra.laboratory.analysis.probes.reranking import read_utterances
 from electra.training.recipe import make_recipe
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -15,11 +15,15 @@ import pytest
 from contracts import small
 from scipy.stats import binomtest
 
-from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
-from electra.laboratory.analysis.probes.minimal_pairs import Accuracy, compare_scores, mean_over_paradigms
+from electra.laboratory.analysis.probes.minimal_pairs import (
+    Accuracy,
+    compare_scores,
+    mean_over_paradigms,
+    read_minimal_pairs,
+)
 from electra.laboratory.analysis.scoring import scorers
 from electra.laboratory.analysis.scoring.scorers import SCORERS
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
-from electra.finetuning.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
+from electra.data.tables import read_rows
 from electra.foundation.arrays import Floats
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, DataError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer, scores_of
@@ -43,6 +44,18 @@ class Config:
             find_scorer(name)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"must be at least 1, not {self.limit}", where="minimal_pairs.limit")
+
+
+@dataclass(frozen=True)
+class MinimalPairs:
+    """A file of minimal pairs: an acceptable sentence and an unacceptable one that differ in one respect."""
+
+    name: str
+    phenomenon: str  # as named in the rows (BLiMP), else the folder's name
+    benchmark: str  # the folder's name
+    good: tuple[str, ...]
+    bad: tuple[str, ...]
+    num_equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
 
 
 @dataclass(frozen=True)
@@ -209,3 +222,28 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
         num_pairs = sum(len(paradigm.good) for paradigm in members)
         findings.notes.append(f"{name}: {len(members)} paradigms, {num_pairs} pairs{left_out}.")
     return findings
+
+
+def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
+    """Returns the pairs of a file, or only the first `limit` pairs of different sentences.
+
+    Raises DataError if a row lacks one of the sentences, or no pair has different sentences.
+    """
+    pairs: list[tuple[str, str]] = []
+    num_equal, phenomenon = 0, ""
+    for where, row in read_rows(path):
+        good, bad = row.get("sentence_good"), row.get("sentence_bad")
+        if not (isinstance(good, str) and isinstance(bad, str) and good.strip() and bad.strip()):
+            fix = "Write an object with the texts sentence_good and sentence_bad"
+            raise DataError("not a minimal pair", where=where, fix=fix)
+        phenomenon = phenomenon or str(row.get("linguistics_term", ""))
+        num_equal += good == bad
+        if good != bad:
+            pairs.append((good, bad))
+        if len(pairs) == limit:
+            break
+    if not pairs:
+        raise DataError("no minimal pairs in this file", where=path)
+    folder = path.parent.name
+    goods, bads = zip(*pairs, strict=True)
+    return MinimalPairs(path.name.split(".")[0], phenomenon or folder, folder, goods, bads, num_equal)

@@ -11,14 +11,17 @@ other, in both directions. Word errors agree with jiwer's (tested).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.hypotheses import read_utterances
+from electra.data.tables import read_rows
 from electra.foundation.arrays import Floats
+from electra.foundation.errors import DataError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import nbest
@@ -154,3 +157,48 @@ class Probe(contract.Probe):
             return dict(zip(rows, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
 
         return estimates(measure, np.arange(len(words)), resamples=self.config.resamples)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A reference transcript and its n-best list."""
+
+    reference: str
+    hypotheses: tuple[str, ...]
+    scores: dict[str, tuple[float, ...]]  # by name, one score per hypothesis
+
+
+def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
+    """Returns the utterances of a file, each with its first `hypotheses` (0: all).
+
+    A line is {"ref": a transcript, "hyps": [{"text": a hypothesis, NAME: a score, ...}, ...]}, the
+    recogniser's best hypothesis first; all have scores with the same names. Raises DataError for another
+    line, or if no reference has words.
+    """
+    utterances: list[Utterance] = []
+    names: list[str] = []
+    for where, row in read_rows(path):
+        try:
+            entries = [dict(entry) for entry in row["hyps"]]
+            texts = [entry.pop("text") for entry in entries]
+            names = names or list(entries[0])
+            scores = {name: tuple(_finite(entry.pop(name)) for entry in entries) for name in names}
+            if any(entries) or not all(isinstance(text, str) for text in [row["ref"], *texts]):
+                raise ValueError
+        except (KeyError, IndexError, TypeError, ValueError):
+            fix = (
+                'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with the same scores everywhere'
+            )
+            raise DataError("not an n-best list", where=where, fix=fix) from None
+        kept = slice(hypotheses or None)
+        scores = {name: values[kept] for name, values in scores.items()}
+        utterances.append(Utterance(row["ref"], tuple(texts[kept]), scores))
+    if not any(utterance.reference.split() for utterance in utterances):
+        raise DataError("every reference is empty", where=path)
+    return utterances
+
+
+def _finite(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError
+    return float(value)
