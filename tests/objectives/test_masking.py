@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from electra import objectives
-from electra.data.tokenizer_folder import Specials
-from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import Options
 from electra.testing import toy
 
-SCHEMES = ("uniform", "frequency", "whole_word")
+SCHEMES = ("uniform", "frequency")
 NAMES = [name for name in OBJECTIVES.names() if issubclass(objectives.module_of(name).Config, Options)]
-
-
-@dataclass
-class Pieces:
-    """Stands in for a tokenizer in which every third token goes on with a word."""
-
-    digest: str = "toy"
-    every: int = 3
-    specials: Specials = toy.SPECIALS
-
-    @property
-    def continues(self) -> npt.NDArray[np.bool_]:
-        return (
-            (np.arange(toy.VOCABULARY) % self.every == 0)
-            if self.every
-            else np.zeros(toy.VOCABULARY, np.bool_)
-        )
-
-
-def statistics(every: int = 3) -> CorpusCounts:
-    return CorpusCounts(replace(toy.store(), given_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
 
 
 def objective(name: str, scheme: str, **options: Any) -> Any:
@@ -50,7 +25,7 @@ def objective(name: str, scheme: str, **options: Any) -> Any:
         {"name": name, "masking": scheme, **options},
         vocab_size=toy.VOCABULARY,
         specials=toy.SPECIALS._asdict(),
-        statistics=statistics(),
+        statistics=CorpusCounts(toy.store()),
     )
 
 
@@ -73,29 +48,6 @@ def test_exactly_the_budget_is_masked_and_no_special_token(drawn: Any, fraction:
     ):
         assert not (chosen & special).any()
         assert chosen.sum(1).tolist() == wanted
-
-
-@given(rows, fractions)
-def test_words_are_masked_whole_or_not_at_all(drawn: Any, fraction: float) -> None:
-    random, special = drawn
-    continues = random.random(special.shape) < 0.4
-    chosen = masking.choose_words(special, continues, random.random(special.shape), fraction)
-    assert not (chosen & special).any()
-    for row in range(len(special)):
-        words: list[list[int]] = []
-        for position in np.flatnonzero(~special[row]):
-            if position > 0 and not special[row, position - 1] and continues[row, position]:
-                words[-1].append(position)
-            else:
-                words.append([position])
-        assert all(chosen[row, word].all() or not chosen[row, word].any() for word in words)
-        room = masking.num_masked(special, fraction)[row]
-        left = room - chosen[row].sum()
-        unmasked = [len(word) for word in words if not chosen[row, word].any()]
-        if left >= 0:
-            assert all(size > left for size in unmasked), "no word that still fits is left out"
-        else:
-            assert min(len(word) for word in words) > room, "only where no word fits"
 
 
 def test_rare_tokens_are_masked_more_often() -> None:
@@ -121,15 +73,3 @@ def test_every_objective_can_mask_in_every_way(name: str, scheme: str) -> None:
     assert (whole.masked_positions.tolist() == other.masked_positions.tolist()) == (scheme == "uniform")
     fixed = masked.for_evaluation(0.3).corrupt(toy.batches().batch(0, 8), 3, 0.0)
     assert fixed.masked_positions.tolist() == other.masked_positions.tolist(), "held-out masks are uniform"
-
-
-def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
-    """The error comes when the objective is created, before the run starts."""
-    with pytest.raises(ConfigError) as refused:
-        objectives.create(
-            {"name": "rtd", "masking": "whole_word"},
-            vocab_size=toy.VOCABULARY,
-            specials=toy.SPECIALS._asdict(),
-            statistics=statistics(every=0),
-        )
-    assert refused.value.key == "objective.masking"

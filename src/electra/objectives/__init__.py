@@ -39,8 +39,7 @@ def create(
         options: The section: `name` (default: rtd) and the options of the objective's `Config`.
         vocab_size: Size of the tokenizer's vocabulary.
         specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
-        statistics: Token counts of the training text, for options that need word frequencies or whole
-            words.
+        statistics: Token counts of the training text, for options that need word frequencies.
 
     Raises:
         ConfigError: for an unknown objective or option, an invalid value, or an option that needs
@@ -57,6 +56,4 @@ def create(
         raise ConfigError(
             "no token would be masked", key="objective.mask_fraction", fix="Use a fraction above 0"
         )
-    if statistics is not None and getattr(config, "masking", None) == "whole_word":
-        _ = statistics.continues  # raises before the run starts if the tokenizer does not mark words
     return objective

@@ -36,10 +36,8 @@ class Options:
     """Mask fraction at the end of training, if it changes linearly (default: constant)."""
     mask_share: float = share(0.85)
     """Fraction of the masked positions that show [MASK]; the rest keep the original token."""
-    masking: Literal["uniform", "frequency", "whole_word"] = option("uniform", evaluated="uniform")
-    """How positions are chosen. uniform: at random; frequency: rare tokens more often; whole_word: whole
-    words.
-    """
+    masking: Literal["uniform", "frequency"] = option("uniform", evaluated="uniform")
+    """How positions are chosen. uniform: at random; frequency: rare tokens more often."""
 
 
 class MaskingObjective(Objective):
@@ -54,7 +52,11 @@ class MaskingObjective(Objective):
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         options = self.config
-        fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
+        fraction, chosen = scheduled(options.mask_fraction, options.final_mask_fraction, progress), None
+        if options.masking == "frequency":
+            assert self.statistics is not None
+            scores = seeds.uniforms(_keys(seed, "mask/frequency", batch), batch.input_ids.shape[1])
+            chosen = choose_rare(batch.special, self.statistics.counts[batch.input_ids], scores, fraction)
         return mask_batch(
             self,
             batch,
@@ -63,9 +65,7 @@ class MaskingObjective(Objective):
             mask_share=options.mask_share,
             random_share=getattr(options, "random_share", 0.0),
             counted={name: name not in self.token_losses for name in self.weights},
-            chosen=None
-            if options.masking == "uniform"
-            else choose_by(options.masking, self, batch, seed, fraction),
+            chosen=chosen,
         )
 
 
@@ -150,15 +150,6 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
     return chosen
 
 
-def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
-    """Returns bool [B, T]: True at the positions that a scheme other than uniform masks."""
-    scores = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), batch.input_ids.shape[1])
-    assert objective.statistics is not None
-    if scheme == "whole_word":
-        return choose_words(batch.special, objective.statistics.continues[batch.input_ids], scores, fraction)
-    return choose_rare(batch.special, objective.statistics.counts[batch.input_ids], scores, fraction)
-
-
 def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fraction: float) -> Bools:
     """Draws positions without replacement, each with weight 1 / sqrt(frequency of its token).
 
@@ -168,37 +159,6 @@ def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fracti
     """
     weights = (counts + 1.0) ** -RARITY_EXPONENT  # + 1: held-out text may contain unseen tokens
     return choose(special, -np.log1p(-scores) / weights, fraction)
-
-
-def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
-    """Masks words in random order, each as a whole (BERT's whole-word masking).
-
-    A word with more tokens than remain to be masked is skipped. If no word of a row fits, the first one
-    drawn is masked anyway.
-    """
-    after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
-    begins = ~special & (~continues | after_special)
-    word_index = np.where(special, -1, np.cumsum(begins, axis=1) - 1)
-    chosen = np.zeros_like(special)
-    for row, room in enumerate(num_masked(special, fraction)):
-        starts = np.flatnonzero(begins[row])
-        sizes = np.bincount(word_index[row][~special[row]], minlength=len(starts))
-        order = np.argsort(scores[row, starts], kind="stable")
-        none_fits = len(sizes) > 0 and sizes.min() > room
-        chosen[row] = np.isin(word_index[row], order[:1] if none_fits else _fill(order, sizes, int(room)))
-    return chosen
-
-
-def _fill(drawn: Ints, sizes: Ints, room: int) -> list[int]:
-    """Returns the items that fit into `room` one after another, in the order drawn."""
-    chosen: list[int] = []
-    for item in drawn:
-        if sizes[item] <= room:
-            chosen.append(int(item))
-            room -= int(sizes[item])
-        if room == 0:
-            break
-    return chosen
 
 
 def _keys(seed: int, stream: str, batch: Batch) -> seeds.UInt64:
