@@ -88,9 +88,9 @@ def test_the_shape_of_the_model_may_be_repeated() -> None:
 
 
 def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path, no_figures: None) -> None:
-    texts = [f"text {number} of several words" for number in range(60)]
-    store = tmp_path / "store"
-    prepare(texts, out=store, vocab_size=60)
+    store, texts = tmp_path / "store", tmp_path / "texts.txt"
+    texts.write_text("".join(f"text {number} of several words\n" for number in range(60)))
+    prepare(texts, out=store, vocab_size=60, unit="line")
     for name, value in {"tokenizer.vocab_size": 61, "data.heldout": 0.2}.items():
         with pytest.raises(ConfigError, match="has no effect: the text is already prepared"):
             pretrain(store, out=tmp_path / "run", overrides={name: value, "training.steps": 1})

@@ -62,9 +62,7 @@ def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
         initialise(nn.ModuleDict({"encoder": encoder}), key(seed, "init/encoder"), "fan_in")
     else:
         encoder.load_state_dict(start.encoder.state_dict())
-    shape = HeadShape(
-        task.head, config, task.num_outputs, settings.pooling, start.head, settings.separate_texts
-    )
+    shape = HeadShape(task.head, config, task.num_outputs, settings.pooling, settings.separate_texts)
     head = build_head(settings.head, shape, key(seed, "init/head"))
     return FinetunedModel(encoder, head).to(prepared.device)
 
