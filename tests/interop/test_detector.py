@@ -183,6 +183,7 @@ def test_the_most_suspicious_words_have_their_places(
     worst = sorted(every, key=lambda word: -word.p_replaced)[:2]
     assert [(row["word"], row["column"] - 1) for row in rows] == [(word.text, word.start) for word in worst]
     assert [rows[0][name] for name in ("word", "line", "column")] == ["hridge", 3, 61]
+    assert rows[0]["text"] == "of the old stone hridge near the mill."
     assert main([*command, "--out", str(tmp_path / "out.csv")]) == 0
     assert (
         (tmp_path / "out.csv").read_text().splitlines()[1].startswith(f"{tmp_path / 'in.txt'},3,hridge,61,")

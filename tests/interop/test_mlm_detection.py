@@ -18,7 +18,7 @@ from electra.artifacts.run import PairFolder
 from electra.exchange.huggingface import export
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
-from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
+from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.inference.detection import MASKED_APART, detect
 from electra.inference.filling import LONGEST_WORD, Spellings
 from electra.model import passes
@@ -42,12 +42,6 @@ def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> 
         surprise = max(-log_p[i, encoding.ids[i]].item() for i in pieces[number])
         expected = 1 / (1 + loaded.tokenizer.vocab_size * math.exp(-surprise))
         assert word.p_replaced == pytest.approx(expected, abs=1e-4), word.text
-
-
-def test_detection_refuses_a_bad_threshold() -> None:
-    model = electra.load("tiny-en")
-    with pytest.raises(ConfigError):
-        model.detect(TEXT, 2.0, scorer="language-model")
 
 
 def test_detect_prefers_what_the_models_record_names(tmp_path: Path) -> None:

@@ -75,8 +75,6 @@ def test_detect_and_show_refuse(export_pair: ExportPair, tmp_path: Path, capsys:
     assert "unexpected argument" in fails(capsys, "detect", folder, "x", "y")
     assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
     assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, tmp_path / "latin")
-    assert "no such file" in fails(capsys, "detect", folder, tmp_path / "none")
-    assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
     assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")
 
 
