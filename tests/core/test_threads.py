@@ -14,7 +14,7 @@ from electra.commands.detect import detect
 from electra.commands.embed import embed
 from electra.foundation import machine, threads
 from electra.foundation.errors import ConfigError
-from electra.foundation.threads import _Load, applied, follow, free_cores, set_threads
+from electra.foundation.threads import _Load, applied, free_cores, given, set_threads, workers
 
 
 @pytest.fixture(autouse=True)
@@ -33,12 +33,13 @@ def test_a_training_has_the_threads_that_are_set_recorded_or_free(monkeypatch: p
     monkeypatch.setattr(threads, "free_cores", lambda: 3)
     for requested, recorded, expected in ((2, 1, 2), (None, 1, 1), (None, None, 3)):
         set_threads(requested, recorded)
-        assert torch.get_num_threads() == expected
-    monkeypatch.setattr(threads, "_ours", {})
+        assert torch.get_num_threads() == workers() == expected
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    torch.set_num_threads(2)  # as torch does when it is imported
-    set_threads(None, 1)
-    assert torch.get_num_threads() == 2
+    for recorded in (1, None):
+        set_threads(None, recorded)
+        assert torch.get_num_threads() == 2
+    set_threads(4)
+    assert torch.get_num_threads() == 4 and given() == 2
 
 
 @pytest.mark.parametrize(
@@ -67,30 +68,28 @@ def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
-def test_a_command_computes_with_the_free_cores_and_follows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_shares_no_operation_of_torch_but_all_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     np.ones((2, 2)) @ np.ones((2, 2))
     torch.set_num_threads(2)
     monkeypatch.setattr(threads, "free_cores", lambda: 1)
-    monkeypatch.setattr(threads, "_last", threads._load())
-    with applied(None):
-        assert torch.get_num_threads() == 1 and blas_threads() == {1}
-        assert os.environ["OMP_NUM_THREADS"] == "1", "for libraries that are loaded later"
-        monkeypatch.setattr(threads, "free_cores", lambda: 2)
-        follow()
-        assert torch.get_num_threads() == 1, "a moment ago"
-        monkeypatch.setattr(threads, "FOLLOW_SECONDS", 0.0)
-        follow()
-        assert torch.get_num_threads() == 2 and blas_threads() == {2}
-        set_threads(None, 1)  # a training that resumes with one
-        follow()
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2 and "OMP_NUM_THREADS" not in os.environ
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    with applied(None):
-        assert torch.get_num_threads() == 2, "torch has read it"
-    with applied(1):
-        assert torch.get_num_threads() == 1 and os.environ["OMP_NUM_THREADS"] == "1"
-    assert os.environ["OMP_NUM_THREADS"] == "3"
+    for requested, by_user, blas, apart in (
+        (None, None, 1, 2),  # another program computes: it has a core of two, and the batches go on
+        (None, "2", 2, 2),
+        (2, None, 2, 2),
+        (1, "2", 1, 1),
+    ):
+        if by_user:
+            monkeypatch.setenv("OMP_NUM_THREADS", by_user)
+        else:
+            monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        with applied(requested):
+            assert torch.get_num_threads() == 1 and os.environ["OMP_NUM_THREADS"] == "1"
+            assert blas_threads() == {blas} and workers() == apart
+            with applied(None):
+                assert workers() == apart
+            set_threads(requested, 1)  # a training in the command
+            assert workers() == torch.get_num_threads() == (requested or int(by_user or 1))
+        assert torch.get_num_threads() == 2 and os.environ.get("OMP_NUM_THREADS") == by_user
 
 
 @pytest.mark.parametrize("count", [0, -1, 1_000_000])

@@ -17,7 +17,6 @@ from electra.model.passes import (
     PaddedBatch,
     before_each_batch,
     map_rows,
-    padded_batches,
     positions_per_batch,
 )
 from electra.model.sizes import Architecture, EncoderConfig
@@ -37,8 +36,10 @@ def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
 
 def test_batches_fit_the_positions_and_contain_every_row_once() -> None:
     given = [*rows(300), np.arange(5000)]  # one that is larger than a pass by itself
-    seen, tokens, positions = [], 0, 0
-    for one in padded_batches(given, "cpu", pad=3):
+    tokens = positions = 0
+
+    def network(one: PaddedBatch) -> list[int]:
+        nonlocal tokens, positions
         assert one.input_ids.numel() <= positions_per_batch("cpu") or len(one.index) == 1
         for line, i in enumerate(one.index):
             size = len(given[i])
@@ -52,8 +53,10 @@ def test_batches_fit_the_positions_and_contain_every_row_once() -> None:
                     one.document_ids[line, size:] == -1
                 ).all()
         assert (one.document_ids is None) == (one.lengths.min() == one.lengths.max())
-        seen += one.index.tolist()
         tokens, positions = tokens + int(one.lengths.sum()), positions + one.input_ids.numel()
+        return one.index.tolist()
+
+    seen = list(map_rows(given, network, "cpu", pad=3))
     assert sorted(seen) == list(range(301))
     assert positions < 1.15 * tokens  # little of it is padding
 

@@ -109,8 +109,7 @@ ablate = function(Ablate)
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
     """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
-    import torch
-
+    from electra.foundation.threads import free_cores, given
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
@@ -120,7 +119,8 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     for name in arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
-    folder, threads = StudyFolder(checked_path(request.out, "out")), torch.get_num_threads()
+    folder = StudyFolder(checked_path(request.out, "out"))
+    threads = request.threads or given() or free_cores()
     if folder.exists():
         read_plan(folder.path)  # rejects a folder that is not a study's before anything is written there
     recipe = optional_name(request.recipe, "recipe") or study.recipe

@@ -1,11 +1,11 @@
 """The one policy for the number of CPU threads, of every command and every library that computes.
 
-Threads wait for each other many times per operation. If another program uses a core, or if a container's
-limit is below their number, waiting costs more than sharing the work gains, and one thread can be ten times
-as fast as two. So the number is, in this order: what the user passed, OMP_NUM_THREADS, what a resumed run
-recorded (threads change the order of sums), or the number of cores that other programs leave free. Commands
-that apply a model count them again sometimes; a training keeps its number. Batches that threads compute one
-by one (model/passes.py) need not wait: for them every core counts.
+Threads that share an operation wait for each other many times. If another program uses a core, or if a
+container's limit is below their number, waiting costs more than sharing gains, and one thread can be ten
+times as fast as two. So only a training and linear algebra share operations. Their number is, in this order:
+what the user passed, OMP_NUM_THREADS, what a resumed run recorded (threads change the order of sums), or the
+number of cores that other programs leave free. Where a model is applied, each thread computes batches of its
+own (model/passes.py), and by default there is one for every core, whatever other programs do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from electra.foundation import machine
 from electra.foundation.errors import ConfigError
 
 SHORTEST, LONGEST = 0.1, 10.0  # seconds over which the load of the cores is averaged
-FOLLOW_SECONDS = 2.0  # between two counts of the free cores
 PART = 0.7  # a core counts as free if this part of it is
-VARIABLES = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")  # of OpenMP and BLAS; of tokenizers
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")  # of torch, BLAS, tokenizers
 _ours: dict[str, str] = {}  # the values of VARIABLES that `use` set
-_follows = False  # whether `follow` may change the number
+_users: dict[str, str | None] = {}  # those that they had before
+_apart: int | None = None  # the threads that compute batches of their own, in a command that applies a model
 _inside = False  # a command
 
 
@@ -80,19 +80,27 @@ def free_cores() -> int:
     return min(cores, max(1, int(cores - max(0.0, others) + 1 - PART)))
 
 
-def are_set() -> bool:
-    """Whether the user set OMP_NUM_THREADS; torch and BLAS obey it by themselves."""
-    count = os.environ.get("OMP_NUM_THREADS", "")
-    return count.isdecimal() and int(count) > 0 and count != _ours.get("OMP_NUM_THREADS")
+def given() -> int | None:
+    """Returns the user's OMP_NUM_THREADS, or None."""
+    count = os.environ.get("OMP_NUM_THREADS")
+    if count is not None and count == _ours.get("OMP_NUM_THREADS"):
+        count = _users["OMP_NUM_THREADS"]
+    return int(count) if count and count.isdecimal() and int(count) > 0 else None
 
 
-def use(threads: int) -> None:
-    """Makes torch, BLAS and tokenizers compute with this many threads, whether or not they are loaded yet."""
-    for name in VARIABLES:  # read by libraries that are loaded later
-        if os.environ.get(name) == _ours.get(name) or name == "OMP_NUM_THREADS":
-            os.environ[name] = _ours[name] = str(threads)
+def use(threads: int, torch_threads: int | None = None) -> None:
+    """Makes BLAS and tokenizers compute with this many threads, loaded or not, and torch with as many.
+
+    `torch_threads`: another number for torch.
+    """
+    counts = torch_threads or threads, threads, threads
+    for name, count in zip(VARIABLES, counts, strict=True):  # read by libraries that are loaded later
+        if (value := os.environ.get(name)) is None or value != _ours.get(name):
+            _users[name] = value
+        if name == "OMP_NUM_THREADS" or not _users[name]:
+            os.environ[name] = _ours[name] = str(count)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(torch_threads or threads)
     if "numpy" in sys.modules:
         from threadpoolctl import threadpool_limits
 
@@ -105,40 +113,31 @@ def applied(requested: int | None) -> Iterator[None]:
 
     Afterwards the libraries have as many as before. Raises ConfigError for an impossible number.
     """
-    global _follows, _inside  # noqa: PLW0603
+    global _apart, _inside
     if requested is not None and not 1 <= requested <= machine.MAX_THREADS:
         raise ConfigError(f"must be from 1 to {machine.MAX_THREADS}, not {requested}", key="threads")
-    if _inside or (requested is None and are_set()):
+    if _inside:
         yield
         return
-    outer, torch = {name: os.environ.get(name) for name in VARIABLES}, sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     before = machine.cores() if torch is None else torch.get_num_threads()
-    _follows, _inside = requested is None, True
-    use(requested or free_cores())
+    _apart, _inside = requested or given() or machine.cores(), True
+    use(requested or given() or free_cores(), torch_threads=1)
     try:
         yield
     finally:
-        _follows = _inside = False
+        _apart, _inside = None, False
         use(before)
-        for name, value in outer.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        for name, value in _users.items():
+            os.environ.pop(name, "") if value is None else os.environ.update({name: value})
         _ours.clear()
-
-
-def follow() -> None:
-    """Counts the free cores again if that was a while ago; to be called between batches.
-
-    Does nothing if the number was passed, set or recorded, or in a training.
-    """
-    is_due = _follows and time.monotonic() - _last.at > FOLLOW_SECONDS
-    if is_due and str(threads := free_cores()) != _ours.get("OMP_NUM_THREADS"):
-        use(threads)
+        _users.clear()
 
 
 def workers() -> int:
-    """Returns how many threads may compute side by side that do not wait for each other, at least 1."""
+    """Returns how many threads may compute side by side without waiting for each other, at least 1."""
     torch = sys.modules.get("torch")
-    return machine.cores() if _follows or torch is None else torch.get_num_threads()
+    return _apart or (machine.cores() if torch is None else torch.get_num_threads())
 
 
 def set_threads(requested: int | None, recorded: int | None = None) -> None:
@@ -146,7 +145,6 @@ def set_threads(requested: int | None, recorded: int | None = None) -> None:
 
     It stays so until the end, because the order of sums depends on it.
     """
-    global _follows  # noqa: PLW0603
-    _follows = False
-    if requested or not are_set():
-        use(requested or recorded or free_cores())
+    global _apart  # noqa: PLW0603
+    _apart = None
+    use(requested or given() or recorded or free_cores())

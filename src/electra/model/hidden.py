@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from electra.foundation.arrays import Bools, Ints, Vectors
 from electra.model.encoder import Encoder, Variation
-from electra.model.passes import padded_batches
+from electra.model.passes import PaddedBatch, map_rows
 
 NO_WORD = -1
 
@@ -66,24 +66,19 @@ def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -
         float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
         tokens (truncated, or dropped by the tokenizer), whose vectors are zero.
     """
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    num_words = int(starts[-1])
-    sums = [torch.zeros(num_words, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
-    token_counts = torch.zeros(num_words)
     device = next(encoder.parameters()).device
-    with torch.inference_mode():
-        for batch in padded_batches((row.ids for row in rows), device):
-            batch_rows = [rows[i] for i in batch.index]
-            row_index = torch.from_numpy(np.repeat(np.arange(len(batch_rows)), batch.lengths - 2))
-            positions = torch.from_numpy(
-                np.concatenate([np.arange(1, row.num_tokens + 1) for row in batch_rows])
-            )
-            word_index = torch.from_numpy(
-                np.concatenate([row.words[1:-1] for row in batch_rows])
-            ) + torch.from_numpy(np.repeat(starts[batch.index], batch.lengths - 2))
-            token_counts.index_add_(0, word_index, torch.ones(len(word_index)))
-            states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
-            for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
-                sum_ND.index_add_(0, word_index, state_BTD.float().cpu()[row_index, positions])
-    means = torch.stack(sums) / token_counts.clamp(min=1)[:, None]
-    return means.numpy(), (token_counts > 0).numpy()
+
+    def network(batch: PaddedBatch) -> list[tuple[Vectors, Bools]]:
+        states = hidden_states(encoder, batch.input_ids, batch.document_ids)
+        found = []
+        for line, index in enumerate(batch.index):
+            words = torch.from_numpy(rows[index].words[1:-1])
+            sums_LWD = torch.zeros(len(states), counts[index], encoder.config.hidden_size)
+            for sum_WD, state_BTD in zip(sums_LWD, states, strict=True):
+                sum_WD.index_add_(0, words, state_BTD[line, 1 : len(words) + 1].float().cpu())
+            tokens_W = torch.bincount(words, minlength=counts[index])
+            found.append(((sums_LWD / tokens_W.clamp(min=1)[:, None]).numpy(), (tokens_W > 0).numpy()))
+        return found
+
+    found = list(map_rows((row.ids for row in rows), network, device))
+    return np.concatenate([v for v, _ in found], 1), np.concatenate([has for _, has in found])

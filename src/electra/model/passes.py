@@ -78,21 +78,6 @@ def positions_per_batch(device: torch.device | str) -> int:
     return 1024 if torch.device(device).type == "cpu" else 16384
 
 
-def padded_batches(
-    rows: Iterable[Ints], device: torch.device | str, *, pad: int = 0
-) -> Iterator[PaddedBatch]:
-    """Yields batches of rows of similar length; rows are token ids, including special tokens.
-
-    `pad` is the token id that fills a batch. Within a pool the longest rows come first, so that a batch that
-    exceeds the memory fails at once.
-    """
-    for pool_start, pool in _pools(rows):
-        for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            _before_batch()
-            threads.follow()
-            yield _batch(pool_start, pool, members, device, pad)
-
-
 def map_rows(
     rows: Iterable[Ints],
     network: Callable[[PaddedBatch], Sequence[Result]],
@@ -103,8 +88,8 @@ def map_rows(
 ) -> Iterator[Result]:
     """Yields the result of `network` for each row, in the order of the rows.
 
-    One pool of rows and results is in memory at a time. If results are too large for that, as attention
-    weights are, reduce them batch by batch, with `padded_batches`.
+    One pool of rows and results is in memory at a time. In it the longest rows come first, so that a batch
+    that exceeds the memory fails at once.
 
     On a CPU, each thread computes batches of its own: unlike threads that share an operation, they do not
     wait for each other, whatever other programs do, and the results do not depend on their number.
@@ -135,7 +120,6 @@ def _spread(
     compute: Callable[[list[int]], Result], groups: Sequence[list[int]], device: torch.device
 ) -> Iterator[Result]:
     """Yields the result of each group, in order; on a CPU, each thread computes groups of its own."""
-    threads.follow()
     workers, before = threads.workers() if device.type == "cpu" else 1, torch.get_num_threads()
     if min(workers, len(groups)) == 1:
         for group in groups:

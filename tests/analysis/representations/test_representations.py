@@ -23,7 +23,7 @@ from electra.laboratory.analysis.probes.layer_similarity import (
 )
 from electra.laboratory.analysis.texts import tagged_sentences
 from electra.model import hidden
-from electra.model.passes import padded_batches
+from electra.model.passes import pad_rows
 from electra.model.sizes import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
@@ -35,7 +35,7 @@ def quiet(*_: object) -> None: ...
 def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     words = [[cell.split("/")[0] for cell in sentence.split()] for sentence in small.SENTENCES[:count]]
     rows = rows_of_words(loaded.tokenizer, words, 24)
-    batch = next(padded_batches((row.ids for row in rows), "cpu"))
+    batch = pad_rows(np.arange(len(rows)), [row.ids for row in rows], "cpu", 0)
     assert batch.document_ids is not None and (batch.document_ids < 0).any()
     return batch.input_ids, batch.document_ids
 
