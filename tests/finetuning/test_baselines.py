@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from contracts import toy_task
+from scipy.stats import binomtest
 
+from electra.artifacts.finetuning import verdict
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner import baselines
@@ -113,8 +115,11 @@ def test_baselines_are_scored_once_and_reported(
     assert [line for line in said if "majority 0.5000, TF-IDF " in line]
     html = page.write_page(tmp_path / "out").read_text()
     assert "TF-IDF" in html and "majority" in html
-    monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
-    assert finetune(str(modern_folder), replace(settings, seeds=2))["baselines"] == rows
+    monkeypatch.setattr(baselines, "predictions", lambda *given: 1 / 0)
+    again = finetune(str(modern_folder), replace(settings, seeds=2))["baselines"]
+    for found in (rows, again):
+        assert {values.pop("eval_paired")["examples"] for values in found.values()} == {20}
+    assert again == rows
     fitted_only = toy_task.settings(tmp_path / "frozen", data, "classification", head="frozen", epochs=None)
     results = finetune(str(modern_folder), fitted_only)
     assert rows["frozen encoder"] == {key: results[key] for key in rows["frozen encoder"]}
@@ -138,13 +143,36 @@ def test_many_examples_times_labels_get_cheaper_models(monkeypatch: pytest.Monke
         assert np.mean((x @ weights.T + biases).argmax(1) == gold) > 0.95
 
 
-def test_a_baseline_that_is_not_beaten_is_reported() -> None:
+@pytest.mark.parametrize(("won", "lost"), [(0, 0), (4, 0), (9, 2), (8, 1), (20, 18), (3, 14)])
+def test_the_paired_comparison_is_the_sign_test(won: int, lost: int) -> None:
+    """With one seed it is the exact test of scipy; examples of the head's choice count like those of dev."""
+    exact = binomtest(won, won + lost).pvalue if won + lost else 1.0
+    right = [i < won for i in range(40)]  # where the baseline is wrong; it is right on the next
+    wrong = [i for i in range(40) if not won <= i < won + lost]
+    found: dict[str, dict[str, Any]] = {
+        "TF-IDF": {"eval_wrong": wrong},
+        "other": {"eval_wrong": [*range(40)]},
+    }
+    baselines.compare(found, [right], {"other": [0, lost, 60]})
+    assert found["TF-IDF"]["eval_paired"]["difference"] == pytest.approx((won - lost) / 40)
+    assert found["other"]["eval_paired"]["difference"] == pytest.approx((won - lost) / 100)
+    for paired in (values["eval_paired"] for values in found.values()):
+        assert paired["p"] == pytest.approx(exact, abs=0.015)
+    both: dict[str, dict[str, Any]] = {"TF-IDF": {"eval_wrong": wrong}}
+    baselines.compare(both, [right, right], {})
+    assert both["TF-IDF"] == found["TF-IDF"], "two equal seeds are not twice the evidence"
+
+
+def test_a_verdict_says_whether_it_may_be_chance() -> None:
     results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.6, "seeds": [0]}
     assert list(describe_results(results, ["accuracy"])) == ["dev: accuracy 0.6000"]
     results |= {"baselines": {"majority": {"eval_accuracy": 0.5}, "TF-IDF": {"eval_accuracy": 0.6}}}
     results["eval_samples"] = 100
     _, listed, note = describe_results(results, ["accuracy"])
     assert "majority 0.5000, TF-IDF 0.6000" in listed
-    assert "'TF-IDF'" in note and re.search("0.10 .*chance", note)
+    assert "TF-IDF" in note and re.search("0.10 .*chance", note)
+    for p, may_be in ((0.2, True), (0.01, False)):
+        results["baselines"]["TF-IDF"]["eval_paired"] = {"examples": 160, "difference": 0.05, "p": p}
+        assert ("chance" in verdict(results)) is may_be and "160" in verdict(results)
     results["baselines"]["frozen encoder"] = {"eval_accuracy": 0.8}
     assert "--head frozen" in list(describe_results(results, ["accuracy"]))[2]

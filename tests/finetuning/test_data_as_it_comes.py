@@ -62,6 +62,7 @@ NOTED: list[tuple[dict[str, Any], str]] = [  # how it is read, what a note says
         "train: 1 example with an empty text, kept",
     ),
     ({"train": HALVES, "task": "pair"}, "train: 3 examples with an empty text, kept"),
+    ({"train": TWO + "x,rare\n", "others": {"dev": TWO.replace("text ", "film ")}}, "dev: .*: rare 1"),
     ({"train": FEW}, "1 different text: too few for a reliable score"),
     (
         {"train": TWO, "others": {"dev": "text,label\nTEXT\u00a0\uff13,1\na film,0\n"}},

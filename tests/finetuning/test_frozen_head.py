@@ -16,6 +16,7 @@ from contracts import toy_task
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
+from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.heads.frozen import fit_best, log_likelihood
@@ -161,6 +162,9 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     results = finetune(str(modern_folder), settings)
     assert held_out == [12, 12] and results["head"] == wins.replace("fine-tuned", "transformers")
     assert [note for note in results["notes"] if note.startswith(f"head: {wins}, ")]
+    trial = FinetuningFolder(tmp_path / "out").record["trial"]
+    assert {number for _, _, number in trial.values()} == {12} and "TF-IDF" in trial
+    assert ("frozen encoder" in trial) is (wins == "fine-tuned")
     resumed = replace(settings, seeds=2)
     again = finetune(str(modern_folder), resumed)
     assert [again[key] for key in ("head", "notes")] == [results[key] for key in ("head", "notes")]

@@ -143,14 +143,24 @@ def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
     return max(known, key=lambda entry: entry[1], default=None)
 
 
-def chance_note(results: Mapping[str, Any]) -> str:
-    """Returns a note on how much a score may differ by chance.
+def verdict(results: Mapping[str, Any]) -> str:
+    """Says whether the model beats the best baseline on dev, and whether that may be chance.
 
-    Returns "" if there are enough dev examples, or if their number is unknown.
-
-    The 95 % confidence interval of a proportion of n examples extends at most 1 / sqrt(n) to either side.
+    Returns "" without baselines. Where there is no paired comparison (of the accuracy of texts), the number
+    of dev examples tells: the 95 % interval of a proportion of n examples extends at most 1 / sqrt(n).
     """
-    count = results.get("eval_samples", 0)
-    if not 0 < count < NOISY_BELOW:
+    score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
+    if best is None:
         return ""
-    return f" (on {count:,} examples a difference below {1 / math.sqrt(count):.2f} may be chance)"
+    name, value = best
+    found = f"does not beat the best baseline, {name}"
+    if score is not None and score > value:
+        found = f"is better than the best baseline, {name}, by {score - value:.3f}"
+    count, chance = results.get("eval_samples", 0), ""
+    if paired := results["baselines"][name].get("eval_paired"):
+        p = "p < 0.001" if paired["p"] < 0.001 else f"p = {paired['p']:.3f}"
+        chance = f"; paired over {paired['examples']:,} examples: {paired['difference']:+.3f} ({p}"
+        chance += ", may be chance)" if paired["p"] > 0.05 else ")"
+    elif 0 < count < NOISY_BELOW:
+        chance = f" (on {count:,} examples a difference below {1 / math.sqrt(count):.2f} may be chance)"
+    return f"On dev, the model {found}{chance}."

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
+from electra.artifacts.finetuning import FinetuningFolder, best_baseline, verdict
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series
@@ -63,17 +63,6 @@ def write_page(path: Path) -> Path:
     return publish(page, folder.page)
 
 
-def verdict(results: Record) -> str:
-    """Says whether the model beats the best baseline on dev; empty without baselines or scores."""
-    score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
-    if best is None or score is None:
-        return ""
-    found = f"does not beat the best baseline, {best[0]}"
-    if score > best[1]:
-        found = f"is better than the best baseline, {best[0]}, by {score - best[1]:.3f}"
-    return f"On dev, the model {found}{chance_note(results)}."
-
-
 def _facts(results: Record) -> list[tuple[object, ...]]:
     name, count = str(results.get("primary_metric")), len(results.get("seeds", ()))
     sd, best = results.get(f"eval_{name}_sd"), best_baseline(results)
@@ -126,8 +115,7 @@ def labels_section(records: Sequence[Record], labels: Mapping[str, Record]) -> S
     train = labels.get("train", {})
     gold, predicted = (Counter(record[key] for record in rows) for key in ("gold", "predicted"))
     right = Counter(record["gold"] for record in rows if record["gold"] == record["predicted"])
-    names = [name for name in train if name in gold or name in predicted]
-    names += sorted({*gold, *predicted} - {*names})
+    names = [*train, *sorted({*gold, *predicted} - {*train})]
     table = []
     for name in names:
         counts = train.get(name, 0), gold[name], predicted[name]

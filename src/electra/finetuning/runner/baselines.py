@@ -17,7 +17,7 @@ import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from itertools import pairwise, product
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning import NOISY_BELOW, FinetuningFolder
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
 from electra.finetuning.heads.parts.contract import Head
@@ -49,6 +49,7 @@ A prediction is an array of probabilities [labels], a number [1], or probabiliti
 """
 NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
 FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
+WRONG = "eval_wrong"  # the rows of dev that a baseline answered wrongly, in floors.json
 STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 MANY_FITS = 1_000_000  # examples times labels; with more, cheaper models
 NEIGHBOURS = 5
@@ -70,28 +71,68 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
+def lexical_title(dataset: Dataset) -> str:
+    """Returns what the linear baseline of a text or a pair is called."""
+    return "word overlap" if len(dataset.splits["train"][0].texts) > 1 else "TF-IDF"
+
+
 def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder) -> None:
     """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`."""
-    train = dataset.splits["train"]
-    linear = "word overlap" if len(train[0].texts) > 1 else "TF-IDF"
+    train, linear = dataset.splits["train"], lexical_title(dataset)
     if dataset.task.head == "tagger":
         linear = "most frequent tag of each word"
     elif dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
         is_multi_label = isinstance(dataset.task, MultiLabelClassification)
         linear += f", {size:,} examples" if is_multi_label else f", {NEIGHBOURS} nearest neighbours"
-    by_name = {}
+    answers = {}
     for name, title in {MAJORITY: MAJORITY, LINEAR: linear}.items():
         doing(f"baseline {title}")
-        by_name[title] = scores(name, dataset)
+        answers[title] = predictions(name, dataset)
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
         doing(f"baseline {FROZEN_ENCODER}")
-        by_name[FROZEN_ENCODER] = frozen_scores(prepared, dataset)
-    values = {name: {key: each.value for key, each in found.items()} for name, found in by_name.items()}
+        answers[FROZEN_ENCODER] = frozen_predictions(prepared, dataset)
+    values: dict[str, dict[str, Any]] = {}
+    for title, found in answers.items():
+        values[title] = {key: each.value for key, each in score_all(found, dataset).items()}
+        if found and (right := right_answers(dataset, found["dev"])) is not None:
+            values[title][WRONG] = np.flatnonzero(~right).tolist()
     durable.commit_json(folder.baselines, values)
 
 
-def frozen_scores(prepared: Finetuning, dataset: Dataset) -> dict[str, Score]:
-    """Returns the scores of the head `frozen` on the encoder before training."""
+def right_answers(dataset: Dataset, dev: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
+    """Returns which predictions for dev are right; None if dev is large, or accuracy is not its score."""
+    task, examples = dataset.task, dataset.splits["dev"]
+    if task.head != "classifier" or task.metrics[0] != "accuracy" or len(examples) >= NOISY_BELOW:
+        return None
+    one, pairs = replace(task, metrics=("accuracy",)), zip(dev, examples, strict=True)
+    return np.array([one.score([answer], [example])["accuracy"].value == 1 for answer, example in pairs])
+
+
+def compare(
+    baselines: dict[str, dict[str, Any]], right: Sequence[Sequence[bool]], trial: Mapping[str, Sequence[int]]
+) -> None:
+    """Replaces the wrong rows in `baselines` (floors.json) by paired comparisons, `eval_paired`.
+
+    `right` says for each seed which rows of dev the model answered rightly, `trial` how many of the examples
+    on which the head was chosen the model alone, and a baseline alone, answered rightly, and their number.
+    """
+    from scipy.stats import permutation_test
+
+    for name, values in baselines.items():
+        if (wrong := values.pop(WRONG, None)) is not None:
+            won, lost, more = trial.get(name, (0, 0, 0))
+            dev = np.mean(right, axis=0) - ~np.isin(np.arange(len(right[0])), wrong)
+            differences, count = np.concatenate([dev, np.ones(won), -np.ones(lost)]), len(dev) + more
+            moved = differences[differences != 0]
+            test = (
+                permutation_test((moved,), np.sum, permutation_type="samples", rng=0) if len(moved) else None
+            )
+            p, difference = float(test.pvalue) if test else 1.0, float(differences.sum() / count)
+            values["eval_paired"] = {"examples": count, "difference": difference, "p": p}
+
+
+def frozen_predictions(prepared: Finetuning, dataset: Dataset) -> dict[str, list[Any]]:
+    """Returns the predictions of the head `frozen` on the encoder before training, by split."""
     start, unset = prepared.start, {"epochs": None, "dropout": None, "pooling": None, "head": FROZEN}
     names = [field.name for field in fields(Settings)]
     settings = Settings(**{name: getattr(prepared.settings, name) for name in names} | unset)
@@ -99,11 +140,8 @@ def frozen_scores(prepared: Finetuning, dataset: Dataset) -> dict[str, Score]:
     model = build_model(frozen, 0)
     assert isinstance(model.head, Head)
     fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, quick=True)
-    return {
-        f"{result_name(split)}_{name}": value
-        for split, featurized in frozen.splits.items()
-        for name, value in evaluate(frozen, model, featurized, frozen.precision).scores.items()
-    }
+    splits = frozen.splits.items()
+    return {name: evaluate(frozen, model, split, frozen.precision).predictions for name, split in splits}
 
 
 def apply_to(dataset: Dataset, settings: Settings) -> bool:
@@ -119,14 +157,23 @@ def result_name(split: str) -> str:
 
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
     """Returns the scores of a baseline by SPLIT_METRIC ("eval" for dev); {} for question answering."""
-    answer, task = fit(baseline, dataset.task, dataset.splits["train"]), dataset.task
-    if answer is None:
-        return {}
+    return score_all(predictions(baseline, dataset), dataset)
+
+
+def predictions(baseline: str, dataset: Dataset) -> dict[str, list[Any]]:
+    """Returns a baseline's predictions by split; {} for question answering."""
+    answer = fit(baseline, dataset.task, dataset.splits["train"])
+    splits = {name: examples for name, examples in dataset.splits.items() if name != "train"}
+    return {name: answer(examples) for name, examples in splits.items()} if answer else {}
+
+
+def score_all(answers: Mapping[str, Sequence[Any]], dataset: Dataset) -> dict[str, Score]:
+    """Returns the scores of the splits that have answers, by SPLIT_METRIC."""
     return {
         f"{result_name(split)}_{name}": value
-        for split, examples in dataset.splits.items()
-        if split != "train" and all(example.gold is not None for example in examples)
-        for name, value in task.score(answer(examples), examples).items()
+        for split, predicted in answers.items()
+        if all(example.gold is not None for example in dataset.splits[split])
+        for name, value in dataset.task.score(predicted, dataset.splits[split]).items()
     }
 
 

@@ -103,6 +103,11 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
         notes.append(f"no training example is left with a label that cannot be learned then: {listed}")
+    counts, in_dev = (count_labels(task, splits[split]) for split in ("train", "dev"))
+    if lacking := [name for name, n in counts.items() if in_dev and n and not in_dev.get(name)]:
+        listed = ", ".join(f"{one_line(name)} {counts[name]:,}" for name in lacking[:MAX_LISTED])
+        more = f", and {len(lacking) - MAX_LISTED} more" * (len(lacking) > MAX_LISTED)
+        notes.append(f"dev: labels of train without an example, so not scored: {listed}{more}")
     alike = Counter(name.casefold() for name in task.label_names)
     if same := [name for name in task.label_names if alike[name.casefold()] > 1]:
         notes.append(f"train: {', '.join(same)} differ only in capitals, and are different labels")

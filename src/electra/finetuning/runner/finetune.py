@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from electra.artifacts.finetuning import FinetuningFolder, best_baseline, chance_note
+from electra.artifacts.finetuning import FinetuningFolder, best_baseline, verdict
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weight_names import TUNED
@@ -43,7 +43,7 @@ from electra.finetuning.runner.prepared import (
     score,
     with_recorded_defaults,
 )
-from electra.finetuning.runner.records import format_records, join_gold, read_records
+from electra.finetuning.runner.records import format_records, is_wrong, join_gold, read_records
 from electra.finetuning.runner.saved_model import save_model, task_source
 from electra.finetuning.runner.train_seed import train_seed
 from electra.finetuning.settings import Settings
@@ -87,9 +87,9 @@ def finetune(
     doing(f"loading {model}")
     tuned = FinetuningFolder(Path(model))  # whose encoder is used
     loaded = load(tuned.model.path if tuned.exists() else model, "encoder")
-    chosen, choice = settings, recorded.get("choice", [])
+    chosen, choice, trial = settings, recorded.get("choice", []), recorded.get("trial", {})
     if not recorded:
-        chosen, choice = choose_head(settings, dataset, loaded, stop)
+        chosen, choice, trial = choose_head(settings, dataset, loaded, stop)
     resolved = resolve(chosen, dataset, loaded.config, encoder_pooling(loaded))
     if recorded:  # older versions recorded no columns, and gave a pair to every head as one input
         known = recorded.get("settings", {})
@@ -101,7 +101,8 @@ def finetune(
         labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
         notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
     notes += choice
-    record = make_record(model, prepared, dataset) | ({"choice": choice} if choice else {})
+    of_choice = {"choice": choice, "trial": trial}
+    record = make_record(model, prepared, dataset) | {name: kept for name, kept in of_choice.items() if kept}
     with folder.session(record, say=say, stop=stop) as session:
         lines = (thread_note, describe_start(model, prepared), *describe_labels(dataset), *notes)
         for line in filter(None, lines):
@@ -248,13 +249,15 @@ def finish(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": prepared.precision,
     }
+    tables = {number: read_records(seed.table("dev").read_bytes()) for number, seed in folder.seeds()}
+    dev = {number: join_gold(rows, dataset.splits["dev"], task) for number, rows in tables.items()}
     if folder.baselines.is_file():
         fix = "Remove it: the baselines are then measured again"
         results["baselines"] = durable.read_json(folder.baselines, RunFolderError, fix=fix)
+        right = [[not is_wrong(row) for row in rows] for rows in dev.values()]
+        baselines.compare(results["baselines"], right, folder.record.get("trial", {}))
     save_model(prepared, folder.model, folder.seed(best), results)
-    rows = read_records(folder.seed(best).table("dev").read_bytes())
-    dev_records = join_gold(rows, prepared.splits["dev"].examples, task)
-    durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
+    durable.commit_file(folder.dev, format_records(dev[best], "jsonl"))
     durable.commit_json(folder.results, results)
     return results
 
@@ -292,7 +295,7 @@ def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iter
         scores = {name: scores[key] for name, scores in results["baselines"].items()}
         listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if value is not None)
         yield f"dev {results['primary_metric']} of the baselines: {listed}"
-        if results[key] is None or results[key] <= best[1]:
-            note = f"the baseline {best[0]!r} scores as well as this model, or better, on dev"
-            advice = "; --head frozen trains that model in seconds" * (best[0] == baselines.FROZEN_ENCODER)
-            yield f"{note}{chance_note(results)}{advice}"
+        is_beaten = results[key] is not None and results[key] > best[1]
+        is_frozen = best[0] == baselines.FROZEN_ENCODER
+        advice = " --head frozen trains that model in seconds." * (is_frozen and not is_beaten)
+        yield f"{verdict(results)}{advice}"
