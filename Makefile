@@ -11,6 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 setup: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
+	@echo "Making .venv: about two minutes, most of them for PyTorch"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -52,9 +53,11 @@ quickstart: setup
 	$(BIN)/electra detect runs/quickstart "This method returns a tuple of the keys in the dictionary."
 	$(BIN)/electra detect runs/quickstart "The function returns a list of the names in the current elephant."
 	@echo
-	@echo "The lines 'held-out at step' say what the $(BUDGET) brought; the report is runs/quickstart/report.html. To try next:"
-	@echo "  $(BIN)/electra pretrain YOUR_TEXTS/ --out runs/mine --budget 30m"
-	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
+	@echo "The word that does not belong is in brackets. The lines 'held-out at step' say what the $(BUDGET) brought; the page"
+	@echo "with the curves is runs/quickstart/report.html. To try next, activate .venv (source .venv/bin/activate), then"
+	@echo "  electra serve runs/quickstart                       # the model in your browser"
+	@echo "  electra finetune small-en --task classification --data YOURS.csv --out runs/labels    # a classifier from a csv"
+	@echo "  electra pretrain YOUR_TEXTS/ --out runs/mine --budget 30m                             # an encoder of your own"
 
 ORDINARY = not slow and not reliability and not cuda and not package
 

@@ -49,7 +49,7 @@ def test_the_container_serves() -> None:
 
 
 def test_every_library_has_its_licence_on_the_page() -> None:
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     extras = {name: wanted for name, wanted in PROJECT["optional-dependencies"].items() if name != "dev"}
     for wanted in (PROJECT["dependencies"], *extras.values()):
         for requirement in map(Requirement, wanted):

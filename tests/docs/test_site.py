@@ -32,7 +32,7 @@ def test_every_page_is_in_the_menu() -> None:
 
 
 def test_the_python_reference_names_all_that_is_public() -> None:
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^::: electra\.(\w+)$", page, flags=re.M))
     assert set(electra.__all__) - {"__version__"} <= named
 
@@ -47,5 +47,5 @@ def test_it_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -
     assert len(made) > 50
     assert [str(page) for page, text in made.items() if LOADED.search(text)] == []
     site = tmp_path / "site"
-    assert "vocab_size" in made[site / "docs" / "api" / "index.html"], "signatures"
+    assert "vocab_size" in made[site / "docs" / "python" / "index.html"], "signatures"
     assert (site / "results" / "rtd-or-mlm" / "index.html").is_file()
