@@ -57,11 +57,16 @@ const detect = newest(async (signal) => {
   by("threshold").textContent = found.threshold.toFixed(2);
   [scored, words] = [Array.from(sent), found.words];
   paint();
-  const worst = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
-  const fits = words.filter((each) => each.suggestions?.length)
-    .map((each) => `for ${each.word}: ${each.suggestions.map((other) => other.word).join(", ")}`);
-  const suggested = fits.length ? `. Suggestions ${fits.join("; ")}` : "";
-  by("worst").textContent = worst ? `Highest: ${worst.word}, ${worst.p_replaced.toFixed(2)}${suggested}` : "";
+  const marked = words.filter((each) => each.replaced);
+  const highest = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
+  const lines = marked.map((each) => [each, (each.suggestions ?? []).map((other) => other.word).join(", ")]);
+  if (highest && !marked.length) lines.push([highest, "the highest; no word is marked"]);
+  by("marked").replaceChildren(...lines.map(([word, said]) => {
+    const [item, name] = [document.createElement("li"), document.createElement("b")];
+    name.textContent = word.word;
+    item.append(name, ` ${word.p_replaced.toFixed(2)}${said ? ": " : ""}${said}`);
+    return item;
+  }));
 });
 
 const predict = newest(async (signal) => {
