@@ -99,8 +99,9 @@ class StudyPage:
         clear = {name: test["difference"] > 0 for name, test in tests.items() if test["p_holm"] < 0.05}
         ways = []
         for is_above, way in ((True, "above"), (False, "below")):
-            if names := [self.arm(name) for name, above in clear.items() if above == is_above]:
-                ways.append(f"{', '.join(names)} {way} {self.baseline} (p < 0.05)")
+            if names := [name for name, above in clear.items() if above == is_above]:
+                p, listed = max(tests[name]["p_holm"] for name in names), ", ".join(map(self.arm, names))
+                ways.append(f"{listed} {way} {self.baseline} (p <= {p:.2g})")
         if len(clear) < len(tests):
             others = f"{len(tests) - len(clear)} of the arms" if clear else "any arm"
             ways.append(f"no measurable difference for {others}")
