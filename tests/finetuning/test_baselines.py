@@ -143,7 +143,7 @@ def test_many_examples_times_labels_get_cheaper_models(monkeypatch: pytest.Monke
         assert np.mean((x @ weights.T + biases).argmax(1) == gold) > 0.95
 
 
-@pytest.mark.parametrize(("won", "lost"), [(0, 0), (4, 0), (9, 2), (8, 1), (20, 18), (3, 14)])
+@pytest.mark.parametrize(("won", "lost"), [(0, 0), (1, 0), (0, 1), (4, 0), (9, 2), (8, 1), (20, 18), (3, 14)])
 def test_the_paired_comparison_is_the_sign_test(won: int, lost: int) -> None:
     """With one seed it is the exact test of scipy; examples of the head's choice count like those of dev."""
     exact = binomtest(won, won + lost).pvalue if won + lost else 1.0
