@@ -28,7 +28,7 @@ from electra.artifacts.run import PairFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import read_config
-from electra.exchange.huggingface import make_card, write
+from electra.exchange.huggingface import export, make_card
 from electra.exchange.load import Loaded, load, load_language_model, read_tensors, shared_digest
 from electra.exchange.weights import SCALE, read_safetensors, write_weights
 from electra.foundation import durable
@@ -90,7 +90,7 @@ def make(run: Path, out: Path, summary: str, dtype: Dtype = "float16") -> None:
     for folder, loaded in load_networks(run, out).items():
         card = make_card(loaded, folder, run)
         card = replace(card, name=f"{out.name}-{folder.name}", summary=summary, base_model="")
-        write(loaded, folder, card, dtype)
+        export(loaded, folder, run, dtype=dtype, card=card)
         if folder.name != "discriminator":
             share_encoder(folder, "discriminator")
 

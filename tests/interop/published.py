@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,12 @@ def published(name: str, folder: Path, tokenizer: Tokenizer, head: str = "Model"
     model.save_pretrained(folder)
     tokenizer.save(folder)
     return model
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Changes a folder's config.json."""
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, **changes}))
 
 
 def rows(pad: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

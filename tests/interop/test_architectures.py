@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from published import ADAPTED, FURTHER, SHAPES, TOLERANCE, TWELVE, published, rows
+from published import ADAPTED, FURTHER, SHAPES, TOLERANCE, TWELVE, edit, published, rows
 
 import electra
 from electra.commands.framework.main import main
@@ -255,8 +255,7 @@ def test_what_is_no_encoder_is_refused_in_one_line(
     """From the shell too, with exit code 2 and nothing written."""
     change, named = REFUSED[case]
     shutil.copytree(given("DistilBERT")[0], folder := tmp_path / "x")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | change))
+    edit(folder, **change)
     with pytest.raises(ModelError, match=named) as refused:
         load(folder, "encoder")
     assert "\n" not in str(refused.value)
@@ -278,7 +277,7 @@ def test_rows_longer_than_the_positions_are_refused(given: Given, store: Path, t
                 store, out=tmp_path / "run", recipe="continue", init_discriminator=given(name)[0],
                 overrides=TINY | {"training.length": 100}, budget="1steps", progress="quiet",
             )  # fmt: skip
-        assert not (tmp_path / "run" / "checkpoints").exists()
+        assert not (tmp_path / "run").exists()
 
 
 def test_code_that_a_config_names_is_left_out(given: Given, tmp_path: Path) -> None:

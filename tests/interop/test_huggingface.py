@@ -11,10 +11,10 @@ import torch
 import transformers
 from published import TOLERANCE, loaded_again, rows
 
-from electra.artifacts.model import DETECTION
+from electra.artifacts.model import DETECTION, FILES
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
-from electra.exchange.huggingface import FILES, export_network
+from electra.exchange.huggingface import export_network
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 

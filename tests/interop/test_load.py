@@ -14,7 +14,7 @@ import pytest
 import torch
 from conftest import SPECIALS
 from copies import from_pickle
-from published import published
+from published import edit, published
 from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
@@ -97,11 +97,6 @@ def test_bare_encoder_and_foreign_head_serve_as_encoders(given: Callable[..., tu
     assert load(folder, "classifier").labels == ("LABEL_0", "LABEL_1")
 
 
-def edit(folder: Path, **changes: Any) -> None:
-    values = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**values, **changes}))
-
-
 def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], Any]) -> None:
     tensors = load_file(folder / "model.safetensors")
     how(tensors)
@@ -116,10 +111,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: edit(f, model_type="bert", add_cross_attention=True),
         "add_cross_attention is true; only encoders",
     ),
-    "tensorflow": (
-        lambda f: (f / "model.safetensors").rename(f / "tf_model.h5"),
-        "Convert tf_model.h5",
-    ),
+    "tensorflow": (lambda f: (f / "model.safetensors").rename(f / "tf_model.h5"), "Convert tf_model.h5"),
     "integers": (lambda f: change(f, lambda w: w.update({BIAS: w[BIAS].char()})), BIAS),
     "complex": (lambda f: change(f, lambda w: w.update({BIAS: w[BIAS].cfloat()})), BIAS),
     "no config": (lambda f: (f / "config.json").unlink(), "config.json: no such file"),

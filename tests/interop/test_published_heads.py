@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from published import ADAPTED, TOLERANCE, TWELVE, published
+from published import ADAPTED, TOLERANCE, TWELVE, edit, published
 
 import electra
 from electra.data.tokenizer import Tokenizer
@@ -148,7 +148,7 @@ def test_cross_encoders_score_as_the_library(
 
 # What config.json says of a head with two outputs (one, if it says so), and the labels; None: one line
 NAMES: dict[str, tuple[dict[str, Any], tuple[str, ...] | None]] = {
-    "none": ({"id2label": None, "label2id": None}, ("LABEL_0", "LABEL_1")),
+    "none": ({"id2label": None, "label2id": None, "outputs": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
     "fewer, with their number": (
         {"id2label": {"0": "LABEL_0"}, "num_labels": 2, "label2id": None},
         ("LABEL_0", "LABEL_1"),
@@ -167,10 +167,9 @@ NAMES: dict[str, tuple[dict[str, Any], tuple[str, ...] | None]] = {
 @pytest.mark.parametrize("case", NAMES)
 def test_names_of_outputs(case: str, name: str, uncased: Tokenizer, tmp_path: Path) -> None:
     changes, labels = NAMES[case]
-    outputs = changes.get("num_labels", 2)
+    outputs = changes.get("outputs", changes.get("num_labels", 2))
     folder = folder_of(name, "ForSequenceClassification", uncased, tmp_path, num_labels=outputs)
-    values = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(values))
+    edit(folder, **changes)
     if labels:
         assert open_predictor(str(folder)).task.label_names == labels
         return

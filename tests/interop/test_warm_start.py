@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.warm_start import load_weights_into
+from electra.exchange.warm_start import open_start
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 
@@ -30,7 +30,7 @@ def test_a_pair_continues_with_the_same_weights(
     pair, folder = export_pair(size="mini", sharing=sharing)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing=sharing)
     assert differing(pair, fresh)
-    assert load_weights_into(fresh, discriminator=folder, generator=folder, tokenizer=uncased) == ()
+    assert open_start(folder, folder, uncased).load_into(fresh) == ()
     assert differing(pair, fresh) == []
 
 
@@ -41,14 +41,14 @@ def test_the_projection_of_a_modern_generator_is_recovered(
     """The exported generator contains table x projection; the new run has both factors."""
     pair, folder = export_pair(size="tiny", architecture="modern")
     fresh = make_pair("tiny", "modern", uncased.vocab_size, seed=7)
-    load_weights_into(fresh, discriminator=folder, generator=folder)
+    open_start(folder, folder).load_into(fresh)
     ids = torch.randint(5, 100, (2, 9))
     for name in ("generator", "discriminator"):
         old, new = getattr(pair, name), getattr(fresh, name)
         assert (old.logits(old.encoder(ids)) - new.logits(new.encoder(ids))).abs().max() <= 1e-4
     _, other = export_pair("other", size="tiny", architecture="modern", seed=3)
     with pytest.raises(ModelError):
-        load_weights_into(fresh, discriminator=folder, generator=other)
+        open_start(folder, other).load_into(fresh)
 
 
 def test_discriminator_alone_leaves_the_generator_fresh(
@@ -56,7 +56,7 @@ def test_discriminator_alone_leaves_the_generator_fresh(
 ) -> None:
     pair, folder = export_pair(size="mini")
     fresh, untouched = (make_pair("mini", vocab_size=uncased.vocab_size, seed=7) for _ in range(2))
-    load_weights_into(fresh, discriminator=folder / "discriminator")
+    open_start(folder / "discriminator").load_into(fresh)
     assert fresh.auxiliary is not None and untouched.auxiliary is not None
     changed = set(differing(untouched, fresh))
     own = {name for name, _ in fresh.auxiliary.named_parameters() if ".embeddings." not in f".{name}"}
@@ -71,7 +71,7 @@ def test_shared_weights_come_from_the_discriminator(
     pair, one = export_pair("one", size="mini", seed=1)
     _, two = export_pair("two", size="mini", seed=2)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7)
-    [note] = load_weights_into(fresh, discriminator=one, generator=two)
+    [note] = open_start(one, two).load_into(fresh)
     assert "shared weights" in note
     assert fresh.main is not None and pair.main is not None
     assert torch.equal(fresh.main.encoder.token_table(), pair.main.encoder.token_table())
@@ -85,13 +85,11 @@ def test_mismatched_sizes_are_named(
         ModelError,
         match=r"tensor encoder.*\[.*\].*\[.*\]",
     ):
-        load_weights_into(make_pair("tiny", vocab_size=uncased.vocab_size), discriminator=folder)
+        open_start(folder).load_into(make_pair("tiny", vocab_size=uncased.vocab_size))
     with pytest.raises(ModelError):
-        load_weights_into(
-            make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1), discriminator=folder
-        )
+        open_start(folder).load_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1))
     fitting = make_pair("mini", vocab_size=uncased.vocab_size)
     with pytest.raises(ModelError):
-        load_weights_into(fitting, discriminator=folder, tokenizer=cased)
+        open_start(folder, tokenizer=cased).load_into(fitting)
     with pytest.raises(ModelError):
-        load_weights_into(Pair(fitting.main), generator=folder)
+        open_start(None, folder).load_into(Pair(fitting.main))

@@ -25,8 +25,9 @@ from electra.serving.server import listen, serve
 def served(tmp_path_factory: pytest.TempPathFactory) -> list[ServedModel]:
     folder = small.write_pair(tmp_path_factory.mktemp("served") / "toy", "modern")
     [model] = open_models([str(folder)])
-    assert model.discriminator is not None
-    return [replace(model, discriminator=replace(model.discriminator, threshold=0.4))]
+    discriminator = replace(model.networks.network("discriminator"), threshold=0.4)
+    model.networks.loaded |= {"discriminator": discriminator, "encoder": discriminator}
+    return [model]
 
 
 @contextmanager

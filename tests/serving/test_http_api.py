@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ def client(served: list[ServedModel]) -> Iterator[Any]:
 
 
 def test_responses_equal_the_results_of_the_python_library(client: Any, served: list[ServedModel]) -> None:
-    judge = served[0].discriminator
-    assert judge is not None
+    judge = served[0].networks.network("discriminator")
     found = client.post("/detect", json={"texts": TEXTS}).json()["results"]
     [own] = [model["threshold"] for model in client.get("/models").json()["models"]]
     assert {one["threshold"] for one in found} == {own} == {judge.threshold}
@@ -55,10 +53,10 @@ def test_outputs_beyond_the_numbers_are_an_error(path: str, served: list[ServedM
     from starlette.testclient import TestClient
 
     broken = deepcopy(served[0])
-    for network in (broken.discriminator, broken.generator):
+    for network in broken.networks.pair():
         assert network is not None and isinstance(network.encoder, ModernEncoder)
         network.encoder.final_norm.weight.data.fill_(3e38)
-    with TestClient(make_app([replace(broken, encoder=broken.discriminator)])) as client:
+    with TestClient(make_app([broken])) as client:
         answer = client.post(f"/{path}", json={"texts": ["the [MASK] ate"]})
     assert answer.status_code == 500 and "finite" in answer.json()["error"]["what"]
 

@@ -22,7 +22,8 @@ from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.layers import keep_layers
 from electra.exchange.load import load
-from electra.exchange.pooling import PooledText
+from electra.exchange.pooling import pooled as vector_of
+from electra.exchange.pooling import reduced
 from electra.foundation.errors import ConfigError, ElectraError, ModelError
 from electra.foundation.signals import StopRequest
 from electra.model.flops import forward_flops, training_flops
@@ -124,7 +125,8 @@ def test_the_vectors_are_those_that_embed_gives(pooling: Any) -> None:
         states[1] = states_of(pair.frozen["teacher"].encoder, part)[-1]
         for row, ids in enumerate(part.document_ids):
             for document in range(int(ids.max()) + 1):
-                pooled = [PooledText(pooling, each[row][ids == document].numpy()).vector() for each in states]
+                texts = [each[row][ids == document].numpy() for each in states]
+                pooled = [vector_of(pooling, [reduced(pooling, text)]) for text in texts]
                 total += 1 - float(torch.cosine_similarity(*map(dense, map(torch.tensor, pooled)), dim=0))
         assert float(made.forward(pair, part).losses["vectors"]) == pytest.approx(total, abs=1e-4)
 

@@ -40,6 +40,8 @@ SPECIAL_TOKENS, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
 VOCABULARY, VOCABULARY_JSON, MERGES = "vocab.txt", "vocab.json", "merges.txt"
 _OF_WORDS = (VOCABULARY, ADDED_TOKENS, VOCABULARY_JSON, MERGES)
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, *_OF_WORDS)
+# What `electra export` writes, with weights that are no integers
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD, DETECTION)
 
 
 class ModelFolder(Folder):

@@ -7,7 +7,7 @@ encoder's weights, under names that transformers ignores; a published head is ru
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -91,15 +91,17 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
         )
     except UnsupportedConfig:
         raise
+    except NotImplementedError:
+        raise UnsupportedConfig(f"{model_type} is no encoder of texts") from None
     except Exception as problem:  # whatever a wrong value causes
         reason = f"transformers cannot build this {model_type} ({reason_of(problem)})"
         raise UnsupportedConfig(reason) from None
 
 
 def read_networks(
-    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, labels: Sequence[str], folder: Path
+    tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, folder: Path
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
-    """Returns the encoder and its head with their weights, and the names of unused tensors.
+    """Returns the encoder and its head, None if there is none, and the names of unused tensors.
 
     Raises:
         ModelError: the weights do not fit, or the model reads something else than texts.
@@ -107,12 +109,11 @@ def read_networks(
     encoder, prefix, head = AdaptedEncoder(config), f"{OWN_HEAD}.", None
     own = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     others = {name: tensor for name, tensor in tensors.items() if name not in own}
-    published = kind in AUTO and not own
-    model, unused = _with_weights(encoder.model, others, AUTO[kind] if published else "", labels, folder)
-    encoder = AdaptedEncoder(config, model.base_model if published else model).eval()
-    if published:
+    model, unused = _with_weights(encoder.model, others, "" if own else AUTO.get(kind, ""), folder)
+    encoder = AdaptedEncoder(config, model.base_model).eval()
+    if model.base_model is not model:
         head = PublishedHead(model)
-    elif kind == "encoder":
+    elif kind == "encoder" or (kind in AUTO and not own):
         unused += sorted(own)
     else:
         head = HEADS[kind](config)
@@ -132,22 +133,36 @@ def read_networks(
 
 
 def _with_weights(
-    model: Any, tensors: Mapping[str, Tensor], auto: str, labels: Sequence[str], folder: Path
+    model: Any, tensors: Mapping[str, Tensor], auto: str, folder: Path
 ) -> tuple[Any, list[str]]:
     """Returns the encoder of transformers, or the model of class `auto`, and the unused tensors' names."""
     import transformers
 
     try:
         with quietly():
+            whole, prefix = model, f"{model.base_model_prefix}."
             if auto:
-                if labels:
-                    model.config.num_labels = len(labels)
                 with torch.device("meta"):
-                    model = getattr(transformers, auto).from_config(model.config)
-            options = {"config": model.config, "dtype": torch.float32, "output_loading_info": True}
-            loaded, report = type(model).from_pretrained(None, state_dict=dict(tensors), **options)
+                    whole = getattr(transformers, auto).from_config(model.config)
+                for name, each in whole.named_parameters():
+                    if not name.startswith(prefix) and len(tensors.get(name, each)) != len(each):
+                        whole.config.num_labels = len(tensors[name])  # whatever config.json says
+            options = {"config": whole.config, "dtype": torch.float32, "output_loading_info": True}
+            options["ignore_mismatched_sizes"] = True  # they are in the report
+            loaded, report = type(whole).from_pretrained(None, state_dict=dict(tensors), **options)
+            places = {name: tensor.data_ptr() for name, tensor in loaded.state_dict().items()}
+            of_head = {places[name] for name in places if not name.startswith(prefix)}
+            of_head -= {places[name] for name in places if name.startswith(prefix)}
+            # The class has a head of its own, but the weights have not, as those of all-mpnet-base-v2
+            if auto and of_head and of_head <= {places.get(name) for name in report["missing_keys"]}:
+                return _with_weights(model, tensors, "", folder)
+    except ModelError:
+        raise
     except Exception as problem:  # it raises whatever a wrong tensor causes
         raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
+    for name, found, expected in sorted(report["mismatched_keys"]):
+        differs = f"tensor {name} has the shape {list(found)}, expected {list(expected)}"
+        raise ModelError(differs, where=folder, fix=CHECK_CONFIG)
     reads_pooler = auto == AUTO["classifier"]
     if missing := sorted(name for name in report["missing_keys"] if reads_pooler or "pooler" not in name):
         raise ModelError(f"tensor {missing[0]} is missing", where=folder, fix=CHECK_CONFIG)

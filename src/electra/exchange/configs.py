@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
+from electra.exchange.pooling import PROMPTS, json_settings
 from electra.exchange.weight_names import OWN_HEAD, TUNED, Kind, tuned_kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
@@ -61,15 +62,21 @@ _SIZES = {
     "intermediate_size": "intermediate_size",
     "max_positions": "max_position_embeddings",
 }
-_PAPER = {
-    **_SIZES,
-    "num_token_types": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "norm_eps": "layer_norm_eps",
+_KEYS = {
+    "electra": {
+        **_SIZES,
+        "num_token_types": "type_vocab_size",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "norm_eps": "layer_norm_eps",
+    },
+    "modern": {
+        **_SIZES,
+        "dropout": "mlp_dropout",
+        "attention_dropout": "attention_dropout",
+        "norm_eps": "norm_eps",
+    },
 }
-_MODERN = {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"}
-_KEYS = {"electra": _PAPER, "modern": {**_SIZES, **_MODERN}}
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {
     "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
@@ -186,37 +193,33 @@ def read_config(folder: Path) -> FolderConfig:
         named = re.sub(r"(For[A-Z].*|Model)$", "", str((values.get("architectures") or ["Bert"])[0]))
         fix = f'Files of 2019 lack it: add "model_type": "{named.lower()}" if it is a {named}'
         raise ModelError("no model_type", where=path, fix=fix)
-    architecture = MODEL_TYPES.get(str(model_type))
     try:
         for name in ("is_decoder", "add_cross_attention"):  # its tensors are those of an encoder
             if values.get(name):
                 raise UnsupportedConfig(f"{name} is {json.dumps(values[name])}; only encoders are supported")
-        labels = _labels(values)
-        encoder = _encoder_or_other(values, architecture, folder)
-        architecture = encoder.architecture
-        kind = _kind(values, architecture, labels)
-        position_offset = first_position(values) if architecture == "electra" else 0
-        threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
+        labels, threshold = _labels(values), values.get(THRESHOLD, DEFAULT_THRESHOLD)
+        encoder = _encoder_or_other(values, MODEL_TYPES.get(str(model_type)), folder)
         if isinstance(threshold, bool) or not 0 <= threshold <= 1:
             raise UnsupportedConfig(f"{THRESHOLD} must be a probability from 0 to 1, not {threshold!r}")
+        architecture = encoder.architecture
+        # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
+        mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
+        return FolderConfig(
+            encoder,
+            _kind(values, architecture, labels),
+            labels,
+            is_tied=bool(values.get("tie_word_embeddings", True)),
+            pooling="mean" if mean_pooled else "cls",
+            position_offset=first_position(values) if architecture == "electra" else 0,
+            output=str(values.get(OUTPUT, LOG_ODDS)),
+            threshold=threshold,
+        )
     except UnsupportedConfig as unsupported:
         raise ModelError(str(unsupported), where=path, fix=SUPPORTED_FOLDERS) from None
     except KeyError as missing:
         raise ModelError(f"{missing.args[0]} is missing", where=path, fix=SAVE_AGAIN) from None
     except (TypeError, ValueError, OverflowError, AttributeError) as wrong:
         raise ModelError(f"a value has the wrong type ({wrong})", where=path, fix=SAVE_AGAIN) from None
-    # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
-    mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    return FolderConfig(
-        encoder,
-        kind,
-        labels,
-        is_tied=bool(values.get("tie_word_embeddings", True)),
-        pooling="mean" if mean_pooled else "cls",
-        position_offset=position_offset,
-        output=str(values.get(OUTPUT, LOG_ODDS)),
-        threshold=threshold,
-    )
 
 
 class OtherEncoder(UnsupportedConfig):
@@ -319,11 +322,8 @@ def head_settings(folder: Path) -> dict[str, Any]:
     """
     values = ModelFolder(folder).record
     settings = {"problem_type": None} | {key: values[key] for key in HEAD_KEYS if key in values}
-    names = (TOKENIZER_CONFIG, "sentence_bert_config.json", "config_sentence_transformers.json")
-    files = [folder / name for name in names]
-    tokenizer, lengths, library = (
-        durable.read_json(file, ModelError) if file.is_file() else {} for file in files
-    )
+    names = (TOKENIZER_CONFIG, "sentence_bert_config.json", PROMPTS)
+    tokenizer, lengths, library = (json_settings(folder / name) for name in names)
     known = (tokenizer.get(MAX_LENGTH), lengths.get("max_seq_length"))
     if usable := [int(length) for length in known if isinstance(length, int | float) and length > 2]:
         settings[MAX_LENGTH] = min(usable)

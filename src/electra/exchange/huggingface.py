@@ -24,14 +24,12 @@ from electra.artifacts.model import (
     CARD,
     CONFIG,
     DETECTION,
+    FILES,
     HEAD,
     INTEGER_WEIGHTS,
-    MODULES,
-    POOLING,
     TASK,
     TOKENIZER,
     TOKENIZER_CONFIG,
-    VOCABULARY,
     WEIGHTS,
     Dtype,
     ModelFolder,
@@ -54,8 +52,6 @@ from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, EncoderAlone, Generator
 from electra.model.token_table import DisentangledTable
 
-FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD, DETECTION)
-
 
 def export_network(
     folder: Path,
@@ -74,27 +70,23 @@ def export_network(
     write_model(folder, loaded, card, dtype)
 
 
-def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype | None = None) -> None:
+def export(
+    loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype | None = None, card: Card | None = None
+) -> None:
     """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
 
-    Without `dtype`, weights of 16 bits stay so, and others are written as float32. Raises the errors of
+    A fine-tuned head keeps its settings, and a model its files that transformers has no use for. Without
+    `dtype`, weights of 16 bits stay so, and others are written as float32. Raises the errors of
     `write_model`, for example if `out` contains anything but a model.
     """
     if dtype is None:
         record = ModelFolder(loaded.folder).record if ModelFolder.is_at(loaded.folder) else {}
         stored = record.get("dtype") or record.get("torch_dtype")
         dtype = stored if stored in ("bfloat16", "float16") else "float32"
-    write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
-
-
-def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
-    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`.
-
-    A fine-tuned head keeps its settings, and a model its files that transformers has no use for.
-    """
     files = [file for name in (HEAD, TASK, DETECTION) if (file := loaded.folder / name).is_file()]
     values = head_settings(loaded.folder) if loaded.kind in TUNED else {}
     further = {file.name: file.read_bytes() for file in files}
+    card = card or make_card(loaded, out, source)
     write_model(out, loaded, card, dtype, values=values, further=further)
 
 

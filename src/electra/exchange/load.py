@@ -122,7 +122,11 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
         kind, notes = folder_config.kind if network == "encoder" else network, [adapted.NOTE]
         if kind != folder_config.kind:
             raise absent(folder_config, network, folder)
-        encoder, head, unused_names = adapted.read_networks(weights, config, kind, labels, folder)
+        encoder, head, unused_names = adapted.read_networks(weights, config, kind, folder)
+        if head is None:
+            kind = "encoder"
+            if network != kind:
+                raise absent(replace(folder_config, kind=kind), network, folder)
     else:
         networks = _own_networks(weights, folder_config, network, folder)
         kind, encoder, head, head_weights, unused_names = networks

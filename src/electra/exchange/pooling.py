@@ -9,7 +9,7 @@ further trained encoder, a student) gets `TextVector.files`, and so keeps them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -113,32 +113,19 @@ class TextVector:
 MEAN = TextVector()  # of models whose folders do not describe it
 
 
-class PooledText:
-    """The pooled states of one window of a text; `add_window` adds those of the next.
+def reduced(pooling: Pooling, states_TD: Array) -> tuple[Array, int]:
+    """Returns what the states [T, D] of one window of a text give to `pooled`, and their number T."""
+    if pooling in ("cls", "last"):
+        return states_TD[0 if pooling == "cls" else -1], len(states_TD)
+    return states_TD.max(0) if pooling == "max" else states_TD.sum(0), len(states_TD)
 
-    Args:
-        pooling: how states are pooled.
-        states_TD: the token states of the window, at least one.
-    """
 
-    def __init__(self, pooling: Pooling, states_TD: Array) -> None:
-        self.pooling, self.count = pooling, len(states_TD)
-        if pooling in ("cls", "last"):
-            self.value: Array = states_TD[0 if pooling == "cls" else -1]
-        else:
-            self.value = states_TD.max(0) if pooling == "max" else states_TD.sum(0)
-
-    def add_window(self, later: PooledText) -> None:
-        """Adds the next window of the text."""
-        self.count += later.count
-        if self.pooling == "last":
-            self.value = later.value
-        elif self.pooling != "cls":
-            self.value = (np.maximum if self.pooling == "max" else np.add)(self.value, later.value)
-
-    def vector(self) -> Array:
-        """Returns the pooled states [D]."""
-        return self.value / self.count if self.pooling == "mean" else self.value
+def pooled(pooling: Pooling, windows: Sequence[tuple[Array, int]]) -> Array:
+    """Returns the pooled states [D] of a text, from its windows in order, each `reduced`."""
+    if pooling in ("cls", "last"):
+        return windows[0 if pooling == "cls" else -1][0]
+    values, counts = zip(*windows, strict=True)
+    return np.asarray(np.max(values, 0) if pooling == "max" else np.sum(values, 0) / sum(counts))
 
 
 def vector_files(vector: TextVector, hidden_size: int) -> dict[str, durable.Content]:
@@ -192,26 +179,26 @@ def read_text_vector(folder: Path) -> TextVector | None:
         elif name != "Dropout":
             problem = f"the sentence-transformers step {name} is not supported"
             raise ModelError(problem, where=folder / MODULES, fix=ELSEWHERE)
-    if pooling is None and _settings(folder / PROMPTS).get("model_type") == "CrossEncoder":
+    if pooling is None and json_settings(folder / PROMPTS).get("model_type") == "CrossEncoder":
         return None
     if pooling is None:
         raise ModelError("no pooling step", where=folder / MODULES, fix="Add a step of type Pooling")
     prompt, dimensions = _prompt(folder / PROMPTS)
-    if prompt and _settings(folder / dict(modules)["Pooling"] / CONFIG).get("include_prompt") is False:
+    if prompt and json_settings(folder / dict(modules)["Pooling"] / CONFIG).get("include_prompt") is False:
         problem = "a pooling without the prompt (include_prompt: false) is not supported"
         raise ModelError(problem, where=folder / POOLING, fix=ELSEWHERE)
     if dimensions is not None:
         steps.append(("truncate_dim", lambda x: x[..., :dimensions]))
     settings_file = next((model / name for name in SETTINGS if (model / name).is_file()), model / SETTINGS[0])
-    settings = _settings(settings_file)
+    settings = json_settings(settings_file)
     for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
         if settings.get(option):
             raise ModelError(f"{option} is not supported", where=settings_file)
-    tokenizer_settings = _settings(model / TOKENIZER_CONFIG)
+    tokenizer_settings = json_settings(model / TOKENIZER_CONFIG)
     max_length = _positive(settings, "max_seq_length", settings_file, least=3)
     if max_length is None:  # newer versions of the library use the limits of the tokenizer and the model
         limits = [tokenizer_settings.get("model_max_length")]
-        limits.append(_settings(model / CONFIG).get("max_position_embeddings"))
+        limits.append(json_settings(model / CONFIG).get("max_position_embeddings"))
         known = [int(n) for n in limits if isinstance(n, int | float) and 3 <= n < 1e9]
         # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
         if known and (settings or known[0] < known[-1]):
@@ -231,7 +218,7 @@ def read_text_vector(folder: Path) -> TextVector | None:
     return TextVector(pooling, tuple(steps), max_length, prompt, lowercase, keep_end, listed)
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def json_settings(path: Path) -> dict[str, Any]:
     """Returns the object in a JSON file; {} if there is no such file. Raises ModelError if damaged."""
     values = durable.read_json(path, ModelError) if path.is_file() else {}
     if not isinstance(values, dict):
@@ -271,7 +258,7 @@ def _class_of(step: Mapping[str, Any]) -> str:
 
 def _pooling(path: Path) -> Pooling:
     """Returns the mode in a pooling's settings; the mean if they name none."""
-    settings = _settings(path)
+    settings = json_settings(path)
     enabled = [name for name, on in settings.items() if on is True and name.startswith("pooling_mode_")]
     modes = settings.get("pooling_mode") or [SWITCHES.get(name, name) for name in enabled] or ["mean"]
     modes = ["last" if each == LAST else each for each in ([modes] if isinstance(modes, str) else modes)]
@@ -285,7 +272,7 @@ def _pooling(path: Path) -> Pooling:
 
 def _prompt(path: Path) -> tuple[str, int | None]:
     """Returns the prefix of every text, and the number of dimensions that are kept (None: all)."""
-    settings = _settings(path)
+    settings = json_settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
     prompt = "" if name is None else prompts.get(str(name)) if isinstance(prompts, dict) else None
     if not isinstance(prompt, str):
@@ -303,7 +290,7 @@ def _library_step(folder: Path, name: str, path: str) -> Step:
     """Returns a step that sentence-transformers computes, from safetensors and without code of the folder."""
     from electra.exchange.weights import read_safetensors, require_numbers
 
-    where, settings = folder / path / CONFIG, _settings(folder / path / CONFIG)
+    where, settings = folder / path / CONFIG, json_settings(folder / path / CONFIG)
     for key in ("module_input_name", "module_output_name"):
         if settings.get(key) not in (None, VECTOR):
             raise ModelError(f"{key} {settings[key]!r} is not supported", where=where, fix=ELSEWHERE)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from electra.artifacts.included import included_model, included_names
 from electra.artifacts.model import (
+    CARD,
     CONFIG,
-    DETECTION,
+    FILES,
     HEAD,
     INTEGER_WEIGHTS,
-    MODULES,
     ONNX,
-    POOLING,
     SHARDS,
     TASK,
     TOKENIZER_FILES,
@@ -28,17 +27,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError, Note
 from electra.foundation.options import expand_path
 
-_MODEL = (
-    CONFIG,
-    WEIGHTS,
-    *INTEGER_WEIGHTS.values(),
-    HEAD,
-    MODULES,
-    POOLING,
-    TASK,
-    DETECTION,
-    *TOKENIZER_FILES,
-)
+_MODEL = {*FILES, *INTEGER_WEIGHTS.values(), HEAD, TASK, *TOKENIZER_FILES} - {CARD}
 _FILES = [  # names or patterns, without the card and graphs
     *(*_MODEL, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),

@@ -23,39 +23,31 @@ def verify(path: Path) -> Iterator[Finding]:
 
 
 def _verify(folder: Folder) -> Iterator[Finding]:
-    if isinstance(folder, ModelFolder):
-        yield _verify_model(folder)
-    elif isinstance(folder, StoreFolder):
-        yield _verify_store(folder)
+    if isinstance(folder, ModelFolder | StoreFolder):
+        path, subject, problem = folder.path, folder.KIND, ""
+        try:
+            if isinstance(folder, StoreFolder):
+                TokenStore.open(folder.path).verify()
+            elif folder.holds_graph:
+                path, subject, problem = folder.onnx, "graph", folder.damage_of_graph() or ""
+            else:
+                subject = f"{subject} ({', '.join(_contents(folder))})"
+                problem = "; ".join(folder.changed_files().values())
+        except ElectraError as error:
+            problem = str(error)
+        yield Finding(path, subject, problem)
     else:
         yield from folder.check()
     for part in folder.parts():
         yield from _verify(part)
 
 
-def _verify_store(folder: StoreFolder) -> Finding:
-    problem = ""
-    try:
-        TokenStore.open(folder.path).verify()
-    except ElectraError as error:
-        problem = str(error)
-    return Finding(folder.path, folder.KIND, problem)
-
-
-def _verify_model(folder: ModelFolder) -> Finding:
-    """Loads the model, which checks digests, configuration, tensors and tokenizer."""
-    subject, problem = folder.KIND, ""
-    try:
-        if folder.holds_graph:
-            return Finding(folder.onnx, "graph", folder.damage_of_graph() or "")
-        with warnings.catch_warnings(action="ignore", category=DamagedModel):  # is a finding instead
-            phrases: list[str] = [load_folder(folder.path, "encoder").kind]
-        if recorded_digest(folder.weights) is None:
-            phrases.append("no digests recorded")
-        elif recorded_files(folder.weights) is None:
-            phrases.append("no digests recorded of the configuration and the tokenizer")
-        subject += f" ({', '.join(phrases)})"
-        problem = "; ".join(folder.changed_files().values())
-    except ElectraError as error:
-        problem = str(error)
-    return Finding(folder.path, subject, problem)
+def _contents(folder: ModelFolder) -> Iterator[str]:
+    """Loads a model, which checks digests, configuration, tensors and tokenizer; yields what it is."""
+    with warnings.catch_warnings(action="ignore", category=DamagedModel):  # is a finding instead
+        loaded = load_folder(folder.path, "encoder")
+    yield loaded.kind
+    if recorded_digest(folder.weights) is None:
+        yield "no digests recorded"
+    elif recorded_files(folder.weights) is None:
+        yield "no digests recorded of the configuration and the tokenizer"

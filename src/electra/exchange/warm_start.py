@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import ModelFolder
-from electra.artifacts.run import PairFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.layers import in_vocabulary, keep_layers
-from electra.exchange.load import Loaded, load
+from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.source import locate
 from electra.foundation.errors import ModelError
 from electra.model.adapted import PublishedHead
@@ -28,114 +26,111 @@ PROJECTION_TOLERANCE = 1e-3  # relative error up to which a token table counts a
 SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
 
 
-def load_weights_into(
-    pair: Pair,
-    *,
+@dataclass(frozen=True)
+class Start:
+    """The models that the networks of a run start from (None: random weights), in the run's vocabulary."""
+
+    discriminator: Loaded | None  # which may also be a masked language model or an encoder
+    generator: Loaded | None
+    language_model: Loaded | None  # that of full size beside the discriminator
+
+    @torch.no_grad()
+    def load_into(self, pair: Pair) -> tuple[str, ...]:
+        """Copies the weights into the networks of `pair`; what these share is taken from the discriminator.
+
+        Returns notes for the log. Raises ModelError if sizes differ or the objective has no generator.
+        """
+        notes: list[str] = []
+        if self.discriminator is not None:
+            notes += [*self._start_discriminator(pair, self.discriminator), *self.discriminator.notes]
+        if self.generator is not None:
+            if "generator" not in pair.named:
+                raise ModelError(
+                    "this objective has no generator", key="init", fix="Use `init_discriminator`"
+                )
+            kept = nn.ModuleList([pair.named["discriminator"]] if self.discriminator is not None else [])
+            fixed_ids = {id(parameter) for parameter in kept.parameters()}
+            tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
+            old_tables = [table.weight.detach().clone() for table in tables]
+            differing_names = _copy(pair.named["generator"], self.generator, fixed_ids, "generator")
+            # The generator's table, which is a summand of these tables, has changed.
+            for table, weight in zip(tables, old_tables, strict=True):
+                table.set_table(weight)
+            notes += self.generator.notes
+            if differing_names:
+                notes.append(
+                    "shared weights differ between the two folders; the discriminator's are used"
+                    f" ({', '.join(differing_names[:3])}, ...)"
+                )
+        return tuple(notes)
+
+    def _start_discriminator(self, pair: Pair, loaded: Loaded) -> list[str]:
+        """Copies the encoder, and the heads that both the run and the model (or the one beside it) have."""
+        mlm_heads = [head for head in pair.heads.values() if isinstance(head, GeneratorHead)]
+        notes, mlm = list[str](), loaded
+        if isinstance(loaded.head, DiscriminatorHead):
+            _copy(pair.named["discriminator"], loaded, set(), "discriminator")
+            mlm = self.language_model or loaded
+            if self.language_model is not None and not mlm_heads:
+                notes = ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
+        else:
+            encoder = nn.ModuleDict({"encoder": pair.main.encoder})
+            _copy(encoder, replace(loaded, head=None), set(), "discriminator")
+            is_mlm = isinstance(loaded.head, GeneratorHead)
+            origin = "a masked language model's encoder" if is_mlm else "an encoder"
+            notes = [f"the discriminator starts from {origin}"]
+        for head in mlm_heads:
+            if isinstance(mlm.head, GeneratorHead):
+                _require_tied(mlm)
+                head.load_state_dict(mlm.head.state_dict())
+        return notes
+
+
+def open_start(
     discriminator: str | Path | None = None,
     generator: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
     layers: Sequence[int] | None = None,
-) -> tuple[str, ...]:
-    """Copies weights from model folders, runs or hub names into the networks of `pair`.
+) -> Start:
+    """Loads what a run starts from: model folders, runs or hub names.
 
-    If both are loaded, weights that the two networks share are taken from the discriminator. Models whose
-    vocabulary the tokenizer's was cut from get that vocabulary.
+    Models whose vocabulary the tokenizer's was cut from get that vocabulary.
 
     Args:
-        pair: the run's networks.
-        discriminator: the source of the discriminator's weights, which may also be a masked language model or
-            an encoder (None: unchanged).
-        generator: the source of the generator's weights (None: unchanged).
+        discriminator: the source of the discriminator; a masked language model beside it is loaded too.
+        generator: the source of the generator.
         tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
         layers: the layers of the discriminator's source that are used (None: all).
 
-    Returns notes for the log. Raises ModelError if sizes or tokenizers differ, or the objective has no
-    generator.
+    Raises ModelError if tokenizers differ, or a generator's head belongs to another library.
     """
-    notes: list[str] = []
+    main = auxiliary = language_model = None
     if discriminator is not None:
-        loaded = load_start(discriminator, tokenizer, layers)
-        beside = PairFolder(locate(os.fspath(discriminator))).language_model
-        notes += [*_start_discriminator(pair, loaded, beside, tokenizer), *loaded.notes]
+        loaded = load(discriminator, "encoder")
+        main = _fitted(loaded if layers is None else keep_layers(loaded, layers), tokenizer)
+        beside = load_language_model(locate(os.fspath(discriminator)))
+        language_model = None if beside is None else _fitted(beside, tokenizer)
     if generator is not None:
-        if "generator" not in pair.named:
-            raise ModelError("this objective has no generator", key="init", fix="Use `init_discriminator`")
-        loaded = load_generator(generator, tokenizer)
-        _require_tied(loaded)
-        kept = nn.ModuleList([pair.named["discriminator"]] if discriminator is not None else [])
-        fixed_ids = {id(parameter) for parameter in kept.parameters()}
-        tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
-        old_tables = [table.weight.detach().clone() for table in tables]
-        differing_names = _copy(pair.named["generator"], loaded, fixed_ids, "generator")
-        # The generator's table, which is a summand of these tables, has changed.
-        for table, weight in zip(tables, old_tables, strict=True):
-            table.set_table(weight)
-        notes += loaded.notes
-        if differing_names:
-            notes.append(
-                "shared weights differ between the two folders; the discriminator's are used"
-                f" ({', '.join(differing_names[:3])}, ...)"
+        auxiliary = load(generator, "generator")
+        if isinstance(auxiliary.head, PublishedHead):
+            problem = (
+                "the head of a masked language model that runs through transformers is not trained further"
             )
-    return tuple(notes)
-
-
-def load_start(
-    source: str | Path, tokenizer: Tokenizer | None = None, layers: Sequence[int] | None = None
-) -> Loaded:
-    """Loads what a discriminator starts from, with these layers and in the tokenizer's vocabulary."""
-    loaded = load(source, "encoder")
-    return _fitted(loaded if layers is None else keep_layers(loaded, layers), tokenizer)
-
-
-def load_generator(source: str | Path, tokenizer: Tokenizer | None = None) -> Loaded:
-    """Loads a generator, in the tokenizer's vocabulary. Raises ModelError for a head of another library."""
-    loaded = load(source, "generator")
-    if isinstance(loaded.head, PublishedHead):
-        problem = "the head of a masked language model that runs through transformers is not trained further"
-        fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
-        raise ModelError(problem, where=loaded.folder, fix=fix)
-    return _fitted(loaded, tokenizer)
+            fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
+            raise ModelError(problem, where=auxiliary.folder, fix=fix)
+        _require_tied(auxiliary)
+        auxiliary = _fitted(auxiliary, tokenizer)
+    return Start(main, auxiliary, language_model)
 
 
 def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:
     """Returns the model in the vocabulary of `tokenizer`, which must be its own or cut from it."""
-    if tokenizer is None:
-        return loaded
-    fitted = in_vocabulary(loaded, tokenizer)
+    fitted = loaded if tokenizer is None else in_vocabulary(loaded, tokenizer)
     if fitted is None:
         problem = "its tokenizer is not the one with which the text was encoded"
         fix = f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}"
         raise ModelError(problem, where=loaded.folder, fix=fix)
     return fitted
-
-
-@torch.no_grad()
-def _start_discriminator(
-    pair: Pair, loaded: Loaded, beside: ModelFolder, tokenizer: Tokenizer | None
-) -> list[str]:
-    """Copies the encoder and the heads that the model, or the language model beside it, and the run have.
-
-    Returns notes for the log.
-    """
-    mlm_heads = [head for head in pair.heads.values() if isinstance(head, GeneratorHead)]
-    notes, mlm = list[str](), loaded
-    if isinstance(loaded.head, DiscriminatorHead):
-        _copy(pair.named["discriminator"], loaded, set(), "discriminator")
-        if beside.exists() and mlm_heads:
-            mlm = _fitted(load(beside.path, "generator"), tokenizer)
-        elif beside.exists():
-            notes = ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
-    else:
-        encoder = nn.ModuleDict({"encoder": pair.main.encoder})
-        _copy(encoder, replace(loaded, head=None), set(), "discriminator")
-        is_mlm = isinstance(loaded.head, GeneratorHead)
-        origin = "a masked language model's encoder" if is_mlm else "an encoder"
-        notes = [f"the discriminator starts from {origin}"]
-    for head in mlm_heads:
-        if isinstance(mlm.head, GeneratorHead):
-            _require_tied(mlm)
-            head.load_state_dict(mlm.head.state_dict())
-    return notes
 
 
 def _require_tied(loaded: Loaded) -> None:
@@ -145,7 +140,6 @@ def _require_tied(loaded: Loaded) -> None:
         raise ModelError(problem, where=loaded.folder, fix=fix)
 
 
-@torch.no_grad()
 def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> list[str]:
     """Copies weights into `network`, except into the parameters whose `id` is in `fixed`.
 

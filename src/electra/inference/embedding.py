@@ -8,6 +8,7 @@ and [SEP] in the last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import torch
 
 from electra.artifacts.model import Pooling
 from electra.exchange.load import Loaded
-from electra.exchange.pooling import PooledText, TextVector
+from electra.exchange.pooling import Array, TextVector, pooled, reduced
 from electra.foundation.arrays import Vectors
 from electra.foundation.config import convert
 from electra.inference.detection import TEXTS_PER_CHUNK, overlapping_windows, tokenize
@@ -57,7 +58,7 @@ def embed(
     return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)
 
 
-def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> npt.NDArray[np.float64]:
+def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> Array:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
     # for each row: index of its text, and start and end of the tokens that count in this row
@@ -74,20 +75,14 @@ def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> npt
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
             sources.append((text_index, keep_from - start + (not is_first), keep_to - start + 1 + is_last))
 
-    def pooled(batch: PaddedBatch) -> list[PooledText]:
+    def network(batch: PaddedBatch) -> list[tuple[Array, int]]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids).cpu().double().numpy()
+        places = (sources[row] for row in batch.index)
         return [
-            PooledText(recipe.pooling, hidden_TD[begin:end])
-            for hidden_TD, (_, begin, end) in zip(
-                hidden_BTD, (sources[row] for row in batch.index), strict=True
-            )
+            reduced(recipe.pooling, hidden_TD[begin:end])
+            for hidden_TD, (_, begin, end) in zip(hidden_BTD, places, strict=True)
         ]
 
-    by_text: dict[int, PooledText] = {}
-    outputs = map_rows(rows, pooled, loaded.device, pad=specials.pad)
-    for (text_index, *_), window in zip(sources, outputs, strict=True):
-        if text_index in by_text:
-            by_text[text_index].add_window(window)
-        else:
-            by_text[text_index] = window
-    return np.array([by_text[text_index].vector() for text_index in range(len(texts))])
+    outputs = zip(sources, map_rows(rows, network, loaded.device, pad=specials.pad), strict=True)
+    by_text = groupby(outputs, key=lambda output: output[0][0])
+    return np.array([pooled(recipe.pooling, [window for _, window in group]) for _, group in by_text])

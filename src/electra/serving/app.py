@@ -60,13 +60,17 @@ def make_app(
             served = _choose(models, request)
             request.check(served)
 
-            def work(part: slice) -> list[Any]:
-                return [*zip(request.work(served, part), served.count(request.items[part]), strict=True)]
+            counts: list[unknown.Count] = []
 
-            answers = await worker(work, len(request.items))
-            answer = {"model": served.name, "results": [result for result, _ in answers]}
-            counted = unknown.Count.sum(each for _, each in answers)
-            note = unknown.note(served.encoder.tokenizer, True, counted)
+            def work(part: slice) -> Sequence[Any]:
+                for tokenizer in served.tokenizers:
+                    tokenizer.counted = unknown.Count()
+                found = request.work(served, part)
+                counts.extend(tokenizer.counted for tokenizer in served.tokenizers)
+                return found
+
+            answer = {"model": served.name, "results": await worker(work, len(request.items))}
+            note = unknown.note(served.encoder.tokenizer, True, unknown.Count.sum(counts))
             return JSONResponse(answer | ({"warning": note} if note else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
 from electra.finetuning.predict import EVERYTHING
-from electra.foundation.errors import DataError, ModelError
+from electra.foundation.errors import DataError
 from electra.inference.embedding import embed
 from electra.inference.filling import fill, to_json
 from electra.serving import limits
@@ -69,9 +69,7 @@ class Detect(TextRequest):
 
     @override
     def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
-        if (detector := served.detector(self.scorer)) is None:
-            network = "network that detects" if self.scorer == "auto" else self.scorer.replace("-", " ")
-            raise ModelError(f"{served.name} has no {network}")
+        detector = served.networks.detector(self.scorer)
         marking = detector.marking(self.threshold, self.false_alarms)
         found = detector(self.texts[part], marking.threshold, suggestions=self.suggestions)
         return [each.to_json(all_words=True) for each in found]
@@ -136,9 +134,7 @@ class Fill(TextRequest):
 
     @override
     def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
-        generator = served.language_model or served.generator
-        assert generator is not None
-        return [to_json(slots) for slots in fill(generator, self.texts[part], self.top)]
+        return [to_json(slots) for slots in fill(served.networks.language_model, self.texts[part], self.top)]
 
 
 OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)

@@ -118,14 +118,9 @@ def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
     }
 
 
-def refuse_length(length: int, networks: Networks) -> None:
-    """Checks that rows fit the positions of the main and the frozen networks.
-
-    Raises:
-        ConfigError: if they do not.
-    """
-    positions = min(row.config.max_positions for row in networks.rows if row.role != "auxiliary")
-    if length > positions:
+def refuse_length(length: int, *networks: EncoderConfig) -> None:
+    """Raises ConfigError if rows of `length` tokens exceed the positions of a network."""
+    if length > (positions := min((config.max_positions for config in networks), default=length)):
         fix = f"Use at most {positions}, or a model with more positions"
         problem = f"{length} exceeds the model's {positions} positions"
         raise ConfigError(problem, key="training.length", fix=fix)

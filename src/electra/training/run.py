@@ -333,7 +333,7 @@ def build_run(
     if teacher is not None and text_vector.files:  # not in runs of older versions, which compared means
         objective.pooling = teacher.pooling
         objective.after_pooling = teacher.after_pooling if teacher.steps else None
-    refuse_length(training.length, networks)
+    refuse_length(training.length, *(row.config for row in networks.rows if row.role != "auxiliary"))
     device = pick_device(training.device, world.local_rank, "training.device")
     refuse_memory(training, networks, device, world.size)
     precision = pick_precision(training.precision, device)

@@ -90,15 +90,16 @@ def start(
     if recorded is not None:
         refuse_changes(with_length(recorded, run) if extend else recorded, run)
     lines: list[tuple[str, str]] = []  # to record: event and message
-    is_extended = extend and not steps
+    is_extended, is_warm = extend and not steps, warm is not None
     if not steps:
         shared = shared_checkpoint(run_folder, recorded) if extend and recorded is not None else {}
         done = int(shared.get("step", 0)), float(shared.get("spent", shared.get("seconds", 0.0)))
         resolved = resolve_budget(run, say, began, done) if world.is_main else None
         steps, note = world.broadcast(resolved) or (0, "")
         run = build(steps)  # again, because measuring changed its weights
-        too_little = estimate.too_little(run, steps, store.train.num_tokens) if warm is None else ""
+        too_little = estimate.too_little(run, steps, store.train.num_tokens) if not is_warm else ""
         lines = [("budget", note), ("budget", too_little)]
+    warm = None  # frees the models that it started from
     if is_extended and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
             extend_folder(run, recorded)
@@ -112,7 +113,7 @@ def start(
     if run.step < run.total_steps and world.is_main:
         refuse_full_disk(run)
     if not run.step:
-        if warm is None and recipe.model.start == "auto":
+        if not is_warm and recipe.model.start == "auto":
             initialise_tokens(run.pair, store)
         warnings += run.notes
         if recorded is None and world.is_main:

@@ -21,6 +21,7 @@ from electra.training.recipe import Recipe, read_recipe
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
+    from electra.exchange.load import Loaded
     from electra.training.networks import WarmStart
 
 RATE = "learning_rate"
@@ -78,6 +79,7 @@ def settle(
     from electra.exchange.load import load
     from electra.model.precision import pick_device
     from electra.model.sizes import resolve_size
+    from electra.training.networks import refuse_length
 
     pick_device(recipe.training.device, key="training.device")
     resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
@@ -90,14 +92,15 @@ def settle(
             fix = "Omit it; electra export MODEL --cut-to TEXT makes a model with a smaller vocabulary"
             raise ConfigError(problem, key=unused[0], fix=fix)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, source=tokenizer))
-    readers = () if prepared else (str(recipe.objective.get("teacher") or ""), main, models[1])
-    for name in dict.fromkeys(filter(None, readers)):
-        own = load(name, "encoder").tokenizer
+    readers = (str(recipe.objective.get("teacher") or ""), main, models[1])
+    loaded = {name: load(name, "encoder") for name in filter(None, readers)}
+    for name, own in () if prepared else ((name, each.tokenizer) for name, each in loaded.items()):
         used = existing_tokenizer(tokenizer) if tokenizer else own
         if used.digest != own.digest and ids_in_original(used, own) is None:
             problem = f"{tokenizer} has another tokenizer than {name}, which could not read the text"
             fix = "Use one tokenizer for all models: omit `tokenizer.source`, or choose other models"
             raise ConfigError(problem, key="tokenizer.source", fix=fix)
+    refuse_length(recipe.training.length, *(each.config for each in loaded.values()))
     if (warm := warm_start(*models, recipe)) is None:
         return recipe
     recipe = with_shape(recipe, warm, given)
@@ -132,25 +135,25 @@ def warm_start(
     if main is None and auxiliary is None:
         return None
     from electra.exchange.pooling import MEAN
-    from electra.exchange.warm_start import load_generator, load_start, load_weights_into
+    from electra.exchange.warm_start import open_start
     from electra.training.networks import WarmStart
 
     source, layers = split_layers(main) if main else (None, None)
-    models = {EXPORTED[0]: load_start(source, tokenizer, layers)} if source else {}
-    if auxiliary:
-        models[EXPORTED[1]] = load_generator(auxiliary, tokenizer)
+    start = open_start(source, auxiliary or None, tokenizer, layers)
+    models: dict[str, Loaded | None] = dict(
+        zip(EXPORTED, (start.discriminator, start.generator), strict=True)
+    )
     dropout, attention = recipe.model.dropout, recipe.model.attention_dropout
-    own = _main_network(recipe)
+    own = models[_main_network(recipe)]
     return WarmStart(
         names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
         shapes={
             name: replace(loaded.config, dropout=dropout, attention_dropout=attention)
             for name, loaded in models.items()
+            if loaded is not None
         },
-        load=lambda pair: load_weights_into(
-            pair, discriminator=source, generator=auxiliary, tokenizer=tokenizer, layers=layers
-        ),
-        text_vector=models[own].text_vector if own in models else MEAN,
+        load=start.load_into,
+        text_vector=MEAN if own is None else own.text_vector,
     )
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.commands.framework.display import ProgressOption, display_for
 from electra.commands.parts.given import each_text
 from electra.commands.parts.shared import Backend
 from electra.foundation.config import convert
-from electra.foundation.errors import AbsentNetwork, ConfigError
+from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Device
 from electra.foundation.options import Source, as_name
-from electra.foundation.progress import doing
 from electra.foundation.threads import applied
+from electra.inference.opened import OpenModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from electra.artifacts.model import Scorer
     from electra.exchange.load import Loaded
-    from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
     from electra.inference.detector import Detector
     from electra.model.sizes import EncoderConfig
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 Network = Literal["discriminator", "generator", "language_model"]
 
 
-class Model:
+class Model(OpenModel):
     """The networks of a run, a model folder or a model on the hub. Each is loaded when it is first used.
 
     Args:
@@ -55,12 +54,12 @@ class Model:
     ) -> None:
         from electra.exchange.source import locate
 
-        self.source: str = source.source if isinstance(source, Model) else as_name(source, "source")
-        """A folder, or a name on the hub."""
-        self.step: int | None = convert(int | None, step, "step")
-        self.device: Device = convert(Device, device, "device")
-        self.backend: Backend = convert(Backend, backend, "backend")
-        self._networks: dict[Kind, Loaded] = {}
+        super().__init__(
+            source.source if isinstance(source, Model) else as_name(source, "source"),
+            convert(int | None, step, "step"),
+            convert(Device, device, "device"),
+            convert(Backend, backend, "backend"),
+        )
         locate(self.source)
 
     def __fspath__(self) -> str:
@@ -74,47 +73,6 @@ class Model:
         shape = f"{self.config.architecture}, {self.config.num_layers} layers of {self.config.hidden_size}"
         return f"<Model {self.source!r}{at}: {shape}, {self.num_parameters / 1e6:.1f} M parameters>"
 
-    def network(self, kind: Kind) -> Loaded:
-        """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
-
-        Raises AbsentNetwork if there is none, and ModelError or CheckpointError if it is damaged.
-        """
-        if kind not in self._networks:
-            doing(f"loading {self.source}")
-            if self.backend == "onnx":
-                from electra.exchange.onnx_graph import load_onnx
-                from electra.exchange.source import locate
-
-                self._networks[kind] = load_onnx(locate(self.source), kind)
-            else:
-                from electra.exchange.load import load as load_network
-                from electra.model.precision import pick_device
-
-                loaded = load_network(self.source, kind, step=self.step)
-                self._networks[kind] = loaded.to(pick_device(self.device))
-        return self._networks[kind]
-
-    @property
-    def encoder(self) -> Loaded:
-        """The network that fine-tuning starts from: the discriminator, if there is one."""
-        return self.network("encoder")
-
-    @property
-    def language_model(self) -> Loaded:
-        """The masked language model: the full-size one if there is one, else the generator."""
-        return self._full_size_language_model or self.network("generator")
-
-    @cached_property
-    def _full_size_language_model(self) -> Loaded | None:
-        from electra.exchange.load import load_language_model
-        from electra.exchange.source import locate
-        from electra.model.precision import pick_device
-
-        if self.step is not None or self.backend == "onnx":
-            return None
-        loaded = load_language_model(locate(self.source))
-        return None if loaded is None else loaded.to(pick_device(self.device))
-
     @property
     def config(self) -> EncoderConfig:
         """The shape and architecture of the encoder."""
@@ -125,21 +83,12 @@ class Model:
         """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
+    @override
     def detector(self, scorer: Scorer = "auto") -> Detector:
         """Returns what `detect` uses. Raises AbsentNetwork if the model does not have the network."""
         from electra.artifacts.model import Scorer
-        from electra.inference.detector import choose
 
-        convert(Scorer, scorer, "scorer")
-        discriminator = language_model = cast("Loaded | None", None)
-        with suppress(AbsentNetwork):
-            discriminator = self.network("discriminator")
-        with suppress(AbsentNetwork):
-            language_model = self.language_model
-        if discriminator is None and language_model is None:
-            self.network("discriminator")  # says what the model is instead
-        full_size = self._full_size_language_model is not None
-        return choose(self.source, scorer, discriminator, language_model, full_size)
+        return super().detector(convert(Scorer, scorer, "scorer"))
 
     def detect(
         self,
@@ -173,18 +122,6 @@ class Model:
         with applied(None):
             detector = self.detector(scorer)
             return list(detector(inputs, detector.marking(threshold, false_alarms, clean).threshold, **how))
-
-    def pair(self) -> tuple[Loaded | None, Loaded | None]:
-        """Returns the discriminator and the generator, or None. Raises AbsentNetwork without both."""
-        generator = None
-        with suppress(AbsentNetwork):
-            generator = self.network("generator")
-        try:
-            return self.network("discriminator"), generator
-        except AbsentNetwork:
-            if generator is None:
-                raise
-            return None, generator
 
     def embed(
         self,
