@@ -19,7 +19,7 @@ from electra.finetuning.predict import open_predictor
 from electra.foundation.errors import ConfigError, DataError, ModelError, Note
 from electra.inference.detection import tokenize
 from electra.inference.detector import FEATURES, Curve, Marking, measure
-from electra.inference.filling import Spellings
+from electra.inference.spellings import FAR, NEARNESS, Spellings
 
 TEXT = "The town council met to discuss the repair of the old stone hridge near the mill."
 CLEAN = ["The king died in London.", "A river flows slowly to the sea.", "She opened the letter and read it."]
@@ -38,6 +38,46 @@ def test_both_adds_up_what_the_networks_and_the_word_say() -> None:
     odds = np.array([np.log(word.p_replaced / (1 - word.p_replaced)) for word in alone if word.text != "."])
     assert rows[:, 1] == pytest.approx(odds, abs=1e-6)
     assert rows[[0, 12], 3].tolist() == [0, 1] and rows[12, 5] == pytest.approx(np.log(6))
+
+
+def test_near_spellings_are_judged_in_the_words_place() -> None:
+    loaded = electra.load("tiny-en").language_model
+    [(_, rows)] = electra.load("tiny-en").detector("both").words([TEXT])
+    tokens, specials, spellings = (
+        tokenize(loaded.tokenizer, TEXT),
+        loaded.tokenizer.specials,
+        Spellings(loaded.tokenizer),
+    )
+    words = list(tokens.word_tokens())
+    for number, masked in ((12, [12]), (4, range(4, len(words), 6))):  # hridge: one mask for its tokens
+        ids = [specials.cls]
+        for i, word in enumerate(words):
+            ids += (
+                [specials.mask] * (1 if i == 12 else len(word)) if i in masked else tokens.ids[word].tolist()
+            )
+        at = 1 + sum(map(len, words[:number]))
+        with torch.no_grad():
+            log_p = loaded.logits(torch.tensor([[*ids, specials.sep]]))[0, at].double().log_softmax(-1)
+        near = spellings.near(tokens.part(words[number]))
+        weights = [float(log_p[spellings.ids[each]]) + NEARNESS[edits] for each, edits in near.items()]
+        assert near and rows[number, 6] == pytest.approx(np.log(np.exp([*weights, FAR]).sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["tiny-en", "small-en"])
+def test_the_first_example_is_marked_by_default(name: str) -> None:
+    [found] = electra.detect(name, "They walked along the riyer to the old church.")
+    assert [word.text for word in found.marked] == ["riyer"] and found.suggestions[0][0].token == "river"
+
+
+def test_a_record_of_the_last_version_has_no_near_spellings(tmp_path: Path) -> None:
+    shutil.copytree(MODELS / "tiny-en", tmp_path / "copy")
+    weights = [-7.9789, 0.7063, 3.7647, 1.0842, -0.5421, -1.102]
+    record = {"scorer": "both", "weights": weights, "curves": {}}
+    (tmp_path / "copy" / "discriminator" / DETECTION).write_text(json.dumps(record))
+    detector = electra.load(tmp_path / "copy").detector()
+    [(_, rows)], [found] = detector.words([TEXT]), detector([TEXT], 0.5)
+    expected = 1 / (1 + np.exp(-rows[:, :6] @ np.array(weights)))
+    assert [word.p_replaced for word in found.words if word.text != "."] == pytest.approx(expected.tolist())
 
 
 def test_the_language_model_may_have_another_tokenizer() -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from electra.data.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
+    from electra.inference.spellings import Spellings
 
 TEXTS_PER_CHUNK = 128  # tokenised and sorted by length together
 MASKED_APART = 6  # words from one masked word to the next
@@ -137,6 +138,11 @@ class TokenizedText:
     token_strings: list[str]  # as the tokenizer displays them
     offsets: list[tuple[int, int]]  # start and end in the text
     word_indices: list[int | None]  # index of the token's word; None for a token outside of words
+    text: str
+
+    def part(self, members: Sequence[int]) -> str:
+        """Returns the text of neighbouring tokens."""
+        return self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]]
 
     def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
         """Yields the positions of each word's tokens; a token outside of words is a word by itself."""
@@ -160,7 +166,7 @@ def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = No
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
         if loaded.kind == "generator":
-            odds = [each - np.log(loaded.tokenizer.vocab_size) for each in surprisals(loaded, tokenized)]
+            odds = [each[0] - np.log(loaded.tokenizer.vocab_size) for each in surprisals(loaded, tokenized)]
         else:
             odds = log_odds(loaded, tokenized)
         for text, tokens, values in zip(chunk, tokenized, odds, strict=True):
@@ -194,42 +200,69 @@ def log_odds(loaded: Loaded, texts: Sequence[TokenizedText]) -> list[npt.NDArray
 
 
 def surprisals(
-    loaded: Loaded, texts: Sequence[TokenizedText], apart: int = MASKED_APART
+    loaded: Loaded, texts: Sequence[TokenizedText], spellings: Spellings | None = None
 ) -> list[npt.NDArray[np.float64]]:
-    """Returns -log p of each token [T] of each text, with every `apart`-th word masked at a time."""
+    """Returns what a masked language model says of each token of each text [2, T].
+
+    Its -log p, with every sixth word masked at a time; and, with `spellings`, how much a near spelling of the
+    token's word is expected (`Spellings.expected`), with one mask in place of the word.
+    """
     from electra.model.passes import PaddedBatch, map_rows
 
     specials, size = loaded.tokenizer.specials, min(LONGEST, loaded.config.max_positions - 2)
-    scores = [np.zeros(len(text.ids)) for text in texts]
-    pending: dict[int, tuple[int, npt.NDArray[np.int64], int]] = {}  # few rows are in memory at a time
+    scores = [np.zeros((2, len(text.ids))) for text in texts]
+    pending: dict[int, tuple[int, list[list[int]], list[str], npt.NDArray[np.int64]]] = {}  # few at a time
 
     def rows() -> Iterator[npt.NDArray[np.int64]]:
         count = 0
         for text_index, text in enumerate(texts):
             for start, stop, keep_from, keep_to in overlapping_windows(len(text.ids), size):
-                words = list(text.word_tokens(keep_from, keep_to))
-                for first in range(min(apart, len(words))):
-                    row = np.array([specials.cls, *text.ids[start:stop], specials.sep])
-                    positions = np.array([i for word in words[first::apart] for i in word])
-                    row[positions - start + 1] = specials.mask
-                    pending[count] = text_index, positions, start
+                for masked, words in _masks(text, list(text.word_tokens(keep_from, keep_to)), spellings):
+                    hidden = np.array([members[0] for members in masked]) - start
+                    unread = np.array([i for members in masked for i in members[1:]], np.int64) - start
+                    row = text.ids[start:stop].copy()
+                    row[hidden] = specials.mask
+                    positions = hidden - np.searchsorted(unread, hidden) + 1
+                    pending[count] = text_index, masked, words, positions
                     count += 1
-                    yield row
+                    yield np.array([specials.cls, *np.delete(row, unread), specials.sep])
 
-    def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
+    def network(batch: PaddedBatch) -> list[list[tuple[float, float]]]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
         found = []
         for hidden_TD, row in zip(hidden_BTD, batch.index, strict=True):
-            text_index, positions, start = pending[int(row)]
-            log_p = to_float64(loaded.token_logits(hidden_TD[positions - start + 1])).log_softmax(-1)
-            tokens = texts[text_index].ids[positions]
-            found.append(-log_p.cpu().numpy()[np.arange(len(tokens)), tokens])
+            text_index, masked, words, positions = pending[int(row)]
+            log_p_MV = to_float64(loaded.token_logits(hidden_TD[positions])).log_softmax(-1).cpu().numpy()
+            surprises = -log_p_MV[np.arange(len(masked)), texts[text_index].ids[[i for i, *_ in masked]]]
+            expected = [0.0] * len(words)
+            if spellings is not None:
+                expected = list(map(spellings.expected, words, log_p_MV))
+            found.append(list(zip(surprises.tolist(), expected, strict=True)))
         return found
 
     for row, found in enumerate(map_rows(rows(), network, loaded.device, pad=specials.pad)):
-        text_index, positions, _ = pending.pop(row)
-        scores[text_index][positions] = found
+        text_index, masked, _, _ = pending.pop(row)
+        for members, (surprise, expected) in zip(masked, found, strict=True):
+            if len(members) == 1:
+                scores[text_index][0, members] = surprise
+            scores[text_index][1, members] = expected
     return scores
+
+
+def _masks(
+    text: TokenizedText, words: list[list[int]], spellings: Spellings | None
+) -> Iterator[tuple[list[list[int]], list[str]]]:
+    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there.
+
+    First a mask for each token of every sixth word; then one for each word of several tokens.
+    """
+    for group in (words[i::MASKED_APART] for i in range(min(MASKED_APART, len(words)))):
+        parts = [(text.part(word) if len(word) == 1 else "") for word in group for _ in word]
+        yield [[i] for word in group for i in word], parts
+    if spellings is not None:
+        several = [word for word in words if len(word) > 1 and len(spellings.weighted(text.part(word))[0])]
+        for group in (several[i::2] for i in range(min(2, len(several)))):
+            yield group, [text.part(word) for word in group]
 
 
 def probabilities(log_odds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -262,7 +295,9 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     ids = [encoding.ids[i] for i in positions]
     offsets = _whole_characters(text, [encoding.offsets[i] for i in positions])
     words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
-    return TokenizedText(np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words)
+    return TokenizedText(
+        np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words, text
+    )
 
 
 def overlapping_windows(

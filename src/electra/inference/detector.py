@@ -1,7 +1,8 @@
 """The scorers of `electra detect`, and the thresholds from which they mark words.
 
 The discriminator and a masked language model see different errors. `both` is a logistic regression on what
-they say of a word and on what the word looks like, fitted to errors made up in clean text.
+they say of a word, on what the word looks like, and on how much the language model expects a word that looks
+alike (a noisy channel), fitted to errors made up in clean text.
 Which share of clean words a threshold marks is measured when a run ends and kept beside the model.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -38,13 +40,15 @@ from electra.inference.detection import (
     surprisals,
     tokenize,
 )
-from electra.inference.filling import Spellings, suggest
+from electra.inference.filling import suggest
+from electra.inference.spellings import Spellings
 
 Single = Literal["discriminator", "language-model", "both", "tagger"]
 # Of a word: its highest log-odds, log(1 + its highest -log p), whether it has several tokens, whether it has
-# a capital within a sentence, and the logarithm of its length. The weights are those of tiny-en.
-FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "length")
-WEIGHTS = (-7.98, 0.71, 3.76, 1.08, -0.54, -1.1)
+# a capital within a sentence, the logarithm of its length, and how much a near spelling is expected in its
+# place (`Spellings.expected`; older records do not weigh that). The weights are those of tiny-en.
+FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "length", "near")
+WEIGHTS = (-14.86, 0.47, 5.24, 2.57, -1.12, 0.42, 0.63)
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)  # of clean words
 MIN_MARKED = 10  # clean words above a threshold that is measured
 PIECES = {
@@ -90,6 +94,8 @@ class Calibration:
         try:
             curves = {name: build(Curve, each, name) for name, each in values.pop("curves").items()}
             found = replace(build(cls, values, ""), curves=curves)
+            if len(found.weights) == len(FEATURES) - 1:
+                found = replace(found, weights=(*found.weights, 0.0))
             if len(found.weights) != len(FEATURES):
                 raise ModelError(f"needs {len(FEATURES)} weights")
         except (ElectraError, TypeError, KeyError, AttributeError) as problem:
@@ -130,6 +136,12 @@ class Detector:
         assert loaded is not None
         return loaded
 
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The words of the language model."""
+        assert self.language_model is not None
+        return Spellings(self.language_model.tokenizer)
+
     def __call__(
         self,
         texts: Iterable[str],
@@ -147,11 +159,10 @@ class Detector:
         found = self.scored(texts, threshold)
         number = num_tokens = num_words = 0
         reader = self.language_model if suggestions > 0 else None
-        spellings = None if reader is None else Spellings(reader.tokenizer)
         doing("detecting")
         while chunk := list(islice(found, TEXTS_PER_CHUNK)):
-            if reader is not None and spellings is not None:
-                chunk = suggest(reader, chunk, spellings, suggestions, near)
+            if reader is not None:
+                chunk = suggest(reader, chunk, self.spellings, suggestions, near)
             yield from chunk
             number += len(chunk)
             num_tokens += sum(len(each.tokens) for each in chunk)
@@ -191,18 +202,20 @@ class Detector:
         source, reader = iter(texts), self.language_model
         while chunk := list(islice(source, TEXTS_PER_CHUNK)):
             tokenized = read = [tokenize(self.main.tokenizer, text) for text in chunk]
-            odds = surprises = [np.zeros(len(tokens.ids)) for tokens in tokenized]
+            odds = [np.zeros(len(tokens.ids)) for tokens in tokenized]
+            said = [np.zeros((2, len(tokens.ids))) for tokens in tokenized]
             if self.discriminator is not None:
                 odds = log_odds(self.discriminator, tokenized)
             if reader is not None:
                 if reader.tokenizer.digest != self.main.tokenizer.digest:
                     read = [tokenize(reader.tokenizer, text) for text in chunk]
-                surprises = surprisals(reader, read)
-            for text, tokens, *rest in zip(chunk, tokenized, read, odds, surprises, strict=True):
+                is_weighed = self.discriminator is not None and self.calibration.weights[-1]
+                said = surprisals(reader, read, self.spellings if is_weighed else None)
+            for text, tokens, *rest in zip(chunk, tokenized, read, odds, said, strict=True):
                 yield text, tokens, self._rows(text, tokens, *cast(Any, rest))
 
     def _rows(
-        self, text: str, tokens: TokenizedText, read: TokenizedText, odds: Floats, surprises: Floats
+        self, text: str, tokens: TokenizedText, read: TokenizedText, odds: Floats, said: Floats
     ) -> Floats:
         """Returns FEATURES; of the language model's tokens, a word has those that it overlaps."""
         rows, is_initial = np.full((len(tokens.ids), len(FEATURES)), np.nan), True
@@ -213,9 +226,10 @@ class Detector:
             if not any(map(str.isalnum, word)):
                 is_initial = word in ".!?:"
                 continue
-            over = surprises[np.searchsorted(ends, start, "right") : np.searchsorted(starts, end, "left")]
-            fit, is_name = np.log1p(over.max(initial=0)), word[0].isupper() and not is_initial
-            rows[members] = (1, odds[members].max(), fit, len(members) > 1, is_name, np.log(len(word)))
+            over = said[:, np.searchsorted(ends, start, "right") : np.searchsorted(starts, end, "left")]
+            is_name, near = word[0].isupper() and not is_initial, over[1].max() if over.size else 0
+            of_word = len(members) > 1, is_name, np.log(len(word)), near
+            rows[members] = 1, odds[members].max(), np.log1p(over[0].max(initial=0)), *of_word
             is_initial = False
         return rows
 

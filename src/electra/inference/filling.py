@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ModelError
 from electra.inference.detection import LONGEST, Candidate, Detection, Span, tokenize
+from electra.inference.spellings import NEARNESS, Spellings
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import to_float64
 
-# How much more often (log) a word was meant for one that differs in one or in two letters than for another
-NEARNESS = {1: 6.0, 2: 3.0}
 CONSIDERED = 30  # words by the language model alone
-LONGEST_WORD = 16  # letters of a word that has near spellings
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
@@ -65,35 +62,6 @@ def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:
     return [[{"token": word.token, "p": round(word.p, 6)} for word in candidates] for candidates in slots]
 
 
-class Spellings:
-    """The words that a model may suggest: its tokens that are whole words."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        tokens = [tokenizer.readable(i) for i in range(tokenizer.vocab_size)]
-        self.is_word = np.array([token.isalpha() for token in tokens]) & ~tokenizer.continues  # [V]
-        self.ids = {t: i for i, t in enumerate(tokens) if self.is_word[i] and 2 <= len(t) <= LONGEST_WORD}
-        self._words = list(self.ids)
-        self._lengths = np.array([len(word) for word in self._words], np.int64)
-        self._letters = np.zeros((LONGEST_WORD, len(self._words)), np.int32)
-        for index, word in enumerate(self._words):
-            self._letters[: len(word), index] = [ord(letter) for letter in word]
-
-    def near(self, word: str) -> dict[str, int]:
-        """Returns the edits (Levenshtein's) to other words, at most two; for up to 4 letters one."""
-        edits = 1 if len(word) <= 4 else 2
-        [chosen] = np.nonzero(np.abs(self._lengths - len(word)) <= edits)
-        before = np.repeat(np.arange(LONGEST_WORD + 1, dtype=np.int16)[:, None], len(chosen), 1)
-        for row, letter in enumerate(word[: LONGEST_WORD + edits], 1):
-            now = np.full_like(before, row)
-            for column, letters in enumerate(self._letters[:, chosen], 1):
-                changed = before[column - 1] + (letters != ord(letter))
-                now[column] = np.minimum(np.minimum(before[column], now[column - 1]) + 1, changed)
-            before = now
-        distances = before[self._lengths[chosen], np.arange(len(chosen))]
-        near = (distances > 0) & (distances <= edits)
-        return {self._words[i]: int(n) for i, n in zip(chosen[near], distances[near], strict=True)}
-
-
 def suggest(
     loaded: Loaded, detections: Sequence[Detection], spellings: Spellings, most: int, near: bool
 ) -> list[Detection]:
@@ -112,7 +80,7 @@ def suggest(
             for word in found.marked:
                 over = [i for i, (a, b) in enumerate(tokens.offsets) if a < word.end and b > word.start]
                 hidden = over or [len(tokens.ids)]
-                asked.append((word, spellings.near(word.text.lower()) if word.text.isalpha() else {}))
+                asked.append((word, spellings.near(word.text)))
                 before = tokens.ids[: hidden[0]][-(size // 2) :]
                 after = tokens.ids[hidden[-1] + 1 :][: size // 2 - 1]
                 yield np.array([tokenizer.specials.cls, *before, mask, *after, tokenizer.specials.sep])
