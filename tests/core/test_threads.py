@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,23 @@ def test_cores_that_other_programs_use_are_left_to_them(  # noqa: PLR0917
     monkeypatch.setattr(threads, "_last", _Load(100.0, 5.0, 50.0, None))
     monkeypatch.setattr(threads, "_load", lambda: _Load(100 + seconds, 5 + own, 50 + total, None))
     assert free_cores() == free
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux alone counts ticks")
+@pytest.mark.parametrize(
+    ("by_session", "own", "counted"), [("0", 0, 3), ("1", 0, 10), ("0", 5, 10), ("", 0, 3)]
+)
+def test_niced_programs_make_room_within_a_session(
+    by_session: str, own: int, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {"STAT": "cpu0 100 700 200 0 0 0 0 0 0 0\n", "AUTOGROUP": by_session}.items():
+        monkeypatch.setattr(threads, name, tmp_path / name)
+        if text:
+            (tmp_path / name).write_text(text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    monkeypatch.setattr(os, "getpriority", lambda which, who: own)
+    monkeypatch.setattr(os, "sysconf", lambda name: 100)
+    assert threads._load().cores == counted
 
 
 def blas_threads() -> set[int]:

@@ -24,6 +24,7 @@ from electra.foundation.errors import ConfigError
 SHORTEST, LONGEST = 0.1, 10.0  # seconds over which the load of the cores is averaged
 PART = 0.7  # a core counts as free if this part of it is
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")  # of torch, BLAS, tokenizers
+STAT, AUTOGROUP = Path("/proc/stat"), Path("/proc/sys/kernel/sched_autogroup_enabled")
 _ours: dict[str, str] = {}  # the values of VARIABLES that `use` set
 _users: dict[str, str | None] = {}  # those that they had before
 _apart: int | None = None  # the threads that compute batches of their own, in a command that applies a model
@@ -41,12 +42,14 @@ def _load() -> _Load:
     cores = container = None
     with suppress(OSError, ValueError, AttributeError):  # not on Linux, or hidden
         allowed, ticks = os.sched_getaffinity(0), 0
-        is_polite = os.getpriority(os.PRIO_PROCESS, 0) > 0  # otherwise, niced programs make room
-        for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        # Niced programs make room, unless this one is niced or the scheduler treats all sessions alike.
+        by_session = AUTOGROUP.is_file() and AUTOGROUP.read_text(encoding="ascii").strip() != "0"
+        counts_niced = by_session or os.getpriority(os.PRIO_PROCESS, 0) > 0
+        for line in STAT.read_text(encoding="ascii").splitlines():
             name, *counts = line.split()
             if name.startswith("cpu") and name[3:].isdecimal() and int(name[3:]) in allowed:
                 user, nice, system, _, _, irq, softirq, steal, *_ = map(int, counts)
-                ticks += user + nice * is_polite + system + irq + softirq + steal
+                ticks += user + nice * counts_niced + system + irq + softirq + steal
         cores = ticks / os.sysconf("SC_CLK_TCK")
     with suppress(OSError, ValueError):
         usage = Path("/sys/fs/cgroup/cpu.stat").read_text(encoding="ascii").split()
