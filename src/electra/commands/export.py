@@ -68,13 +68,16 @@ class Export(
         with display_for(self.progress) as display:
             if self.format == "huggingface":
                 from electra.exchange.huggingface import export, require_replaceable
+                from electra.exchange.weight_names import TUNED
 
                 chosen = model.chosen(self.network)
                 if self.cut_to is not None:
                     require_replaceable(out)
                     chosen = cut_to(chosen, self.cut_to, self.coverage, display)
                 export(chosen, out, model.source, dtype=self.dtype)
-                for note in chosen.notes:
+                rounded = "4 bits may round a fine-tuning away: compare its predictions, or export int8"
+                is_coarse = self.dtype == "int4" and chosen.kind in TUNED
+                for note in (*chosen.notes, *[rounded] * is_coarse):
                     display.say(f"note: {note}")
                 return out
             is_other = self.network in ("generator", "language_model") or self.cut_to is not None
