@@ -10,11 +10,13 @@ own (model/passes.py), and by default there is one for every core, whatever othe
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from electra.foundation import machine
 from electra.foundation.errors import ConfigError
 
 SHORTEST, LONGEST = 0.1, 10.0  # seconds over which the load of the cores is averaged
+M_ARENA_MAX = -8  # of glibc's mallopt
 PART = 0.7  # a core counts as free if this part of it is
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")  # of torch, BLAS, tokenizers
 STAT, AUTOGROUP = Path("/proc/stat"), Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -91,11 +94,19 @@ def given() -> int | None:
     return int(count) if count and count.isdecimal() and int(count) > 0 else None
 
 
+@cache
+def _share_heap() -> None:
+    """Makes threads reuse what others free: with heaps of their own, fine-tuning's peak was 25 % higher."""
+    with suppress(AttributeError, OSError):  # not glibc
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
 def use(threads: int, torch_threads: int | None = None) -> None:
     """Makes BLAS and tokenizers compute with this many threads, loaded or not, and torch with as many.
 
     `torch_threads`: another number for torch.
     """
+    _share_heap()
     counts = torch_threads or threads, threads, threads
     for name, count in zip(VARIABLES, counts, strict=True):  # read by libraries that are loaded later
         if (value := os.environ.get(name)) is None or value != _ours.get(name):

@@ -133,6 +133,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
             save_checkpoint(folder, model, optimizer, state, best_weights)
             if stop_requested:
                 raise Interrupted(folder)
+    model.zero_grad()  # frees what scoring and saving need
     if still_falls([loss for _, loss in state.losses]):
         note = "the loss was still falling when training ended; train longer with"
         prepared.say(f"seed {seed}  {note} --epochs {2 * settings.epochs:g}")
