@@ -26,6 +26,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(machine, "cores", lambda: 2)
     monkeypatch.setattr(threads, "_ours", {})
+    monkeypatch.setattr(threads, "_users", {})
     yield
     torch.set_num_threads(before)
 

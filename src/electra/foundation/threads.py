@@ -90,7 +90,7 @@ def given() -> int | None:
     """Returns the user's OMP_NUM_THREADS, or None."""
     count = os.environ.get("OMP_NUM_THREADS")
     if count is not None and count == _ours.get("OMP_NUM_THREADS"):
-        count = _users["OMP_NUM_THREADS"]
+        count = _users.get("OMP_NUM_THREADS")
     return int(count) if count and count.isdecimal() and int(count) > 0 else None
 
 
@@ -111,7 +111,7 @@ def use(threads: int, torch_threads: int | None = None) -> None:
     for name, count in zip(VARIABLES, counts, strict=True):  # read by libraries that are loaded later
         if (value := os.environ.get(name)) is None or value != _ours.get(name):
             _users[name] = value
-        if name == "OMP_NUM_THREADS" or not _users[name]:
+        if name == "OMP_NUM_THREADS" or not _users.get(name):
             os.environ[name] = _ours[name] = str(count)
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(torch_threads or threads)
