@@ -70,6 +70,11 @@ class StudyPage:
         """Returns the title of an arm."""
         return str(self.study["arms"][name]["title"])
 
+    def at_start(self, arm: str, metric: str) -> float | None:
+        """Returns an arm's score before its first update; None if it was not measured."""
+        found: float | None = self.results.get("at_start", {}).get(arm, {}).get(metric)
+        return found
+
     def metric(self, name: str) -> tuple[str, str]:
         """Returns the title and the meaning of a metric."""
         panel = self.results["panel"]
@@ -117,16 +122,23 @@ class StudyPage:
             row["arm"] = self.arm(name) + " (baseline)" * (name in self.baselines)
             row["score"] = _number(score)
             row["difference"] = Number(test.get("difference"), "+.3f", test.get("low"), test.get("high"))
+            row["at_start"] = self.at_start(name, self.primary)
             rows.append({**row, "paper": self.study["arms"][name]["paper"]})
         columns: dict[str, tuple[str, ...]] = {
             "Arm": ("arm",),
             self.metric(self.primary)[0]: ("score",),
+            "Before training": ("at_start", ".3f"),
             "sd": ("sd", ".3f"),
             "Against baseline": ("difference",),
             "p": ("p", ".2g"),
             "p (Holm)": ("p_holm", ".2g"),
         }
         notes = []
+        if all(row["at_start"] is None for row in rows):
+            del columns["Before training"]
+            notes.append(
+                "No untrained encoder was scored: electra finetune --untrained-baseline gives that floor."
+            )
         if paper["source"]:
             source = ", ".join(filter(None, (paper["metric"], paper["source"])))
             notes.append(f"Paper: {source}. {paper['note']}")
@@ -144,6 +156,11 @@ class StudyPage:
         shown = [metric for metric in found if metric != self.primary]
         scores = [self.scores(metric) for metric in shown]
         rows = [(self.arm(name), *(_number(each.get(name, {})) for each in scores)) for name in self.arms]
+        starts = [
+            (f"{self.arm(name)}, before training", [self.at_start(name, each) for each in shown])
+            for name in self.arms
+        ]
+        rows += [(name, *(Number(each, ".3f") for each in values)) for name, values in starts if any(values)]
         table = Table(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)
         figures = [*map(self.figure, shown)]
         return Section("All scores", INTERVALS, (), figures, [table])

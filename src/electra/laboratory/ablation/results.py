@@ -63,6 +63,7 @@ def study_results(
         "complete": not missing,
         "seeds": sorted({run.job.seed for run in runs}),
         "budgets": [{"share": 1.0, "flops": fixed["flops"], "arms": arms}],
+        "at_start": {arm: _at_start(done[arm]) for arm in recipes},
         "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
         "failed": [
@@ -165,6 +166,13 @@ def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
     return curves
 
 
+def _at_start(done: Sequence[StudyRun]) -> dict[str, float]:
+    """Returns an arm's held-out metrics before the first update, a floor: means over its seeds."""
+    rows = [row["metrics"] for run in done for row in _evaluations(run)[:1] if not row["step"]]
+    names = [name for name in PRETRAINING if rows and all(row.get(name) is not None for row in rows)]
+    return {name: math.fsum(row[name] for row in rows) / len(rows) for name in names}
+
+
 def _evaluations(run: StudyRun) -> list[dict[str, Any]]:
     return RunFolder(run.folder).ledger().rows_of_kind("eval")
 
@@ -180,7 +188,8 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
         line = f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}"
         if score["sd"] is not None:
             line += f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
-        line += f" (seeds: {score['n']})"
+        at_start = results["at_start"][name].get(metric)
+        line += f" (seeds: {score['n']}{'' if at_start is None else f'; before training {at_start:.4f}'})"
         test = score.get("against_baseline") or {}
         if test.get("difference") is not None:
             line += f"  {test['difference']:+.4f} against {test['arm']}"
