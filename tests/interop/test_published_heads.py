@@ -81,8 +81,10 @@ def test_classifiers_answer_as_the_pipeline(name: str, case: str, uncased: Token
                 open_predictor(str(given)).texts(inputs).by_example(), expected, strict=True
             ):
                 if case in ("three labels", "many labels", "another order"):
-                    assert row["label"] == max(scores, key=scores.__getitem__)
-                [*numbers] = [row.get(f"p({label})", row.get(label, row.get("score"))) for label in scores]
+                    assert row["predicted"] == max(scores, key=scores.__getitem__)
+                [*numbers] = [
+                    row.get(f"p({label})", row.get(label, row.get("predicted"))) for label in scores
+                ]
                 assert numbers == pytest.approx([*scores.values()], abs=TOLERANCE)
         assert by_pipeline(given, PAIRS) == [pytest.approx(row, abs=TOLERANCE) for row in expected]
 
@@ -98,14 +100,14 @@ def test_taggers_answer_as_the_pipeline(name: str, uncased: Tokenizer, tmp_path:
         predictor = open_predictor(str(given))
         for pieces, rows in zip(pipe(TEXTS), predictor.texts(TEXTS).by_example(), strict=True):
             expected = {piece["start"]: piece for piece in pieces}
-            assert [row["label"] for row in rows] == [expected[row["start"]]["entity"] for row in rows]
+            assert [row["predicted"] for row in rows] == [expected[row["start"]]["entity"] for row in rows]
             scores = [expected[row["start"]]["score"] for row in rows]
-            assert [row["p"] for row in rows] == pytest.approx(scores, abs=TOLERANCE)
+            assert [row["probability"] for row in rows] == pytest.approx(scores, abs=TOLERANCE)
         answers = pipe(words, is_split_into_words=True)
         for pieces, rows in zip(answers, predictor.texts(words).by_example(), strict=True):
             starts = np.cumsum([0, *(len(row["word"]) + 1 for row in rows)])[:-1]
             expected = {piece["start"]: piece for piece in pieces}
-            assert [expected[start]["entity"] for start in starts] == [row["label"] for row in rows]
+            assert [expected[start]["entity"] for start in starts] == [row["predicted"] for row in rows]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -137,7 +137,7 @@ def test_predictions_do_not_depend_on_the_slices(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(worker, "SLICE", slice_size)
         with TestClient(make_app(served)) as client:
             answer = client.post("/predict", json={"inputs": ["a", "film", "", "the cat"]})
-        found.append([(row["id"], row["label"]) for row in answer.json()["results"]])
+        found.append([(row["id"], row["predicted"]) for row in answer.json()["results"]])
     assert found[0] == found[1] and [each for each, _ in found[0]] == list("0123")
 
 

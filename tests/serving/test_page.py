@@ -91,5 +91,5 @@ def test_a_fine_tuned_model_predicts(browser: Any, served: list[Any], tmp_path: 
         Select(browser.find_element(By.ID, "model")).select_by_visible_text(predictor.name)
         browser.find_element(By.ID, "input").send_keys("a fine film", Keys.ENTER)
         wait(browser, lambda: shown(browser, "#found li"))
-        assert texts(browser, "#found li")[0].startswith("label: ")
+        assert texts(browser, "#found li span")[0] >= texts(browser, "#found li span")[1]
         assert not browser.find_element(By.ID, "detect").is_displayed()

@@ -120,12 +120,6 @@ def test_an_unknown_ending_is_refused_unless_a_format_is_given(
     assert out.read_text().startswith("number,sentence,label,predicted")
 
 
-def test_a_spreadsheet_is_predicted(tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "new.csv").write_bytes("sentence\nein schöner film\n".encode("cp1252"))
-    [row], notes = run([tuned, str(tmp_path / "new.csv")], capsys)
-    assert row["sentence"] == "ein schöner film" and "read as cp1252" in notes
-
-
 def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
     pandas = pytest.importorskip("pandas")
     day = pandas.Timestamp("2026-11-23")

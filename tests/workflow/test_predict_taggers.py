@@ -73,15 +73,6 @@ def test_a_sentence_without_words_is_named(given: list[Any], tuned: str) -> None
         electra.FineTuned(tuned).predict(given)
 
 
-def test_words_in_columns_are_still_words(
-    tuned: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for content in ("the\nfilm\n\n.\n", "the\tc\nfilm\ti\n\n.\tc\n", "the c\nfilm i\n\n. c\n"):
-        from_stdin(content, monkeypatch)
-        rows, _ = run([tuned, "-"], capsys)
-        assert [(row["id"], row["word"]) for row in rows] == [("0", "the"), ("0", "film"), ("1", ".")]
-
-
 def test_other_columns_come_back(tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = "{}\t{}\t_\tNOUN\t_\t_\t0\troot\t_\tSpaceAfter=No\n"
     words = row.format(1, "a") + row.format(2, "b")
@@ -91,6 +82,17 @@ def test_other_columns_come_back(tuned: str, tmp_path: Path, capsys: pytest.Capt
         ("s7", "1", "a", "NOUN", "SpaceAfter=No"),
         ("s7", "2", "b", "NOUN", "SpaceAfter=No"),
     ]
+    tags, empty = [row["predicted"] for row in rows], "\t_" * 8
+    in_misc = words.replace("No\n", "No|ged={}\n")
+    for name, given, expected in (
+        ("a.conllu", f"# a comment\n1-2\tab{empty}\n{words}\n", f"# a comment\n1-2\tab{empty}\n{in_misc}\n"),
+        ("b.conll", "a x\nb x\n\n", "a {}\nb {}\n\n"),
+        ("c.bio", "a\nb\n", "a {}\nb {}\n"),
+    ):
+        (tmp_path / name).write_text(given)
+        arguments = ["predict", tuned, str(tmp_path / name), "--allow-unknown", "--out"]
+        assert main([*arguments, str(tmp_path / f"out-{name}")]) == 0 == main([*arguments, "x.conllup"]) - 2
+        assert (tmp_path / f"out-{name}").read_text() == expected.format(*tags)
     (tmp_path / "a.jsonl").write_text('{"words": ["a", "b"], "gold": ["c", "i"]}\n{"words": ["c"], "n": 5}\n')
     rows, _ = run([tuned, str(tmp_path / "a.jsonl")], capsys)
     assert [(row.get("gold"), row.get("n")) for row in rows] == [("c", None), ("i", None), (None, 5)]
@@ -135,5 +137,5 @@ def test_requests_to_a_tagger_may_be_sentences(tuned: str) -> None:
     ) as client:
         answer = client.post("/predict", json={"inputs": [TEXT], "threshold": 0.0}).json()
     (found,) = answer["results"]
-    assert [(row["word"], row["label"]) for row in found["words"]] == [(word, "i") for word in WORDS]
+    assert [(row["word"], row["predicted"]) for row in found["words"]] == [(word, "i") for word in WORDS]
     assert [TEXT[row["start"] : row["end"]] for row in found["words"]] == WORDS

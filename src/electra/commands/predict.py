@@ -53,6 +53,8 @@ class Predict(
     """The file to write, with the columns of the input and the predictions (default: print them). Its
     extension sets the format: .tsv, .csv, .jsonl, or .json (for questions, in the format of the
     official SQuAD scorer). A column of the input with the name of a prediction gets the ending " (input)".
+    For tagging, files such as .conllu and .conll can be written as they were read, with the predicted tag
+    in its column (without one, in MISC or a further column).
     """
     format: Literal["tsv", "csv", "jsonl", "json"] | None = None
     """The output format (default: by the extension of --out; tsv on the terminal)."""
@@ -83,6 +85,9 @@ class Predict(
 
         kind, out = format_of(self._target, self.format), self._target
         file = Path(as_name(self.file, "file"))
+        if kind == "words" and out is not None and out.suffix.lower() != split_name(file)[1]:
+            fix = "End the name as that of the texts, or in .tsv"
+            raise ConfigError("not the format of the texts", key="out", fix=fix)
         if out is not None and out.is_file() and file.is_file() and file.samefile(out):
             raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
         name, allow = as_name(self.model, "model"), self.allow_unknown

@@ -29,7 +29,7 @@ from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.runner.dataset import note_unread
 from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.runner.prepared import run_model
-from electra.finetuning.runner.records import Format, as_records, format_records, join_columns
+from electra.finetuning.runner.records import Format, answer, as_records, format_records, join_columns
 from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
@@ -60,7 +60,7 @@ class Predictions:
     max_length: int
     truncated: int  # the number of examples longer than `max_length` tokens
     notes: tuple[str, ...]  # how the file was read, for the user
-    from_csv: bool = False  # whether the examples are from a csv or tsv, whose other columns are copied
+    source: Data
 
     def table(self) -> list[tuple[Cell, ...]]:
         """Returns the rows of the task's table, the header first; numbers are not formatted."""
@@ -75,7 +75,13 @@ class Predictions:
         return join_columns(as_records(self.table()), self.examples)
 
     def content(self, kind: Format = "tsv") -> bytes:
-        """Returns the records as the content of a file; for questions, "json" is SQuAD's predictions file."""
+        """Returns the records as the content of a file.
+
+        For questions, "json" is SQuAD's predictions file; for taggers, "words" is the file that was read, of
+        a word per line, with the predicted tags. Raises DataError if it has no such lines.
+        """
+        if kind == "words":
+            return self.task.in_file(self.source, self.values)
         if kind == "json":
             official = self.task.files("", self.values, self.examples).get(".predictions.json")
             if official:
@@ -83,7 +89,8 @@ class Predictions:
         table = self.table()
         records = join_columns(as_records(table), self.examples)
         own = {"predicted", "probability", *map(str, table[0])} - {"id"}
-        copied = {name for record in records for name in record} - own if self.from_csv else ()
+        from_csv = extension_of(self.source) in (".csv", ".tsv", ".tab")
+        copied = {name for record in records for name in record} - own if from_csv else ()
         return format_records(records, kind, own, copied)
 
     def counts(self) -> dict[str, int]:
@@ -92,9 +99,11 @@ class Predictions:
         return dict(Counter(labels).most_common())
 
     def by_example(self) -> list[list[dict[str, Any]]]:
-        """Returns the rows of each example as records: one row, or one for each word of a sentence."""
+        """Returns what `records` adds to each example: one row, or one for each word of a sentence."""
         pairs = zip(self.values, self.examples, strict=True)
-        return [as_records(self.task.table([value], [example])) for value, example in pairs]
+        tables = (as_records(self.task.table([value], [example])) for value, example in pairs)
+        named = ("id", "word")
+        return [[{n: row[n] for n in named if n in row} | answer(row) for row in rows] for rows in tables]
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,8 @@ class Predictor:
             expected = " or ".join(map(str, sorted(counts)))
             problem = f"must name {expected} columns for this model, not {len(text_column)}"
             raise ConfigError(problem, key="text_column")
-        unlabelled = replace(task, header=tuple(columns) or task.header, label=())
+        task = replace(task, header=tuple(columns) or task.header)
+        unlabelled = replace(task, label=())
         if text_column:
             unlabelled = replace(unlabelled, texts=(tuple(text_column),))
         doing(f"reading {source}" if isinstance(source, Path) else "reading")
@@ -153,9 +163,8 @@ class Predictor:
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=self.loaded.device)
         unread = note_unread(split.unread[: split.unread_texts])
         notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
-        from_csv = extension_of(source) in (".csv", ".tsv", ".tab")
         values = task.predict(outputs, windows, examples)
-        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, from_csv)
+        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, source)
 
     def texts(
         self,

@@ -65,7 +65,8 @@ class ServedModel:
         """Returns the model's entry in the response to GET /models."""
         entry: dict[str, Any] = {"name": self.name, "abilities": list(self.abilities)}
         if "detect" in self.abilities:
-            entry["threshold"] = self.networks.detector().marking().threshold
+            marking = self.networks.detector().marking()
+            entry["threshold"], entry["false_alarms"] = marking.threshold, marking.false_alarms
         if self.predictor is None:
             return entry
         task = self.predictor.task

@@ -92,7 +92,7 @@ class Embed(TextRequest):
 
 
 class Predict(Request):
-    """Predicts the `label` with probabilities, the `score`, the `answer`, or a record for each of `words`."""
+    """Returns what is `predicted`, with its `probability`; of a tagger, a record for each of `words`."""
 
     ABILITY = "predict"
 

@@ -24,7 +24,7 @@ from typing import Any
 from electra.data import delimited
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import Data, known_extension
+from electra.data.table_files import Data, extension_of, known_extension
 from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
@@ -39,6 +39,7 @@ CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
 TABLE_FORMATS = tuple(ending for ending in TABLES if ending not in COLUMN_FORMATS)
 FORMATS = (*TABLE_FORMATS, *COLUMN_FORMATS)
+WORD_FILES = tuple(ending for ending in COLUMN_FORMATS if ending not in (".tsv", ".tab", ".txt"))
 WORD_COLUMNS = ("word", "token", "tokens", "words")  # names of columns of words, in strings between spaces
 GLINER_WORDS = "tokenized_text"  # where spans count words and include their end
 TEXT_COLUMNS = ("text", "sentence", "data", "data.text")  # names of columns whose texts are split into words
@@ -98,6 +99,38 @@ class SentenceReader:
             problem = "have no spaces between words and were split only at punctuation"
             notes.append(f"{num_unspaced} of {len(examples)} texts {problem}: pass lists of words instead")
         return Split(tuple(examples), notes=tuple(notes))
+
+    def with_tags(self, tags: Sequence[str]) -> bytes:
+        """Returns a file of a word per line, with `tags` in their column and all else as it is.
+
+        Without such a column, they are in CoNLL-U's MISC (as in ner=B-PER), or in a further column of any
+        other file. Raises DataError if there is no place for them, or lines hold sentences.
+        """
+        file = read_blocks(self.source, extension_of(self.source) in CONLLU_FORMATS)
+        header = file.names or self.take_header(file)
+        column = _find(self.tag, header or _usual_names(file, self.entities))
+        misc = _find(("MISC",), file.names)
+        has_place = column is not None or misc is not None or not header
+        counts = {block.where.number: len(block.rows) for block in file.blocks}
+        lines, left, rest = list[str](), 0, iter(tags)
+        for place, line in file.lines:
+            left, separator, written = counts.get(place.number, left), "\t" if "\t" in line else None, line
+            cells = line.split(separator)
+            if left and line.strip() != "<g/>" and (not file.names or cells[0].isdecimal()):
+                left, tag = left - 1, next(rest, "")
+                if column is not None:
+                    cells[column] = tag
+                elif misc is not None:
+                    others = [] if cells[misc] == "_" else [cells[misc]]
+                    cells[misc] = "|".join([*others, f"{self.tag[0]}={tag}"])
+                else:
+                    cells.append(tag)
+                written = (separator or " ").join(cells)
+            lines.append(f"{written}\n")
+        if not has_place or next(rest, None) is not None or sum(counts.values()) != len(tags):
+            problem = "no word per line" if has_place else f"no column {' or '.join(self.tag)}"
+            raise DataError(problem, where=self.source, fix="Write csv, tsv or jsonl")
+        return "".join(lines).encode()
 
     def text_lines(self, ending: str) -> list[tuple[Place, str]]:
         """Returns the lines of a .txt file of texts; [] if it has words, or tags are read from it."""

@@ -41,6 +41,7 @@ class ColumnFile:
     width: int  # the number of columns
     names: tuple[str, ...]  # of CoNLL-U's columns; () for any other file
     notes: list[str]  # reported to the user
+    lines: list[tuple[Place, str]]  # all, as they are in the file
 
     @property
     def rows(self) -> list[list[str]]:
@@ -54,7 +55,8 @@ def read_blocks(source: Data, conllu: bool) -> ColumnFile:
     Raises DataError if a row differs from the first in its number of columns, or from CoNLL-U's.
     """
     encoding, notes = guess_encoding(read_bytes(source)), list[str]()
-    lines = [(place, line) for place, line in read_lines(source, encoding) if line.strip() != "<g/>"]
+    all_lines = [*read_lines(source, encoding)]
+    lines = [(place, line) for place, line in all_lines if line.strip() != "<g/>"]
     if not conllu and (mark := joining_mark([line for _, line in lines])):
         notes.append(f"read as a sentence per line, with {mark!r} between word and tag")
         cells = [(place, cell) for place, line in lines for cell in [*line.split(), ""]]
@@ -65,7 +67,7 @@ def read_blocks(source: Data, conllu: bool) -> ColumnFile:
     names = tuple(declared.partition("=")[2].split()) or (CONLLU if conllu else ())
     separator = "\t" if names or "\t" in first else None
     table = [(place, line, line.rstrip().split(separator)) for place, line in lines]
-    file = ColumnFile([], len(names) or len(first.rstrip().split(separator)), names, notes)
+    file = ColumnFile([], len(names) or len(first.rstrip().split(separator)), names, notes, all_lines)
     _fill(file, table)
     if widths := {len(block.rows[0]) for block in file.blocks}:
         file.width = min(widths)

@@ -9,12 +9,13 @@ from typing import Any, Literal, get_args
 
 from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
+from electra.finetuning.labelled.tagged_sentences import WORD_FILES
 from electra.finetuning.metrics.squad import normalise_answer
 from electra.finetuning.tasks.parts.task import Cell, Task, format_cell
 from electra.foundation.errors import ConfigError
 
-Format = Literal["tsv", "csv", "jsonl", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+Format = Literal["tsv", "csv", "jsonl", "json", "words"]  # words: as files of a word per line are read
+FORMATS: tuple[Format, ...] = get_args(Format)[:4]
 ANSWERS = ("label", "score", "answer")  # possible names of the column of predictions in a task's table
 CONTEXT = 12  # words shown before and after a tagged word
 Record = dict[str, Any]
@@ -46,7 +47,7 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
     """
     records = []
     for row, example, word in _places(answers, examples):
-        columns, first, answer = example.row, {}, _answer(row)
+        columns, first, added = example.row, {}, answer(row)
         if word is not None:
             size, first = len(example.texts), {"id": row["id"], "word": row["word"]}
             columns = {
@@ -56,8 +57,8 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
             }
         elif not columns:
             columns = {"id": example.id, "text": example.texts[0]}
-        renamed = {f"{name} (input)" if name in answer else name: columns[name] for name in columns}
-        records.append({**first, **renamed, **answer})
+        renamed = {f"{name} (input)" if name in added else name: columns[name] for name in columns}
+        records.append({**first, **renamed, **added})
     return records
 
 
@@ -67,10 +68,10 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     for row, example, word in _places(answers, examples):
         if word is not None:
             text = word_in_context(example.texts, word)
-            shown = {"text": text, "word": row["word"], "gold": example.gold[word], **_answer(row)}
+            shown = {"text": text, "word": row["word"], "gold": example.gold[word], **answer(row)}
             records.append({"id": row["id"], **shown})
             continue
-        results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
+        results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **answer(row)}
         texts = next((names for names in task.texts if {*names} <= {*example.row}), ())
         label = next(({name} for name in task.label if name in example.row), ())
         left_out = {*texts, *label, "id", *results}
@@ -108,7 +109,7 @@ def is_wrong(record: Mapping[str, Any]) -> bool:
     return bool(gold or predicted) and normalise_answer(predicted) not in answers
 
 
-def _answer(row: Mapping[str, Any]) -> Record:
+def answer(row: Mapping[str, Any]) -> Record:
     """Returns `predicted`, `probability` and the task's other cells of a row, without those that are None."""
     column = next((name for name in ANSWERS if name in row), None)
     if column is None:  # your own task may have other columns
@@ -124,6 +125,8 @@ def format_of(out: Path | None, chosen: str | None) -> Format:
     is_stream = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
     ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
+    if f".{name}" in WORD_FILES and not chosen:
+        return "words"
     if name in FORMATS:
         return name
     problem = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name

@@ -73,11 +73,17 @@ const predict = newest(async (signal) => {
   const [text, other] = [by("input").value, by("other").value];
   const input = { pair: [text, other], words: text.split(/\s+/).filter(Boolean) }[model.input] ?? text;
   const { results: [found] } = await ask("predict", { inputs: [input] }, signal);
-  const { words: tagged, id, ...rest } = found;
-  const pairs = tagged ? tagged.map((each) => [each.label, `${each.word} (${each.p.toFixed(2)})`]) : Object.entries(rest);
-  by("found").replaceChildren(...pairs.map(([name, value]) => {
-    const item = document.createElement("li");
-    item.textContent = `${name}: ${typeof value === "number" ? value.toFixed(3) : value}`;
+  const { words: tagged, id, predicted, probability, ...rest } = found;
+  const chances = Object.entries(rest).filter(([name]) => name.startsWith("p("));
+  const rows = tagged ? tagged.map((each) => [`${each.word}: ${each.predicted}`, each.probability])
+    : chances.length ? chances.sort((a, b) => b[1] - a[1]).map(([name, p]) => [name.slice(2, -1), p])
+    : [[typeof predicted === "number" ? predicted.toFixed(3) : predicted, probability]];
+  by("found").replaceChildren(...rows.map(([name, p]) => {
+    const [item, bar] = [document.createElement("li"), document.createElement("span")];
+    item.append(name, bar);
+    if (p === undefined) return item;
+    bar.textContent = p.toFixed(3);
+    item.style.setProperty("--p", p);
     return item;
   }));
 });
@@ -88,6 +94,8 @@ function show() {
   for (const name in can) by(name).hidden = !can[name];
   by("none").hidden = can.detect || can.predict;
   by("predict-title").textContent = `Predict: ${model.task}`;
+  by("share").textContent = model.false_alarms == null ? "a threshold for its generator's samples, not for real text"
+    : `which ${Number((100 * model.false_alarms).toPrecision(2))} % of clean words reach`;
   by("second").hidden = model.input !== "pair";
   by("found").replaceChildren();
   if (can.detect) detect();

@@ -184,6 +184,13 @@ class Task(ABC):
         """Returns the prediction files of a split ("dev", "test", ...): file name to contents."""
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
+    def in_file(self, source: Data, predictions: Sequence[Any]) -> bytes:
+        """Returns the content of the file that was read, of a word per line, with the predicted tags.
+
+        Raises DataError if it has no such lines, or the task no tags.
+        """
+        raise DataError("no file of a word per line", where=source, fix="Write csv, tsv or jsonl")
+
     def output_scale(self) -> tuple[float, float]:
         """Returns (factor, offset), which convert the head's outputs to the unit of the answers.
 

@@ -89,7 +89,17 @@ class WordTagging(Task):
 
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
-        reader = SentenceReader(
+        return self._reader(path, labelled).read()
+
+    @override
+    def in_file(self, source: Data, predictions: Sequence[Any]) -> bytes:
+        tags = [tag for prediction in predictions for tag in self.tags(prediction)]
+        are_entities = all(map(is_entity_tag, self.labels))
+        label = tuple(name for name in self.label if name != "UPOS" or not are_entities)
+        return replace(self, label=label)._reader(source, labelled=False).with_tags(tags)
+
+    def _reader(self, path: Data, labelled: bool) -> SentenceReader:
+        return SentenceReader(
             path,
             labelled,
             word=tuple(names[0] for names in self.texts),
@@ -100,7 +110,6 @@ class WordTagging(Task):
             entities={"entities": True, "words": False}.get(self.scheme),
             makes_up=labelled and self.scheme == "errors",
         )
-        return reader.read()
 
     @override
     def fit(self, examples: Sequence[Example]) -> WordTagging:
