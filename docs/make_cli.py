@@ -37,7 +37,7 @@ CODES = (
 )
 INTRODUCTION = f"""# Command line and recipes
 
-Made by `python docs/make_cli.py` from the code; change it there.
+Every command, option and recipe, with defaults. Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--multi-label` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
