@@ -120,10 +120,7 @@ class Detect(
         """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
             return [
-                {
-                    f"{name} (input)" if name in ADDED else str(name): cell
-                    for name, cell in passage.row.items()
-                }
+                _own(passage)
                 | {"file": passage.file, "line": passage.line, "score": float(f"{each.score:.4g}")}
                 | {"marked": each.with_marks(), "words": [_word(passage, each, word) for word in each.marked]}
                 for passage, each in found
@@ -167,7 +164,8 @@ class Detect(
                 if is_listed:
                     yield passage, each
                 elif self.json:
-                    sys.stdout.write(json_text(json.dumps(each.to_json(), ensure_ascii=False) + "\n"))
+                    row = json.dumps(_own(passage) | each.to_json(), ensure_ascii=False, default=str)
+                    sys.stdout.write(json_text(f"{row}\n"))
                 else:
                     console.print(each.for_terminal())
                     if line := _second_line(each):
@@ -224,6 +222,10 @@ def _second_line(detection: Detection) -> str:
 def _around(text: str, start: int, end: int) -> str:
     """Returns the words of a text from `start` to `end` without those that are cut."""
     return " ".join(text[max(0, start) : end].split()[start > 0 : -1 if end < len(text) else None])
+
+
+def _own(passage: Passage) -> dict[str, Any]:
+    return {f"{name} (input)" if name in ADDED else str(name): cell for name, cell in passage.row.items()}
 
 
 def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from electra.data.hub_files import DATA_SET, load_data_set
 from electra.data.lines import Place
 from electra.data.table_files import Given
 from electra.finetuning.settings import Settings
+from electra.foundation.durable import mebibytes
 from electra.foundation.errors import DataError
 from electra.foundation.extensions import trust
 from electra.foundation.options import OnCommandLine, Source, as_name, checked_path
@@ -79,6 +80,8 @@ class Finetune(
             with folder.locked():
                 page = write_page(folder.path)
             display.say(f"results: {folder.results}, report: {page}")
+            size, small = mebibytes(folder.model.weights.stat().st_size), "--dtype int8 --out SMALL"
+            display.say(f"model: {size}; a quarter of that: electra export {folder.path} {small}")
         return FineTuned(folder)
 
 
