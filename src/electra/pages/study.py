@@ -136,9 +136,7 @@ class StudyPage:
         notes = []
         if all(row["at_start"] is None for row in rows):
             del columns["Before training"]
-            notes.append(
-                "No untrained encoder was scored: electra finetune --untrained-baseline gives that floor."
-            )
+            notes.append("No untrained encoder was scored: electra finetune --init random gives that floor.")
         if paper["source"]:
             source = ", ".join(filter(None, (paper["metric"], paper["source"])))
             notes.append(f"Paper: {source}. {paper['note']}")
