@@ -17,6 +17,7 @@ from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.exchange.load import load
 from electra.finetuning.predict import open_predictor
+from electra.finetuning.runner import train_seed as training
 from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.runner.finetune import finetune, scores_over_seeds
 from electra.finetuning.runner.finetuned_model import FinetunedModel
@@ -24,7 +25,7 @@ from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, re
 from electra.finetuning.runner.train_seed import build_model, parameter_groups, train_seed
 from electra.finetuning.settings import Settings
 from electra.finetuning.windows.features import Tokens, collate, epoch_order
-from electra.foundation.errors import RunFailed
+from electra.foundation.errors import Interrupted, RunFailed
 
 
 def tuning_for(model: Path, settings: Settings) -> Finetuning:
@@ -177,6 +178,24 @@ def test_nothing_depends_on_the_padding(
     torch.testing.assert_close(alone, together, atol=1e-6, rtol=0)
     outputs, _ = run_model(model, dev, tuning.task, pad=tuning.pad, device=tuning.device)
     np.testing.assert_allclose(np.stack(outputs[:8]), alone.detach().numpy(), atol=1e-6)
+
+
+def test_only_the_rows_of_tokens_in_the_data_are_trained(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint of an older version, which trained the whole table, opens too."""
+    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", sst2_folder))
+    model, state = train_seed(tuning, 0, tmp_path / "straight")
+    changed = (model.encoder.token_table() != tuning.start.encoder.token_table()).any(1).nonzero().flatten()
+    used = {tuning.pad}.union(*(ids.tolist() for ids in tuning.train.input_ids))
+    assert len(changed) > 1 and set(changed.tolist()) <= used and len(used) < tuning.start.config.vocab_size
+    stops = iter([False] * 3 + [True])
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(training, "UsedRows", type("Whole", (), {"__new__": lambda cls, words, ids: words}))
+        train_seed(replace(tuning, stopping=lambda: next(stops)), 0, tmp_path / "stopped")
+    resumed, resumed_state = train_seed(tuning, 0, tmp_path / "stopped")
+    assert resumed_state.losses == state.losses
+    torch.testing.assert_close(resumed.state_dict(), model.state_dict(), atol=1e-6, rtol=0)
 
 
 def test_an_epoch_has_every_example_once_in_batches_of_similar_length() -> None:

@@ -101,6 +101,12 @@ def _share_heap() -> None:
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
+def give_back_memory() -> None:
+    """Returns freed memory to the system, which what comes next may not fit into."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def use(threads: int, torch_threads: int | None = None) -> None:
     """Makes BLAS and tokenizers compute with this many threads, loaded or not, and torch with as many.
 

@@ -44,6 +44,10 @@ class ProjectedTable(nn.Module):
         """The projected embeddings [V, D'], named as in `nn.Embedding`."""
         return F.linear(self.source.weight, self.projection.weight)
 
+    def forward(self, ids: Tensor) -> Tensor:
+        """Returns embeddings [..., D'] of ids [...]."""
+        return F.embedding(ids, self.weight)
+
 
 class ModernLayer(nn.Module):
     """A pre-norm layer with rotary attention and a gated feed-forward network."""
@@ -139,7 +143,7 @@ class ModernEncoder(Encoder):
     def embed(
         self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        words_BTD = variation.embed(F.embedding(ids, self.token_table()))
+        words_BTD = variation.embed(self.words(ids))
         return dropout(self.embedding_norm(words_BTD), self.config.dropout, self.training)
 
     @override

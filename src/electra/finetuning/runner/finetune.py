@@ -54,7 +54,7 @@ from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, doing, quiet
 from electra.foundation.terminal_text import plural
-from electra.foundation.threads import set_threads
+from electra.foundation.threads import give_back_memory, set_threads
 from electra.training.checkpoint import on_host
 
 PATH_SETTINGS = ("data", "dev", "test", "extra_eval")
@@ -114,9 +114,11 @@ def finetune(
                 run_seed(prepared, folder, number)
             except Interrupted:
                 session.interrupt()
+            give_back_memory()
             is_due = settings.baselines and not folder.baselines.is_file()
             if is_due and baselines.apply_to(dataset, settings):
                 baselines.measure_all(dataset, prepared, folder)
+            give_back_memory()
         doing("saving the model")
         results = finish(model, prepared, dataset, folder, notes)
         for line in describe_results(results, prepared.task.metrics):
@@ -186,6 +188,7 @@ def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> Non
         raise Interrupted(folder.path)
     checkpoints = folder.checkpoints(number)
     model, state = train_seed(prepared, number, checkpoints)
+    give_back_memory()
     doing(f"seed {number}: scoring dev")
     outputs, loss = predict(prepared, model, prepared.splits["dev"])
     temperature = calibrate(prepared, model, outputs) if prepared.settings.calibrate else None

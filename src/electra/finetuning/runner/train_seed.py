@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -32,6 +33,7 @@ from electra.foundation.progress import Say, doing
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
+from electra.model.token_table import UsedRows
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import GroupedOptimizer
 from electra.training.recipe import OptimizerSection
@@ -98,10 +100,13 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     """
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
+    load_head(settings.head).start(model.head, model.encoder, prepared.training_data)
+    if total_steps and type(words := model.encoder.words) is nn.Embedding:  # no variant of it
+        ids = np.unique(np.concatenate([*prepared.train.input_ids, [prepared.pad]]))
+        model.encoder.set_words(UsedRows(words, torch.from_numpy(ids)))
     rates = settings.learning_rate, settings.layer_decay, settings.weight_decay
     groups = parameter_groups(model, *rates)
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
-    load_head(settings.head).start(model.head, model.encoder, prepared.training_data)
     best_weights: Weights = {}
     state = restore(folder, model, optimizer, best_weights, prepared.say)
     losses, batches = list(torch.tensor(state.since).to(prepared.device)), list[Ids]()
@@ -139,6 +144,8 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
         prepared.say(f"seed {seed}  {note} --epochs {2 * settings.epochs:g}")
     if best_weights:
         model.load_state_dict(best_weights)
+    if isinstance(words := model.encoder.words, UsedRows):
+        model.encoder.set_words(words.whole())
     return model, state
 
 
@@ -221,10 +228,24 @@ def restore(
         say(line)
     if checkpoint is None:
         return SeedState()
-    model.load_state_dict(load_file(checkpoint.weights))
-    optimizer.load_tensors(load_file(checkpoint.optimizer), checkpoint.step)
+    model.load_state_dict(_of_used_rows(model, load_file(checkpoint.weights)))
+    optimizer.load_tensors(_of_used_rows(model, load_file(checkpoint.optimizer)), checkpoint.step)
     if checkpoint.best.exists():
-        best |= load_file(checkpoint.best)
+        best |= _of_used_rows(model, load_file(checkpoint.best))
     record = checkpoint.record
     say(f"resuming from step {checkpoint.step}")
     return SeedState(**{**record, "losses": [tuple(entry) for entry in record["losses"]]})
+
+
+def _of_used_rows(model: FinetunedModel, tensors: Weights) -> Weights:
+    """Returns a checkpoint's tensors; of older versions, which trained whole tables, the used rows."""
+    words = model.encoder.words
+    if not isinstance(words, UsedRows):
+        return tensors
+    [now] = [name for name, parameter in model.named_parameters() if parameter is words.rows]
+    before = now.removesuffix("rows") + "weight"
+    renamed = {name: name.replace(before, now) for name in tensors if name.partition(":")[0] == before}
+    return {
+        renamed.get(name, name): tensor[words.used] if name in renamed and tensor.dim() else tensor
+        for name, tensor in tensors.items()
+    }
