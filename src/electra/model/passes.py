@@ -32,6 +32,7 @@ from electra.model.precision import autocast
 Result = TypeVar("Result")
 
 POOL_ROWS = 1024  # rows sorted by length together
+SIMILAR = 0.85  # of the longest row's length; a shorter row begins a batch, if a quarter of this one is full
 _thread = threading.local()  # .before_batch: the function to call before each batch
 
 
@@ -65,7 +66,8 @@ class PaddedBatch:
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
         """Pads one array [length] per row, such as token types, with `fill`, and stacks them to [B, T]."""
-        return torch.from_numpy(_padded(values, fill)).to(self.input_ids.device)
+        padded = _padded(values, fill, self.input_ids.shape[1])
+        return torch.from_numpy(padded).to(self.input_ids.device)
 
     def unpadded(self, values_BT: Tensor) -> list[npt.NDArray[Any]]:
         """Splits [B, T, ...] into one array [length, ...] per row, on the host."""
@@ -103,10 +105,16 @@ def map_rows(
     """
     device = torch.device(device)
     for pool_start, pool in _pools(rows):
-        groups = list(_groups([len(row) for row in pool], positions_per_batch(device)))
+        lengths = list(map(len, pool))
+        if precision == "bf16":
+            lengths = [min(few_lengths(length), max(lengths)) for length in lengths]
+        groups = list(_groups(lengths, positions_per_batch(device)))
 
-        def compute(members: list[int], first: int = pool_start, pool: list[Ints] = pool) -> Sequence[Result]:
-            batch = _batch(first, pool, members, device, pad)
+        def compute(  # of this pool
+            members: list[int], first: int = pool_start, pool: list[Ints] = pool, lengths: list[int] = lengths
+        ) -> Sequence[Result]:
+            rows = [pool[i] for i in members]
+            batch = pad_rows(np.array(members) + first, rows, device, pad, lengths[members[0]])
             with torch.inference_mode(), autocast(device, precision):
                 return network(batch)
 
@@ -140,6 +148,12 @@ def _spread(
             torch.set_num_threads(before)
 
 
+def few_lengths(length: int) -> int:
+    """Returns the next of eight lengths between powers of two: bf16 kernels are made and kept for each."""
+    step = 1 << max(0, length.bit_length() - 4)
+    return -(-length // step) * step
+
+
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
     """Yields pools as (index of the first row, rows)."""
     source, pool_start = iter(rows), 0
@@ -152,7 +166,9 @@ def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
     """Yields groups of indices of rows of similar length; a group fits into `positions`, or is one row."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if group and (len(group) + 1) * lengths[group[0]] > positions:
+        longest = lengths[group[0]] if group else 0
+        is_other = lengths[index] < SIMILAR * longest and 4 * len(group) * longest >= positions
+        if group and (is_other or (len(group) + 1) * longest > positions):
             yield group
             group = []
         group.append(index)
@@ -160,26 +176,26 @@ def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
         yield group
 
 
-def _batch(
-    first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int
+def pad_rows(
+    index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int, length: int | None = None
 ) -> PaddedBatch:
-    return pad_rows(np.array(members) + first, [pool[i] for i in members], device, pad)
+    """Pads rows of token ids to a batch; `index` [B] says where each row stands among all rows.
 
-
-def pad_rows(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> PaddedBatch:
-    """Pads rows of token ids to a batch; `index` [B] says where each row stands among all rows."""
+    `length`: of the padded rows (default: that of the longest).
+    """
     lengths = np.array([len(row) for row in rows])
-    document_ids = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
+    length = length or int(lengths.max())
+    document_ids = np.where(np.arange(length) < lengths[:, None], 0, -1)
     return PaddedBatch(
         index,
         lengths,
-        torch.from_numpy(_padded(rows, pad)).to(device),
-        torch.from_numpy(document_ids).to(device) if lengths.min() < lengths.max() else None,
+        torch.from_numpy(_padded(rows, pad, length)).to(device),
+        torch.from_numpy(document_ids).to(device) if lengths.min() < length else None,
     )
 
 
-def _padded(rows: Sequence[npt.NDArray[Any]], fill: int) -> Ints:
-    padded = np.full((len(rows), max(map(len, rows))), fill, np.int64)
+def _padded(rows: Sequence[npt.NDArray[Any]], fill: int, length: int) -> Ints:
+    padded = np.full((len(rows), length), fill, np.int64)
     for padded_row, row in zip(padded, rows, strict=True):
         padded_row[: len(row)] = row
     return padded

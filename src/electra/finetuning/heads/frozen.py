@@ -217,6 +217,7 @@ def fit_best(  # noqa: PLR0917
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits
 
     rows = np.sort(np.random.default_rng(0).permutation(len(targets))[:SELECTION_ROWS])
     some_x, some = x[rows], targets[rows]
@@ -228,8 +229,8 @@ def fit_best(  # noqa: PLR0917
     options = {"cv": folds(FOLDS, shuffle=True, random_state=0), "groups": some_groups}
     options["method"] = "predict" if some.dtype.kind == "f" else "predict_proba"
     scores = []
-    with warnings.catch_warnings():  # few rows of a class, or a fit that has not quite converged
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1, "blas"), warnings.catch_warnings():  # so small that threads only wait
+        warnings.simplefilter("ignore")  # few rows of a class, or a fit that has not quite converged
         try:
             for each in candidates if len(candidates) > 1 else ():
                 held_out = cross_val_predict(clone(model).set_params(**each), some_x, some, **options)

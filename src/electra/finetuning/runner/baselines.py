@@ -116,7 +116,7 @@ def compare(
     `right` says for each seed which rows of dev the model answered rightly, `trial` how many of the examples
     on which the head was chosen the model alone, and a baseline alone, answered rightly, and their number.
     """
-    from scipy.stats import permutation_test
+    from scipy.stats import binomtest, permutation_test
 
     for name, values in baselines.items():
         if (wrong := values.pop(WRONG, None)) is not None:
@@ -125,8 +125,11 @@ def compare(
             differences, count = np.concatenate([dev, np.ones(won), -np.ones(lost)]), len(dev) + more
             moved = differences[differences != 0]
             p, difference = 1.0, float(differences.sum() / count)
-            if len(moved) > 1:  # one row alone proves nothing, and scipy refuses it
-                p = float(permutation_test((moved,), np.sum, permutation_type="samples", rng=0).pvalue)
+            if len(moved) and (abs(moved) == abs(moved[0])).all():  # permutations need not be drawn
+                p = float(binomtest(int((moved > 0).sum()), len(moved)).pvalue)
+            elif len(moved):
+                options = {"permutation_type": "samples", "batch": 1000, "rng": 0}
+                p = float(permutation_test((moved,), np.sum, **options).pvalue)
             values["eval_paired"] = {"examples": count, "difference": difference, "p": p}
 
 

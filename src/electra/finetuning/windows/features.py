@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
-from electra.model.passes import PaddedBatch, pad_rows
+from electra.model.passes import PaddedBatch, few_lengths, pad_rows
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # the target of positions that the loss ignores
@@ -92,6 +93,11 @@ class Windows:
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    @cached_property
+    def longest(self) -> int:
+        """The number of tokens of the longest window."""
+        return int(self.lengths().max())
+
     def lengths(self) -> Ids:
         """Returns the number of tokens of each window."""
         return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
@@ -152,7 +158,9 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
 
 def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
     """Returns the windows with the indices `index`, in that order, as a batch."""
-    return batch_of(windows, pad_rows(index, [windows.input_ids[i] for i in index], device, pad))
+    rows = [windows.input_ids[i] for i in index]
+    length = min(few_lengths(max(map(len, rows))), windows.longest)
+    return batch_of(windows, pad_rows(index, rows, device, pad, length))
 
 
 def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
