@@ -84,10 +84,8 @@ class FinetuningFolder(Folder):
     def read_dev(self) -> list[dict[str, Any]]:
         """Returns the chosen seed's dev rows, predictions and gold answers.
 
-        Returns [] if there is no such file: the work is unfinished, or an older version did it.
-
-        Raises:
-            RunFolderError: the file is damaged.
+        Returns [] if there is no such file: the work is unfinished, or an older version did it. Raises
+        RunFolderError if the file is damaged.
         """
         if not self.dev.is_file():
             return []

@@ -91,6 +91,9 @@ def open_session(
 ) -> Iterator[Session]:
     """Opens a session, which holds the folder's lock.
 
+    Raises RunFolderError if the folder contains something else, is in use, or was begun with other settings;
+    and DiskError if the disk is full, or the lock or the log cannot be written.
+
     Args:
         folder: the folder to work in.
         record: the settings that identify the work (None: the caller calls `begin` later).
@@ -98,10 +101,6 @@ def open_session(
         stop: returns whether to stop; polled between steps of the work (None: the session catches signals).
         is_main: False if another process of the same group locks and writes the folder.
         shared: wait for other sessions of the folder instead of failing; each calls `share` to let others in.
-
-    Raises:
-        RunFolderError: the folder contains something else, is in use, or was begun with other settings.
-        DiskError: the disk is full, or the lock or the log cannot be written.
     """
     if not folder.exists():
         require_no_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.ALLOWED_EARLY)

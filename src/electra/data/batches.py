@@ -68,9 +68,7 @@ class Batch(Rows):
 class Batches:
     """The rows of `length` tokens packed from `documents`, in the order given by `seed`.
 
-    Raises:
-        ConfigError: `length` is below `SHORTEST`.
-        StoreError: the documents have no tokens.
+    Raises ConfigError if `length` is below `SHORTEST`, and StoreError if the documents have no tokens.
     """
 
     def __init__(self, documents: TokenDocuments, *, length: int, seed: int, specials: Specials) -> None:

@@ -40,14 +40,12 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Toke
     """Returns the tokenizer with the most frequent pieces of a text, in their old order.
 
     Special and added tokens, letters and bytes stay in any case, and what BPE merges on its way to a piece.
+    Raises TokenizerError if the tokenizer is of another kind.
 
     Args:
         tokenizer: a WordPiece, BPE or Unigram tokenizer.
         counts: the number of occurrences [V] of each id in the text.
         coverage: the share of the text's tokens whose pieces stay, above 0 and at most 1.
-
-    Raises:
-        TokenizerError: the tokenizer is of another kind.
     """
     content = json.loads(tokenizer.definition)
     model, vocabulary = content["model"], tokenizer.vocabulary

@@ -37,8 +37,7 @@ _OTHER_KEYS = (
 def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     """Returns the shape of an encoder, from a config.json that transformers understands.
 
-    Raises:
-        UnsupportedConfig: it does not, or this is no encoder of texts.
+    Raises UnsupportedConfig if it does not, or this is no encoder of texts.
     """
     from transformers import AutoConfig, AutoModel
     from transformers.models.auto import modeling_auto as known
@@ -103,8 +102,7 @@ def read_networks(
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
     """Returns the encoder and its head, None if there is none, and the names of unused tensors.
 
-    Raises:
-        ModelError: the weights do not fit, or the model reads something else than texts.
+    Raises ModelError if the weights do not fit, or the model reads something else than texts.
     """
     encoder, prefix, head = AdaptedEncoder(config), f"{OWN_HEAD}.", None
     own = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

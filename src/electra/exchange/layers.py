@@ -32,10 +32,8 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
 
     If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
     attention norm), the parameter keeps its initial value. The detection threshold is reset to its default.
-
-    Raises:
-        ConfigError: no layers are given, they are not in ascending order, or the model does not have them.
-        ModelError: the layers of the model alternate between full attention and windows.
+    Raises ConfigError if no layers are given, they are not in ascending order, or the model does not have
+    them; and ModelError if the layers of the model alternate between full attention and windows.
     """
     config = model.config
     if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] >= config.num_layers:

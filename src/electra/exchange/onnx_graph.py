@@ -94,12 +94,9 @@ class Graph(nn.Module):
 def write_onnx(loaded: Loaded, out: Path) -> float:
     """Writes a discriminator or an encoder (also that of a generator) as a folder with an ONNX graph.
 
-    Returns the largest difference between the outputs of the graph and the network.
-
-    Raises:
-        ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
-            written.
-        ConfigError: a library that this needs is not installed.
+    Returns the largest difference between the outputs of the graph and the network. Raises ModelError if the
+    network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be written; and
+    ConfigError if a library that this needs is not installed.
     """
     if loaded.kind == "generator":  # neither detection nor embedding needs its output layer
         loaded = replace(loaded, kind="encoder", head=None)
@@ -134,11 +131,9 @@ def commit_graph(  # noqa: PLR0917
     """Traces and checks `graph`, then writes it as a model folder with the config.json `settings`.
 
     `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns the
-    largest difference between the outputs of the graph and the network.
-
-    Raises:
-        ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
-        ConfigError: a library that this needs is not installed.
+    largest difference between the outputs of the graph and the network. Raises ModelError if the graph's
+    outputs differ from the network's, or `out` cannot be written; and ConfigError if a library that this
+    needs is not installed.
     """
     require_replaceable(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
@@ -350,9 +345,7 @@ class OnnxLoaded(Loaded):
 def open_session(path: Path) -> Any:
     """Opens a session on the CPU with one thread: threads that share out batches use it at the same time.
 
-    Raises:
-        ModelError: the graph is damaged.
-        ConfigError: onnxruntime is not installed.
+    Raises ModelError if the graph is damaged, and ConfigError if onnxruntime is not installed.
     """
     runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()

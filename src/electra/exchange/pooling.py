@@ -155,9 +155,8 @@ def transformer_folder(folder: Path) -> Path:
 def read_text_vector(folder: Path) -> TextVector | None:
     """Reads a folder's pooling and further steps; returns None if the folder does not describe them.
 
-    Raises:
-        ModelError: a file is damaged, or a step or setting is not supported.
-        ConfigError: a step needs sentence-transformers, which is not installed.
+    Raises ModelError if a file is damaged, or a step or setting is not supported; and ConfigError if a step
+    needs sentence-transformers, which is not installed.
     """
     modules = _modules(folder)
     if modules is None and (folder / POOLING).is_file():

@@ -38,8 +38,7 @@ _FILES = [  # names or patterns, without the card and graphs
 def locate(source: str | Path) -> Path:
     """Returns the folder of the model `source`, downloading it from the hub if it is not a local path.
 
-    Raises:
-        ModelError: there is no such model, or the hub cannot be reached.
+    Raises ModelError if there is no such model, or the hub cannot be reached.
     """
     path = expand_path(source, ModelError)
     if not path.exists():

@@ -91,8 +91,7 @@ def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Reads a weights file and compares it with the digest in its header, if there is one.
 
-    Raises:
-        ModelError: not a safetensors file, or the digest differs.
+    Raises ModelError if this is not a safetensors file, or the digest differs.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -163,8 +162,7 @@ def quantize(tensors: Mapping[str, Tensor], bits: Literal[8, 4]) -> dict[str, Te
 def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Returns the float32 weights that `quantize` stored.
 
-    Raises:
-        ModelError: the integers and the scales in the file at `path` do not belong together.
+    Raises ModelError if the integers and the scales in the file at `path` do not belong together.
     """
     weights = {name: tensor for name, tensor in stored.items() if not name.endswith(SCALE)}
     for name, values in list(weights.items()):

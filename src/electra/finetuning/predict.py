@@ -206,15 +206,14 @@ def open_predictor(
 ) -> Predictor:
     """Loads a fine-tuned model.
 
+    Raises ModelError if the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished;
+    and ConfigError if there is no such device, or the file of the model's own task or head is missing.
+
     Args:
         model: the folder of a fine-tuning, or a fine-tuned model's folder or name on the Hugging Face hub.
         device: "auto", "cpu", "cuda" or "mps".
         backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU whatever `device` is.
         allow_unknown: whether it accepts texts of which most tokens are unknown to the tokenizer.
-
-    Raises:
-        ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
-        ConfigError: there is no such device, or the file of the model's own task or head is missing.
     """
     doing(f"loading {model}")
     record: Mapping[str, Any] | None
@@ -237,12 +236,9 @@ def open_predictor(
 def export_tuned(source: str, out: Path) -> float:
     """Writes a fine-tuned model, named as for `open_predictor`, as a folder `out` with an ONNX graph.
 
-    Returns the largest difference between the outputs of the graph and the model.
-
-    Raises:
-        ModelError: the model is missing, damaged or not fine-tuned, its head cannot be exported, the graph's
-            outputs differ, or `out` cannot be written.
-        ConfigError: a library that this needs is not installed.
+    Returns the largest difference between the outputs of the graph and the model. Raises ModelError if the
+    model is missing, damaged or not fine-tuned, its head cannot be exported, the graph's outputs differ, or
+    `out` cannot be written; and ConfigError if a library that this needs is not installed.
     """
     from electra.exchange.onnx_graph import commit_graph
     from electra.finetuning.runner.onnx_model import FinetunedGraph
@@ -264,10 +260,8 @@ def export_tuned(source: str, out: Path) -> float:
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
     """Returns the names of the text columns (() if inputs are rows), and a row for each input.
 
-    At least one input is needed.
-
-    Raises:
-        DataError: an input has another type than the first, or a type that is not supported.
+    At least one input is needed. Raises DataError if an input has another type than the first, or a type that
+    is not supported.
     """
     kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
     for number, item in enumerate(inputs, 1):
@@ -299,10 +293,8 @@ def is_tuned(model: str) -> bool:
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     """Returns a fine-tuned model, and the record of its fine-tuning (None if there is none).
 
-    The record has the keys "task" (its name) and "settings".
-
-    Raises:
-        ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
+    The record has the keys "task" (its name) and "settings". Raises ModelError if the model is missing,
+    damaged or not fine-tuned, or its fine-tuning is unfinished.
     """
     folder, parent = FinetuningFolder(Path(model)), FinetuningFolder(Path(model).parent)
     if folder.exists() and not folder.model.path.is_dir():
@@ -325,11 +317,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
     """Returns the task of a model, and the maximum number of tokens of an input.
 
     The labels are the model's. The columns and the length are those of its fine-tuning, or defaults if
-    `record` is None.
-
-    Raises:
-        ModelError: the model has no head, or the recorded length exceeds its positions.
-        ConfigError: the file of the model's own task or head is missing.
+    `record` is None. Raises ModelError if the model has no head, or the recorded length exceeds its
+    positions; and ConfigError if the file of the model's own task or head is missing.
     """
     if not record and loaded.kind not in DEFAULT_TASKS:
         kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
@@ -362,9 +351,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> FinetunedModel:
     """Returns the saved encoder with its head, whose weights may be in a separate file.
 
-    Raises:
-        ModelError: the head is missing, does not fit the model or has weights that are not finite.
-        ConfigError: the file of the model's own head is missing.
+    Raises ModelError if the head is missing, does not fit the model or has weights that are not finite; and
+    ConfigError if the file of the model's own head is missing.
     """
     if isinstance(loaded.head, PublishedHead):
         return FinetunedModel(loaded.encoder, PublishedTuned(loaded.head, loaded.kind))

@@ -33,6 +33,8 @@ def embed(
 ) -> Vectors:
     """Returns the vectors of N texts, float32 [N, D].
 
+    Raises ConfigError if the pooling is unknown, and RunFailed if a vector is not finite.
+
     Args:
         loaded: any model with an encoder.
         texts: the texts.
@@ -40,10 +42,6 @@ def embed(
             as recorded in the model folder, with the steps of sentence-transformers before and after pooling;
             for a classifier, the pooling of its head.
         progress: called with the fraction that is done.
-
-    Raises:
-        ConfigError: the pooling is unknown.
-        RunFailed: a vector is not finite.
     """
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)

@@ -216,8 +216,7 @@ def build_pair(
 def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:
     """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
 
-    Raises:
-        ConfigError: if the networks differ in architecture, or `sharing` is "all" and they differ in size.
+    Raises ConfigError if the networks differ in architecture, or `sharing` is "all" and they differ in size.
     """
     if sharing == "none":
         return

@@ -102,8 +102,7 @@ class EncoderConfig:
 def recorded_config(record: Mapping[str, Any]) -> EncoderConfig:
     """Returns the shape in a run's record, which may be of an older version with settings that left.
 
-    Raises:
-        ConfigError: if an encoder has it that left.
+    Raises ConfigError if an encoder has it that left.
     """
     if record["architecture"] == "deberta":
         fix = "Export the networks with the version that trained them, and start from the export"
@@ -115,10 +114,8 @@ def recorded_config(record: Mapping[str, Any]) -> EncoderConfig:
 def resolve_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
     """Returns the size called `name`, with another number of layers or another width unless they are None.
 
-    If the size's embeddings are as wide as its layers, they get the new width too.
-
-    Raises:
-        ConfigError: if the name is unknown or a number is out of range.
+    If the size's embeddings are as wide as its layers, they get the new width too. Raises ConfigError if the
+    name is unknown or a number is out of range.
     """
     for key, value in (("layers", layers), ("hidden_size", hidden_size)):
         if value is not None and value > MAX_SIZE:

@@ -31,8 +31,7 @@ FINISH_SECONDS = 2.5  # of one core, for examples and report
 def parse(text: str) -> tuple[float, str]:
     """Returns (amount, unit) of a budget; the unit is seconds, flops, tokens or steps.
 
-    Raises:
-        ConfigError: if the text is not a budget.
+    Raises ConfigError if the text is not a budget.
     """
     match = _PATTERN.fullmatch(text.strip())
     if (
@@ -70,8 +69,7 @@ def steps_for(
 ) -> int:
     """Returns the number of updates that a budget pays for.
 
-    Raises:
-        ConfigError: if the text is not a budget, or pays for less than one update.
+    Raises ConfigError if the text is not a budget, or pays for less than one update.
     """
     amount, unit = parse(text)
     costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0, "seconds": seconds_per_step}

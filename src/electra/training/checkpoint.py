@@ -30,10 +30,8 @@ def write(
 
     Returns its directory.
 
-    `state` is JSON with a `step`; the checkpoint of the step `protect` is kept, too.
-
-    Raises:
-        CheckpointError: if the checkpoint just written is damaged, in which case no older ones are removed.
+    `state` is JSON with a `step`; the checkpoint of the step `protect` is kept, too. Raises CheckpointError
+    if the checkpoint just written is damaged, in which case no older ones are removed.
     """
     target = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
@@ -63,8 +61,7 @@ def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def read_weights(path: Path, pair: Pair) -> None:
     """Loads the pair's weights from a checkpoint.
 
-    Raises:
-        CheckpointError: if names or shapes differ from the pair's.
+    Raises CheckpointError if names or shapes differ from the pair's.
     """
     saved_weights = load_file(Checkpoint(path).weights)
     if unmatched := sorted(saved_weights.keys() ^ dict(pair.named_parameters()).keys()):
@@ -75,8 +72,7 @@ def read_weights(path: Path, pair: Pair) -> None:
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
     """Loads weights and optimizer state, and returns the checkpoint's state.
 
-    Raises:
-        CheckpointError: if the checkpoint belongs to another model or lacks a tensor.
+    Raises CheckpointError if the checkpoint belongs to another model or lacks a tensor.
     """
     saved = Checkpoint(path)
     state = saved.record

@@ -211,9 +211,8 @@ class FixedOrder:
 def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
     """Returns the number of micro-batches of an update, over all processes, if they have a fixed order.
 
-    Raises:
-        ConfigError: if `micro_batch` does not divide `batch_size`, or `processes` is not a power of two that
-            divides the number of micro-batches.
+    Raises ConfigError if `micro_batch` does not divide `batch_size`, or `processes` is not a power of two
+    that divides the number of micro-batches.
     """
     key = "training.micro_batch"
     if batch_size % micro_batch:
@@ -242,10 +241,8 @@ def require_same(world: World, tensors: Mapping[str, Tensor], folder: Path, step
     """Compares the weights and optimizer state of all processes.
 
     Every process adds the same gradients to the same weights, so they stay equal. If a bit flips in the
-    memory of one process, the difference persists and spreads, unnoticed in the losses.
-
-    Raises:
-        RunFailed: in every process, if any process differs from the main one.
+    memory of one process, the difference persists and spreads, unnoticed in the losses. Raises RunFailed in
+    every process, if any process differs from the main one.
     """
     if world.size == 1:
         return
@@ -278,8 +275,7 @@ def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
 def join_world() -> World:
     """Joins the processes started by torchrun; returns a world of one if there are none.
 
-    Raises:
-        ConfigError: if the launcher's environment variables are inconsistent, or the timeout is invalid.
+    Raises ConfigError if the launcher's environment variables are inconsistent, or the timeout is invalid.
     """
     size = launch_variable("WORLD_SIZE", 1)
     if size == 1:

@@ -37,10 +37,7 @@ def measure(run: Run, limit: float = SECONDS) -> float:
 
     This changes the run's weights. Each phase is timed for about `limit` seconds. If a whole update takes
     longer than that, an eighth of the batch is timed and scaled up. Only this process runs; its time is
-    divided by the number of processes.
-
-    Raises:
-        RunFailed: if a gradient is not finite.
+    divided by the number of processes. Raises RunFailed if a gradient is not finite.
     """
     batch_size, mean_seconds = run.training.batch_size, 0.0
     for step, end in pairwise(sorted({0, LONG, *(round(LONG * share) for share in run.objective.phases)})):
@@ -89,11 +86,8 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
     """Returns what a recipe would train, how long it takes and what it needs on this machine, for the user.
 
     Measures it on random ids and without compiling the layers, and writes nothing. Of `warm`, the models to
-    start from, only the shapes are used.
-
-    Raises:
-        ConfigError: if settings do not fit the machine or the objective, or the budget is too small.
-        RunFailed: if a gradient is not finite.
+    start from, only the shapes are used. Raises ConfigError if settings do not fit the machine or the
+    objective, or the budget is too small; and RunFailed if a gradient is not finite.
     """
     set_threads(recipe.training.threads)
     # Random initialisation: co-occurrences of random ids would carry no information.

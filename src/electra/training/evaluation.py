@@ -37,11 +37,9 @@ def evaluate(run: Run, stop: Stop) -> dict[str, float | None]:
     It has no side effects, so an evaluation that is stopped can be repeated.
 
     Masks and samples are the same for every run. A full-size masked language model is also evaluated with
-    every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
-
-    Raises:
-        InterruptedError: if `stop` returned True before a batch.
-        RunFailed: if a loss or an output is not finite.
+    every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it. Raises
+    InterruptedError if `stop` returned True before a batch, and RunFailed if a loss or an output is not
+    finite.
     """
     pair, objective, fraction = run.pair, run.objective, run.recipe.evaluation.mask_fraction
     was_training = pair.training

@@ -24,8 +24,7 @@ from electra.training.schedule import Course, warmup_updates
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
     """Returns the recipe of a recorded run with another budget.
 
-    Raises:
-        ConfigError: if the run's schedule is not `wsd`, or the record lacks a setting.
+    Raises ConfigError if the run's schedule is not `wsd`, or the record lacks a setting.
     """
     recorded = recorded_recipe(record)
     training = recorded.training
@@ -105,8 +104,7 @@ def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str
 def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the state of the newest checkpoint that a longer run shares; {} if it begins anew.
 
-    Raises:
-        ConfigError: if the checkpoint to continue from is missing.
+    Raises ConfigError if the checkpoint to continue from is missing.
     """
     start, saved = cooldown_start(record), folder.saved_checkpoints()
     shared = next((checkpoint for checkpoint in saved if 0 < checkpoint.step <= start), None)
@@ -123,10 +121,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
     Removes the checkpoints of its cooldown. The record is written last, so if the process is killed, the
-    folder still contains the shorter run.
-
-    Raises:
-        ConfigError: if the run is already that long.
+    folder still contains the shorter run. Raises ConfigError if the run is already that long.
     """
     folder, recorded_steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= recorded_steps:

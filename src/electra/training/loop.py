@@ -30,11 +30,8 @@ def train(run: Run, stop: Stop) -> bool:
     """Trains to the last step. Returns True, or False if stopped earlier, after saving a checkpoint.
 
     With `run.step` finished updates, an iteration evaluates, saves, and then does the next update. So a
-    resumed run does exactly what an uninterrupted one does at that step.
-
-    Raises:
-        RunFailed: if a gradient or a held-out loss is not finite, if the processes' weights have drifted
-            apart.
+    resumed run does exactly what an uninterrupted one does at that step. Raises RunFailed if a gradient or a
+    held-out loss is not finite, or the processes' weights have drifted apart.
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     while True:
@@ -182,10 +179,8 @@ def log(  # noqa: PLR0917
 def evaluate(run: Run, stop: Stop) -> None:
     """Evaluates on the held-out rows in the main process, and records the metrics.
 
-    Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it.
-
-    Raises:
-        RunFailed: if the losses are not finite.
+    Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it. Raises
+    RunFailed if the losses are not finite.
     """
     run.evaluated_steps.add(run.step)
     if not run.world.is_main:
@@ -217,8 +212,7 @@ def evaluate(run: Run, stop: Stop) -> None:
 def save(run: Run) -> None:
     """Checks that all processes have the same weights, then saves a checkpoint in the main process.
 
-    Raises:
-        RunFailed: if the weights differ.
+    Raises RunFailed if the weights differ.
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     if run.world.is_main:

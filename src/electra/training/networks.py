@@ -48,10 +48,8 @@ def network_table(
 ) -> Networks:
     """Returns the table of the networks that a recipe trains.
 
-    `shapes` are those of the models to start from, by network name; they replace the recipe's.
-
-    Raises:
-        ConfigError: if the recipe's size is unknown or out of range.
+    `shapes` are those of the models to start from, by network name; they replace the recipe's. Raises
+    ConfigError if the recipe's size is unknown or out of range.
     """
     size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
@@ -79,11 +77,8 @@ def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[s
 
     They must have been trained with the store's tokenizer, or have a larger vocabulary from which the store's
     was cut; then only the rows of their tables for the store's entries are used. With a store of random ids,
-    they get tables of that size.
-
-    Raises:
-        ConfigError: if a frozen network has no source.
-        ModelError: if a network cannot be opened, or was trained with another tokenizer.
+    they get tables of that size. Raises ConfigError if a frozen network has no source, and ModelError if a
+    network cannot be opened, or was trained with another tokenizer.
     """
     if not networks.frozen:
         return networks, {}
@@ -129,8 +124,7 @@ def refuse_length(length: int, *networks: EncoderConfig) -> None:
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
     """Checks this machine's memory against a lower bound on what the run needs.
 
-    Raises:
-        ConfigError: if the model or its batch cannot fit.
+    Raises ConfigError if the model or its batch cannot fit.
     """
     rows = section.batch_size // processes
     tokens = min(section.micro_batch or rows, rows) * section.length
@@ -182,8 +176,7 @@ def in_phases(objective: Objective) -> bool:
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Checks [model] and the schedule against the objective's requirements.
 
-    Raises:
-        ConfigError: if a setting does not work with the objective.
+    Raises ConfigError if a setting does not work with the objective.
     """
     width = recipe.model.generator_width or resolve_size(recipe.model.size).generator_width
     settings = {**vars(recipe.model), "generator_width": width}

@@ -101,10 +101,7 @@ class GroupedOptimizer(torch.optim.AdamW):
         """Restores the optimizer state after `num_steps` updates.
 
         A parameter may have no state at all: then it was never updated, because the stage that trains it had
-        not begun.
-
-        Raises:
-            KeyError: with the name of a missing tensor.
+        not begun. Raises KeyError with the name of a missing tensor.
         """
         for name, parameter in self.named.items() if num_steps else ():
             if any(f"{name}:{moment}" in tensors for moment in MOMENTS):

@@ -214,10 +214,8 @@ class Recipe:
 def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
     """Reads the sections of a recipe file.
 
-    If `objective` differs from the file's, the file's objective options are dropped.
-
-    Raises:
-        ConfigError: if the file cannot be read or is not valid TOML.
+    If `objective` differs from the file's, the file's objective options are dropped. Raises ConfigError if
+    the file cannot be read or is not valid TOML.
     """
     sections = read_toml(path)
     paths_from(sections, path)
@@ -236,12 +234,11 @@ def paths_from(sections: Any, file: Path) -> None:
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     """Builds and validates a recipe from its sections.
 
+    Raises ConfigError for an unknown setting or an invalid value.
+
     Args:
         sections: The settings; missing ones get their defaults.
         where: Prefix of the settings' names in errors.
-
-    Raises:
-        ConfigError: for an unknown setting or an invalid value.
     """
     recipe = build(Recipe, sections, where)
     recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})

@@ -95,8 +95,7 @@ def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
 def read_record(folder: Path) -> dict[str, Any] | None:
     """Returns the run.toml of a folder, or None if the folder is new or empty.
 
-    Raises:
-        RunFolderError: if the folder contains something else, or if the record lacks a table.
+    Raises RunFolderError if the folder contains something else, or if the record lacks a table.
     """
     run = RunFolder(folder)
     if not run.exists():

@@ -50,11 +50,9 @@ class RowCollector(Telemetry):
 def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
     """Compares batches, losses and weights of `steps` updates with the recorded ones, bit by bit.
 
-    The replay ends where the run was resumed under other conditions.
-
-    Raises:
-        CheckpointError: if no checkpoint has that many logged updates after it.
-        ConfigError: if `steps` is below 1, or several processes or a GPU trained: they sum in another order.
+    The replay ends where the run was resumed under other conditions. Raises CheckpointError if no checkpoint
+    has that many logged updates after it, and ConfigError if `steps` is below 1, or several processes or a
+    GPU trained: they sum in another order.
     """
     start, parts = starting_point(folder, steps), parts_of(folder.record)
     part = [part for part in parts if part["step"] <= start.step][-1]

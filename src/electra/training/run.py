@@ -303,10 +303,8 @@ def build_run(
 
     Nothing is written. Without models to start from (`warm`), the weights are random. `text_vector` is that
     of the run in the folder (None: a new run, with that of its teacher or of the model it starts from).
-
-    Raises:
-        ConfigError: if settings do not fit the machine, the objective or the number of processes.
-        ModelError: if a model that the run uses has another tokenizer than the store.
+    Raises ConfigError if settings do not fit the machine, the objective or the number of processes; and
+    ModelError if a model that the run uses has another tokenizer than the store.
     """
     training = recipe.training
     if training.batch_size % world.size:

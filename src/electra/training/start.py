@@ -148,9 +148,8 @@ def start(
 def resume(run: Run) -> list[str]:
     """Restores the newest intact checkpoint, if there is one. Returns warnings about damaged ones.
 
-    Raises:
-        CheckpointError: if every checkpoint is damaged.
-        RunFolderError: if the checkpoint belongs to another run.
+    Raises CheckpointError if every checkpoint is damaged, and RunFolderError if the checkpoint belongs to
+    another run.
     """
     folder = RunFolder(run.folder).checkpoints
     newest, damaged = None, tuple[str, ...]()
@@ -190,11 +189,9 @@ def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) ->
     """Returns the number of steps of a budget, and a note for the user ("": none).
 
     Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps
-    of a run that is extended, and the seconds that it took.
-
-    Raises:
-        ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
-        RunFailed: if a gradient is not finite while a time budget is measured.
+    of a run that is extended, and the seconds that it took. Raises ConfigError if neither steps nor a budget
+    is set, or the budget is less than one step; and RunFailed if a gradient is not finite while a time budget
+    is measured.
     """
     text, seconds = run.training.budget, run.budget_seconds
     if text is None:

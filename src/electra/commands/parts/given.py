@@ -33,10 +33,8 @@ def records(rows: Any, where: str = "") -> list[Any]:
     """Returns the rows of a table, a data set or any other iterable as a list.
 
     Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow; libraries
-    are not imported for that.
-
-    Raises:
-        DataError: two columns have the same name, or the argument cannot be iterated over.
+    are not imported for that. Raises DataError if two columns have the same name, or the argument cannot be
+    iterated over.
     """
     for method in ("collect", "to_table"):  # of a lazy frame, a data set of pyarrow
         rows = getattr(rows, method)() if hasattr(type(rows), method) else rows
