@@ -63,10 +63,7 @@ def kind_of(path: str | Path) -> type[Folder] | None:
 
 
 def open_folder(path: str | Path) -> Folder:
-    """Opens the folder at `path`, or the included model of that name, with the class of its kind.
-
-    Raises RunFolderError if there is no such folder, or electra did not write it.
-    """
+    """Opens the folder, or the included model, of this name as its class; RunFolderError for any other."""
     path = included_model(str(path)) or expand_path(path, RunFolderError)
     kind = kind_of(path)
     if kind is not None:

@@ -33,10 +33,7 @@ class Checkpoint(SealedFolder):
 
     @property
     def step(self) -> int:
-        """The number of updates, from the name of the folder or, if it was renamed, from its record.
-
-        Raises CheckpointError if the record is needed and damaged.
-        """
+        """The number of updates, from the folder's name or, if it was renamed, from its record."""
         match = _NAME.fullmatch(self.path.name)
         return int(match[1] if match else self.record["step"])
 

@@ -204,9 +204,6 @@ def point_of(row: Row) -> Point:
 
 
 def finite_or_none(value: object) -> float | None:
-    """Returns a number between -1e300 and 1e300 unchanged, and None for any other value.
-
-    Python's JSON parser accepts NaN and Infinity.
-    """
+    """Returns a number between -1e300 and 1e300 unchanged, and None for all else, such as NaN."""
     is_finite = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
     return value if is_finite else None  # type: ignore[return-value]

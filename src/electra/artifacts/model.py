@@ -107,10 +107,7 @@ class ModelFolder(Folder):
         return usual[:1] or sorted({*self.path.glob("*.onnx"), *self.path.glob("onnx/*.onnx")})
 
     def changed_files(self) -> dict[str, str]:
-        """Returns the problem with each file that is missing or differs from its recorded digest, by name.
-
-        Returns {} if no digests are recorded.
-        """
+        """Returns the problem with each missing or changed file, by name; {} if no digests are recorded."""
         problems = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
             path = self.path / name

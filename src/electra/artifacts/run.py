@@ -151,10 +151,7 @@ class RunFolder(PairFolder):
         return Ledger.read(self.metrics)
 
     def lost_rows(self, checkpoint: Checkpoint) -> str:
-        """Describes the ledger rows that existed at the checkpoint and are now missing; "" if none are.
-
-        Raises CheckpointError if the checkpoint's record is damaged.
-        """
+        """Describes the ledger rows that existed at the checkpoint and are now missing; "" if none are."""
         num_expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
         ledger = self.ledger()
         num_present = len(ledger.until(checkpoint.step).rows)

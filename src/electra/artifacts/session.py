@@ -58,10 +58,7 @@ class Session:
         return wait_and_lock(self.folder.path, self.say)
 
     def begin(self, record: Mapping[str, Any]) -> None:
-        """Writes the settings that identify the work, or compares them with those on disk.
-
-        Raises RunFolderError if they differ.
-        """
+        """Writes the settings that identify the work; RunFolderError if those on disk differ."""
         if self.folder.exists():
             raise_if_changed(self.folder.path, self.folder.KIND, self.folder.differences(record))
         elif self.is_main:

@@ -12,10 +12,7 @@ _WORD, _TURKISH = re.compile(r"\w+"), re.compile("[\u0130\u0131]")
 
 @dataclass
 class Audit:
-    """Counts over a whole corpus.
-
-    Documents read = kept + empty + duplicate; kept = training + held out.
-    """
+    """Counts of a corpus. Documents read = kept + empty + duplicate; kept = training + held out."""
 
     documents_read: int = 0
     documents_empty: int = 0  # dropped: no text, or no token
@@ -56,10 +53,7 @@ class Audit:
         return self.tokens / self.words if self.words else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the content of audit.json: the counts, and rates derived from them.
-
-        Empty optional parts are left out.
-        """
+        """Returns the content of audit.json: the counts, without empty optional parts, and their rates."""
         derived = {
             "tokens": self.tokens,
             "unknown_rate": self.unknown_rate,

@@ -22,10 +22,7 @@ _WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Trains byte-level BPE on `texts`, which are iterated twice.
-
-    Raises TokenizerError if there is no text, or for fewer than 261 entries (special tokens and bytes).
-    """
+    """Trains byte-level BPE on `texts`, iterated twice; TokenizerError without text or below 261 entries."""
     if not any(text.strip() for text in texts):
         raise TokenizerError("no text to train a vocabulary on")
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -51,10 +51,7 @@ def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int 
 
 
 def positive_pmi(counts: sparse.csr_array) -> sparse.csr_array:
-    """Returns log(p(a, b) / (p(a) q(b))) for counts [V, V], with 0 where it is negative.
-
-    q is p to the power CONTEXT_POWER, normalised.
-    """
+    """Returns log(p(a, b) / (p(a) q(b))), or 0 if that is negative; q is p ** CONTEXT_POWER, normalised."""
     entries = counts.tocoo()
     row, column = entries.coords
     token_counts = counts.sum(axis=1).astype(np.float64)

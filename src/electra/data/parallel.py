@@ -65,10 +65,7 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
 
 
 def _process_pool(workers: int, **options: Any) -> Any:
-    """Returns an executor of joblib's processes, which import nothing from the working directory.
-
-    `options` are those of `loky.ProcessPoolExecutor`.
-    """
+    """Returns joblib's executor (`options`: of loky), which imports nothing from the working directory."""
     from multiprocessing import resource_tracker
 
     from joblib.externals.loky import ProcessPoolExecutor

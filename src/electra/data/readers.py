@@ -111,10 +111,7 @@ def _first(names: list[str], count: int | None = None) -> str:
 
 
 def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[Text]:
-    """Yields the documents of one source, and records problems in `faults`.
-
-    Raises CorpusError if the source cannot be read, or most of its rows are broken.
-    """
+    """Yields a source's documents, with problems in `faults`; CorpusError if it is mostly unreadable."""
     faults = faults or Faults()
     if source.name == python_docs.NAME:
         yield from map(Text, python_docs.documents())

@@ -28,10 +28,7 @@ class Word(NamedTuple):
 
 
 def read_paragraphs(source: Data) -> list[tuple[int, list[Word]]]:
-    """Returns the page, from 1, and the words of each paragraph.
-
-    Raises NoWords if there are none, and DataError if entities are declared.
-    """
+    """Returns the page, from 1, and the words of each paragraph; NoWords without, DataError for entities."""
     content = read_bytes(source)
     try:
         text = content.decode(guess_encoding(content))

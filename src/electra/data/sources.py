@@ -45,10 +45,7 @@ class Source:
     argument: str = ""  # the user's argument, if it is read from a copy
 
     def describe(self) -> dict[str, Any]:
-        """Returns the identity of the content: the name, and the size and SHA-256 of the raw file.
-
-        A hub data set has only a name. Raises CorpusError if the file cannot be read.
-        """
+        """Returns the name and, unless on the hub, the size and SHA-256; CorpusError if it cannot be read."""
         if self.name == python_docs.NAME:
             return python_docs.describe()
         if self.path is None:

@@ -179,10 +179,7 @@ class TokenStore:
         self._compare(skip=StoreFolder.split_files())
 
     def verify(self) -> None:
-        """Reads every file. Raises StoreError at the first that differs from its recorded hash.
-
-        Does nothing for a bare pair of files, which has no hashes.
-        """
+        """Reads every file; StoreError at the first whose hash differs. A bare pair has no hashes."""
         self._compare()
 
     def _compare(self, skip: Collection[str] = ()) -> None:

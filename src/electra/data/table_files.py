@@ -79,10 +79,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Returns the files that are read for a path: itself, its parts, or those of a saved data set.
-
-    Raises DataError for any other folder, and if parts are missing.
-    """
+    """Returns the files of a path: itself, its parts or a saved data set's; DataError if any is missing."""
     return [file for part in parts_of(path) for file in (_saved_files(part) if part.is_dir() else [part])]
 
 

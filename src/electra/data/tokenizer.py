@@ -237,10 +237,7 @@ class Tokenizer:
         return text
 
     def id_to_token(self, token_id: int) -> str:
-        """Returns the token of an id, or a placeholder for a gap in the vocabulary.
-
-        Raises TokenizerError if the id is out of range.
-        """
+        """Returns the token of an id, a placeholder for a gap; TokenizerError if it is out of range."""
         token: str | None = self._raw.id_to_token(int(token_id))
         if token is None and not 0 <= token_id < self.vocab_size:
             raise TokenizerError(f"no token has id {token_id}")

@@ -35,10 +35,7 @@ _OTHER_KEYS = (
 
 
 def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
-    """Returns the shape of an encoder, from a config.json that transformers understands.
-
-    Raises UnsupportedConfig if it does not, or this is no encoder of texts.
-    """
+    """Returns an encoder's shape from a config.json of transformers; UnsupportedConfig for any other."""
     from transformers import AutoConfig, AutoModel
     from transformers.models.auto import modeling_auto as known
 

@@ -61,9 +61,6 @@ class Loaded:
         return finite(self.head(hidden))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
-        """Returns a generator's logits [..., V] for hidden states [..., D].
-
-        V is the size of the tokenizer's vocabulary; further rows of the token table are left out.
-        """
+        """Returns a generator's logits [..., V], V the tokenizer's vocabulary, for hidden states [..., D]."""
         assert self.head is not None
         return finite(self.head(hidden, self.encoder.token_table()))[..., : self.tokenizer.vocab_size]

@@ -117,10 +117,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Loaded
 
 
 def text_vector_of(run: Path) -> TextVector:
-    """Returns how a run's main network turns texts into vectors: as the model that it started from, if any.
-
-    Raises the errors of `read_text_vector`.
-    """
+    """Returns how a run's main network turns texts into vectors: as the model that it started from."""
     return read_text_vector(RunFolder(run).vectors) or MEAN
 
 

@@ -36,10 +36,7 @@ _FILES = [  # names or patterns, without the card and graphs
 
 
 def locate(source: str | Path) -> Path:
-    """Returns the folder of the model `source`, downloading it from the hub if it is not a local path.
-
-    Raises ModelError if there is no such model, or the hub cannot be reached.
-    """
+    """Returns a model's folder, downloaded if it is no local path; ModelError if there is no such model."""
     path = expand_path(source, ModelError)
     if not path.exists():
         durable.recover(path)  # in case an export was killed between two renames

@@ -78,10 +78,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
-    """Returns the digest in the file's header; None if another program or an older version wrote it.
-
-    Raises SafetensorError or OSError if the file cannot be read.
-    """
+    """Returns the digest in the file's header; None if another program or an older version wrote it."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
@@ -89,10 +86,7 @@ def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Reads a weights file and compares it with the digest in its header, if there is one.
-
-    Raises ModelError if this is not a safetensors file, or the digest differs.
-    """
+    """Reads a weights file; ModelError if it is no safetensors file, or differs from its own digest."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -160,10 +154,7 @@ def quantize(tensors: Mapping[str, Tensor], bits: Literal[8, 4]) -> dict[str, Te
 
 
 def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """Returns the float32 weights that `quantize` stored.
-
-    Raises ModelError if the integers and the scales in the file at `path` do not belong together.
-    """
+    """Returns the float32 weights that `quantize` stored; ModelError if integers and scales do not match."""
     weights = {name: tensor for name, tensor in stored.items() if not name.endswith(SCALE)}
     for name, values in list(weights.items()):
         if values.dtype not in (torch.int8, torch.uint8):

@@ -276,10 +276,7 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
 
 
 def is_tuned(model: str) -> bool:
-    """Whether `model` is the folder of a fine-tuning, or a fine-tuned model's folder or hub name.
-
-    Raises ModelError if there is no such model.
-    """
+    """Whether `model`, a folder or hub name, is fine-tuned; ModelError if there is no such model."""
     folder = locate(model)
     if FinetuningFolder(folder).exists():
         return True

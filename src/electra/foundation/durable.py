@@ -222,10 +222,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def remove_directory(path: Path) -> None:
-    """Deletes a durable directory, of a link only the link.
-
-    It is renamed first, so that a crash leaves no part of it in its place.
-    """
+    """Deletes a folder (of a link, the link), renamed first: after a crash no part is in its place."""
     if path.is_symlink():
         return path.unlink()
     refuse_outside(path)

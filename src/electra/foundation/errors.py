@@ -111,10 +111,7 @@ _NO_MEMORY = re.compile(
 
 
 def out_of_memory(error: BaseException) -> RunFailed | None:
-    """Returns the error to show if `error` or one of its causes means that memory ran out, else None.
-
-    Libraries report this with many types and messages.
-    """
+    """Returns the error to show if `error` or one of its causes means that memory ran out, else None."""
     cause: BaseException | None = error
     while cause is not None:
         is_theirs = isinstance(cause, RuntimeError | ImportError | OSError)

@@ -98,10 +98,7 @@ class Kind:
         return module
 
     def identity(self, name: str) -> dict[str, str]:
-        """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension.
-
-        Raises ConfigError as `load` does.
-        """
+        """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension."""
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}

@@ -133,10 +133,7 @@ def is_distributed() -> bool:
 
 
 def launch_variable(name: str, default: int | None = None) -> int:
-    """Returns WORLD_SIZE, RANK or LOCAL_RANK, as set by a launcher.
-
-    Raises ConfigError if it is not a number, WORLD_SIZE is 0, or it is not set and has no default.
-    """
+    """Returns WORLD_SIZE, RANK or LOCAL_RANK of a launcher; ConfigError if it is missing or no number."""
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
         problem = f"{text!r} is not a valid number" if text else "not set, though WORLD_SIZE is"

@@ -34,10 +34,7 @@ RepeatedNames = Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], re
 
 
 def as_name(source: Source, key: str = "") -> str:
-    """Returns a path (`~` expanded) or a name on the hub as a string.
-
-    Raises ConfigError if the value of the option `key` is neither.
-    """
+    """Returns a path (`~` expanded) or a name on the hub as a string; ConfigError for anything else."""
     if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
         return os.path.expanduser(name)
     fix = "Pass a string, a Path, or the result of an electra function"

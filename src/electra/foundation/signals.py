@@ -154,10 +154,7 @@ def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: sign
 
 @contextmanager
 def interrupt_on_signal(where: object) -> Iterator[None]:
-    """Makes SIGTERM and SIGINT raise `Interrupted` at once; for work that leaves no files behind.
-
-    Does nothing outside the main thread.
-    """
+    """Makes SIGTERM and SIGINT raise `Interrupted` at once (main thread): for work that leaves no files."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)

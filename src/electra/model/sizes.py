@@ -100,10 +100,7 @@ class EncoderConfig:
 
 
 def recorded_config(record: Mapping[str, Any]) -> EncoderConfig:
-    """Returns the shape in a run's record, which may be of an older version with settings that left.
-
-    Raises ConfigError if an encoder has it that left.
-    """
+    """Returns the shape in a run's record; ConfigError if it has a setting of an older version that left."""
     if record["architecture"] == "deberta":
         fix = "Export the networks with the version that trained them, and start from the export"
         raise ConfigError("DeBERTa's own encoder is gone: transformers runs DeBERTa now", fix=fix)

@@ -20,10 +20,7 @@ Record = Mapping[str, Any]
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of a fine-tuning, finished or not, and returns its path.
-
-    Raises RunFolderError if the folder is not one, or a file in it is damaged.
-    """
+    """Writes the page of a fine-tuning, finished or not, and returns its path; RunFolderError if damaged."""
     folder = FinetuningFolder.open(path)
     record, environment = folder.record, folder.record.get("environment", {})
     results = folder.read_results() if folder.results.is_file() else {}

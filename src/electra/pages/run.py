@@ -51,10 +51,7 @@ class RunRecord:
 
 
 def read_run(path: Path) -> RunRecord:
-    """Reads a run folder, whether or not the run has ended.
-
-    Raises RunFolderError or ConfigError if it is not one, or a file in it is damaged.
-    """
+    """Reads a run folder, ended or not; RunFolderError or ConfigError if it is none, or damaged."""
     folder = RunFolder.open(path)
     audit, examples = (
         durable.read_json(file, RunFolderError) if file.is_file() else kind()

@@ -29,10 +29,7 @@ FINISH_SECONDS = 2.5  # of one core, for examples and report
 
 
 def parse(text: str) -> tuple[float, str]:
-    """Returns (amount, unit) of a budget; the unit is seconds, flops, tokens or steps.
-
-    Raises ConfigError if the text is not a budget.
-    """
+    """Returns (amount, unit) of a budget: seconds, flops, tokens or steps; ConfigError for other text."""
     match = _PATTERN.fullmatch(text.strip())
     if (
         match is None
@@ -67,10 +64,7 @@ def scaled(text: str, factor: float) -> str:
 def steps_for(
     text: str, *, tokens_per_step: int, flops_per_step: float, seconds_per_step: float = 1.0
 ) -> int:
-    """Returns the number of updates that a budget pays for.
-
-    Raises ConfigError if the text is not a budget, or pays for less than one update.
-    """
+    """Returns the number of updates that a budget pays for; ConfigError if it is none, or pays for none."""
     amount, unit = parse(text)
     costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0, "seconds": seconds_per_step}
     if (steps := int(amount / costs[unit])) < 1:

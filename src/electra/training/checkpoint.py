@@ -59,10 +59,7 @@ def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_weights(path: Path, pair: Pair) -> None:
-    """Loads the pair's weights from a checkpoint.
-
-    Raises CheckpointError if names or shapes differ from the pair's.
-    """
+    """Loads the pair's weights from a checkpoint; CheckpointError if names or shapes differ."""
     saved_weights = load_file(Checkpoint(path).weights)
     if unmatched := sorted(saved_weights.keys() ^ dict(pair.named_parameters()).keys()):
         raise CheckpointError(f"contains another model's weights ({unmatched[0]} is not in both)", where=path)

@@ -307,10 +307,7 @@ def _timeout() -> timedelta:
 
 @contextmanager
 def translate_disconnects() -> Iterator[None]:
-    """Within the block, turns the libraries' errors about a lost connection into LostProcess.
-
-    Does nothing if this process trains alone.
-    """
+    """Within the block, turns the libraries' errors about a lost connection into LostProcess."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:

@@ -71,10 +71,7 @@ def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
 
 
 def random_store(vocab_size: int) -> TokenStore:
-    """Returns an in-memory store of random ids of ordinary tokens; both splits are the same.
-
-    The vocabulary must have more than 5 tokens.
-    """
+    """Returns an in-memory store of random ids of ordinary tokens; both splits are the same."""
     documents, size = 1000, 1000  # number of documents, and tokens of each
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))

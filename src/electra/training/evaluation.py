@@ -141,10 +141,7 @@ def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> floa
 
 
 def has_collapsed(metrics: dict[str, float | None]) -> bool:
-    """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate.
-
-    False if the metrics that show it are undefined.
-    """
+    """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate."""
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

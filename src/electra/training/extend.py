@@ -22,10 +22,7 @@ from electra.training.schedule import Course, warmup_updates
 
 
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
-    """Returns the recipe of a recorded run with another budget.
-
-    Raises ConfigError if the run's schedule is not `wsd`, or the record lacks a setting.
-    """
+    """Returns a run's recipe with another budget; ConfigError if its schedule is not `wsd`."""
     recorded = recorded_recipe(record)
     training = recorded.training
     if training.schedule != "wsd":
@@ -102,10 +99,7 @@ def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str
 
 
 def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the state of the newest checkpoint that a longer run shares; {} if it begins anew.
-
-    Raises ConfigError if the checkpoint to continue from is missing.
-    """
+    """Returns the state of the newest checkpoint that a longer run shares; {} if it begins anew."""
     start, saved = cooldown_start(record), folder.saved_checkpoints()
     shared = next((checkpoint for checkpoint in saved if 0 < checkpoint.step <= start), None)
     if shared is None and saved:

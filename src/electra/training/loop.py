@@ -210,10 +210,7 @@ def evaluate(run: Run, stop: Stop) -> None:
 
 
 def save(run: Run) -> None:
-    """Checks that all processes have the same weights, then saves a checkpoint in the main process.
-
-    Raises RunFailed if the weights differ.
-    """
+    """Saves a checkpoint in the main process; RunFailed if the processes' weights differ."""
     require_same(run.world, run.tensors(), run.folder, run.step)
     if run.world.is_main:
         began = time.monotonic()

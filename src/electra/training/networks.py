@@ -122,10 +122,7 @@ def refuse_length(length: int, *networks: EncoderConfig) -> None:
 
 
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
-    """Checks this machine's memory against a lower bound on what the run needs.
-
-    Raises ConfigError if the model or its batch cannot fit.
-    """
+    """Raises ConfigError if this machine's memory is below a lower bound on what the run needs."""
     rows = section.batch_size // processes
     tokens = min(section.micro_batch or rows, rows) * section.length
     # fp32 weights, gradients and two moments; on a GPU, only the initial weights are in main memory
@@ -174,10 +171,7 @@ def in_phases(objective: Objective) -> bool:
 
 
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
-    """Checks [model] and the schedule against the objective's requirements.
-
-    Raises ConfigError if a setting does not work with the objective.
-    """
+    """Raises ConfigError if [model] or the schedule does not work with the objective."""
     width = recipe.model.generator_width or resolve_size(recipe.model.size).generator_width
     settings = {**vars(recipe.model), "generator_width": width}
     required, name = objective.required_settings, recipe.objective.get("name", "rtd")

@@ -93,10 +93,7 @@ def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Returns the run.toml of a folder, or None if the folder is new or empty.
-
-    Raises RunFolderError if the folder contains something else, or if the record lacks a table.
-    """
+    """Returns a folder's run.toml, None if it is new or empty; RunFolderError for anything else in it."""
     run = RunFolder(folder)
     if not run.exists():
         require_no_other_contents(folder, run.RECORD, "a run", run.ALLOWED_EARLY)

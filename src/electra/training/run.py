@@ -186,10 +186,7 @@ class Run:
 
     @property
     def plateau_end(self) -> int | None:
-        """The step at which the cooldown begins, and from which the run can be extended.
-
-        None for schedules without a plateau.
-        """
+        """The step at which the cooldown of a wsd schedule begins, from which a run can be extended."""
         training = self.training
         return self.course.cooldown_start(training.decay) if training.schedule == "wsd" else None
 

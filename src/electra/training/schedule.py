@@ -88,10 +88,7 @@ def warmup_updates(total: int, warmup: float) -> int:
 
 
 def plateau_end(total: int, decay: float) -> int:
-    """Returns the number of updates before the rate of a wsd schedule begins to fall.
-
-    The rate falls for at least one update.
-    """
+    """Returns the updates before the rate of a wsd schedule begins to fall, for one update at least."""
     return total - max(1, round(decay * total))
 
 

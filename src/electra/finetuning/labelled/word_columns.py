@@ -50,10 +50,7 @@ class ColumnFile:
 
 
 def read_blocks(source: Data, conllu: bool) -> ColumnFile:
-    """Reads the sentences of a file; `conllu` says that it is CoNLL-U.
-
-    Raises DataError if a row differs from the first in its number of columns, or from CoNLL-U's.
-    """
+    """Reads the sentences of a file (`conllu`: of CoNLL-U); DataError if rows differ in their columns."""
     encoding, notes = guess_encoding(read_bytes(source)), list[str]()
     all_lines = [*read_lines(source, encoding)]
     lines = [(place, line) for place, line in all_lines if line.strip() != "<g/>"]

@@ -20,10 +20,7 @@ PRESETS = Path(__file__).with_name("presets.toml")
 
 
 def load_task(name: str) -> Task:
-    """Returns the task with this name, or the task in the .py file with this path.
-
-    Raises ConfigError if there is no such task, or its `TASK` is not a Task.
-    """
+    """Returns the task with this name, or in the .py file with this path; ConfigError if there is none."""
     task: Task = TASKS.load_as(name, "TASK", Task).TASK
     return task
 

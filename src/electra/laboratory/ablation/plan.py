@@ -170,10 +170,7 @@ def budget_in_flops(text: str, arms: Mapping[str, PlannedArm], store: TokenStore
 
 
 def steps_of(arm: PlannedArm, flops: float, name: str, budget_text: str) -> int:
-    """Returns the arm's number of updates, rounded to the nearest.
-
-    Raises ConfigError if they are fewer than `MIN_STEPS`.
-    """
+    """Returns the arm's number of updates, rounded; ConfigError if they are fewer than `MIN_STEPS`."""
     steps = round(flops / arm.flops_per_step)
     if steps < MIN_STEPS:
         problem = f"{budget_text} is {steps} updates of arm {name!r}, too few for a run's evaluations"

@@ -77,10 +77,7 @@ def runs_of(
 
 
 def run_job(out: Path, job: Job, threads: int, fixed: bool = True, *, say: Say, stop: Stop) -> None:
-    """Trains a job's arm and scores it.
-
-    Raises Interrupted if a stop was requested before the end; rerunning resumes from the last checkpoint.
-    """
+    """Trains a job's arm from its last checkpoint and scores it; Interrupted if a stop was requested."""
     plan, folder = read_plan(out), job.folder(out)
     with durable.lock(folder):
         if not fixed and (recorded := read_record(folder)) is not None:

@@ -74,10 +74,7 @@ def find_study(name: str) -> Path:
 
 
 def read_study(path: Path) -> Study:
-    """Reads a study's file and checks all that can be checked without a recipe.
-
-    Raises ConfigError, naming the file and the key.
-    """
+    """Reads a study's file; ConfigError, with the file and the key, for what is wrong without a recipe."""
     values = read_toml(path)
     for key in ("baseline", "arms"):
         if not values.get(key):

@@ -32,10 +32,7 @@ CORRECT = "c"  # the label of a correct word
 
 
 def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:
-    """Returns at most `limit` of the items (0: all), in their original order.
-
-    A larger limit gives the same items and more. Raises ConfigError if it is negative.
-    """
+    """Returns at most `limit` items (0: all), in order; a larger limit gives the same items and more."""
     if limit < 0:
         raise ConfigError(f"must be at least 0 (0: all), not {limit}", where="sentences")
     if not 0 < limit < len(items):

@@ -256,10 +256,7 @@ class QuestionAnswering(Task):
         return {THRESHOLD_KEY: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
-        """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1.
-
-        Raises ModelError if the saved threshold is not a number.
-        """
+        """Returns the task of a saved model; ModelError if the saved threshold is not a number."""
         threshold = config.get(THRESHOLD_KEY)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             problem = f"{THRESHOLD_KEY} must be a number, not {threshold!r}"

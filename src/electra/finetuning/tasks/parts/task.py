@@ -139,10 +139,7 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, path: Data, labelled: bool = True) -> Split:
-        """Reads the examples of a file, with their answers if these are required (`labelled`).
-
-        Raises DataError, which names the line, if the file is invalid.
-        """
+        """Reads a file's examples, with answers if required (`labelled`); DataError for an invalid line."""
 
     @abstractmethod
     def fit(self, examples: Sequence[Example]) -> Task:
@@ -240,10 +237,7 @@ class Task(ABC):
         return self
 
     def at_threshold(self, threshold: float) -> Task:
-        """Returns the task with another decision threshold.
-
-        Raises ConfigError if the task has no threshold, or the value is out of range.
-        """
+        """Returns the task with another decision threshold; ConfigError if it has none or out of range."""
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 
 

@@ -196,10 +196,7 @@ class WordTagging(Task):
         return () if self.scheme == "errors" else super().unseen_labels(example)
 
     def gold_classes(self, example: Example) -> list[int]:
-        """Returns the index of each word's gold tag, or NO_TARGET if the tag is not a label.
-
-        Raises DataError if a tag is neither c nor i in error detection.
-        """
+        """Returns the index of each word's gold tag, NO_TARGET if unknown; DataError for a tag not c or i."""
         index_of = {tag: index for index, tag in enumerate(self.labels)}
         for word, tag in zip(example.texts, example.gold, strict=True):
             if tag not in index_of and self.scheme == "errors":
@@ -249,10 +246,7 @@ class WordTagging(Task):
         return cross_entropy(logits.flatten(0, 1), targets.flatten(), self.weights)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns probabilities [words, labels] for each sentence.
-
-        A word that the tokenizer drops has the default label with probability 1.
-        """
+        """Returns probabilities [words, labels] for each sentence; a dropped word has the default label."""
         default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
         for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):

@@ -87,10 +87,7 @@ def run_probe(
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
-    """Returns the models with the networks that the probe needs, and a line on each other model.
-
-    Raises ModelError if the first model cannot take part, or a source is not a model.
-    """
+    """Returns the models that the probe can use (ModelError if not the first), and a line on each other."""
     usable, left_out = [], []
     for model in models:
         try:

@@ -225,10 +225,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
 
 
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
-    """Returns the pairs of a file, or only the first `limit` pairs of different sentences.
-
-    Raises DataError if a row lacks one of the sentences, or no pair has different sentences.
-    """
+    """Returns the (first `limit`) pairs of different sentences of a file; DataError if there are none."""
     pairs: list[tuple[str, str]] = []
     num_equal, phenomenon = 0, ""
     for where, row in read_rows(path):

@@ -131,10 +131,7 @@ class _Row(NamedTuple):
 
 
 def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading) -> list[Floats]:
-    """Returns the reading of each token of each text, without [CLS] and [SEP].
-
-    Raises ModelError if the network cannot give this reading.
-    """
+    """Returns the reading of each token of each text, without [CLS] and [SEP]; ModelError if it has none."""
     if obstacle := _obstacle(loaded, reading):
         fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
         raise ModelError(obstacle, where=loaded.folder, fix=fix)
