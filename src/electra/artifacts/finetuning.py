@@ -122,10 +122,7 @@ class FinetuningFolder(Folder):
             yield self.model
 
     def scores(self) -> dict[str, float]:
-        """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd.
-
-        Raises the errors of `read_results`.
-        """
+        """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd."""
         return {
             name.removeprefix("eval_"): float(value)
             for name, value in self.read_results().items()

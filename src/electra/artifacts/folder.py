@@ -94,10 +94,7 @@ class Folder:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of the record file, read at each access.
-
-        Raises the class's error if the file is missing or damaged.
-        """
+        """The content of the record file, read at each access; the class's error if it is damaged."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict) or not record:
             raise self.not_a_record()

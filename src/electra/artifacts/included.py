@@ -13,8 +13,5 @@ def included_names() -> list[str]:
 
 
 def included_model(name: str) -> Path | None:
-    """Returns the folder of an included model, or None if there is no such model.
-
-    Also None if the working directory has a folder of that name, which takes precedence.
-    """
+    """Returns an included model's folder; None if there is none, or a folder here has the same name."""
     return MODELS / name if name in included_names() and not Path(name).is_dir() else None

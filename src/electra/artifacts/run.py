@@ -130,10 +130,7 @@ class RunFolder(PairFolder):
 
     @staticmethod
     def trains_detection(record: Mapping[str, Any]) -> bool:
-        """Whether a run with this record trains its discriminator's head, if it has one.
-
-        If not, the discriminator is used and exported as an encoder without a head.
-        """
+        """Whether the run trains its discriminator's head; if not, it is an encoder without a head."""
         return bool(record.get("objective", {}).get("discriminator_weight", 1) != 0)
 
     @override

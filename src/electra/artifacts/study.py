@@ -52,8 +52,5 @@ class StudyFolder(Folder):
 
 
 def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
-    """Returns, for each arm of a study's settings, the arm it is tested against.
-
-    This is the arm's own baseline or, if it has none, the study's.
-    """
+    """Returns, for each arm, the arm it is tested against: its own baseline, or else the study's."""
     return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}

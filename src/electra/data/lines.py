@@ -157,10 +157,7 @@ codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
 
 
 def encoding_of(head: bytes) -> str:
-    """Returns the codec for a file that begins with `head`: UTF-16 or UTF-32 if it is detected, else UTF-8.
-
-    The codec drops a byte order mark.
-    """
+    """Returns the codec of a file that begins with `head`: UTF-8, -16 or -32, without byte order mark."""
     by_mark = next((codec for mark, codec in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
     if by_mark:
         return by_mark

@@ -138,10 +138,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
-        """Loads a tokenizer from a folder, tokenizer.json, or vocab.txt, or the Hugging Face hub.
-
-        Raises TokenizerError if it does not exist or cannot be used.
-        """
+        """Loads a tokenizer from a folder, a file or the hub; TokenizerError if it cannot be used."""
         path = Path(name).expanduser()
         if path.is_dir():
             files = tokenizer_folder.files_in(path)

@@ -15,10 +15,7 @@ from electra.foundation.errors import DamagedModel, ElectraError
 
 
 def verify(path: Path) -> Iterator[Finding]:
-    """Yields a finding for each part of the folder at `path` and of the folders in it.
-
-    Raises RunFolderError if there is no such folder, or electra did not write it.
-    """
+    """Yields a finding for each part of the folder at `path` and of the folders in it."""
     yield from _verify(open_folder(path))
 
 

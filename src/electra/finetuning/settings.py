@@ -78,10 +78,7 @@ class TaskOptions:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Returns the task options among recorded settings, which may come from an older version.
-
-        Raises ConfigError if an option is invalid.
-        """
+        """Returns the task options among recorded settings, maybe of an older version."""
         values = {
             field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
         }

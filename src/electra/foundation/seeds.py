@@ -30,10 +30,7 @@ def mix(x: UInt64) -> UInt64:
 
 
 def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
-    """Returns a 64-bit key for each index (uint64, the shape of `indices`).
-
-    `stream` names the use: order, mask, sample, dropout, init, ...
-    """
+    """Returns a 64-bit key (uint64) for each of `indices`; `stream` is the use: order, mask, dropout, ..."""
     stream_hash = int.from_bytes(hashlib.blake2b(stream.encode(), digest_size=8).digest(), "little")
     with np.errstate(over="ignore"):
         key = np.asarray(indices, dtype=np.uint64)

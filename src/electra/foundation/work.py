@@ -26,10 +26,7 @@ WAIT_SECONDS = 1.0  # between two looks at pieces that other processes are doing
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of work, called as `work(say=say, stop=stop)`.
-
-    Once `stop()` returns True, it saves its state and raises `Interrupted`.
-    """
+    """Work, called as `work(say=say, stop=stop)`; once `stop()`, it saves and raises `Interrupted`."""
 
     name: str
     folder: Path

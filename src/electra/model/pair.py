@@ -214,10 +214,7 @@ def build_pair(
 
 
 def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:
-    """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
-
-    Raises ConfigError if the networks differ in architecture, or `sharing` is "all" and they differ in size.
-    """
+    """Makes `auxiliary` use weights of `main`, as `sharing` says; ConfigError if the shapes do not fit."""
     if sharing == "none":
         return
     mine, theirs = auxiliary.encoder, main.encoder
@@ -295,10 +292,7 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
 
 
 def initialise_projection(encoder: Encoder, seed: int) -> None:
-    """Draws the projection of a projected table so that the result has the scale of the source table.
-
-    Does nothing to an encoder without one.
-    """
+    """Draws the projection of a projected table, if any, so that the result has its source's scale."""
     if isinstance(encoder.words, ProjectedTable):
         weight = encoder.words.projection.weight
         rng = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))

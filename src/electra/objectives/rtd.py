@@ -65,10 +65,7 @@ class Objective(masking.MaskingObjective):
         return detection if self.noise else {"mlm": 1.0, **detection}
 
     def learned_positions(self, corrupted: CorruptedBatch) -> Tensor:
-        """Returns the positions in the flattened batch that the discriminator learns from: every real token.
-
-        They are a mask [B x T] or indices.
-        """
+        """Returns the real tokens, from which the discriminator learns: a mask [B x T] or indices."""
         return corrupted.is_token().flatten()
 
     @override

@@ -67,10 +67,7 @@ def read_weights(path: Path, pair: Pair) -> None:
 
 
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
-    """Loads weights and optimizer state, and returns the checkpoint's state.
-
-    Raises CheckpointError if the checkpoint belongs to another model or lacks a tensor.
-    """
+    """Loads weights and optimizer state, and returns the checkpoint's state; CheckpointError if unfit."""
     saved = Checkpoint(path)
     state = saved.record
     read_weights(path, pair)

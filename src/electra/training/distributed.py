@@ -28,10 +28,7 @@ _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken p
 
 @dataclass(frozen=True)
 class World:
-    """This process within the group of processes that train together: `rank` of `size`.
-
-    A single process needs no launcher and no process group.
-    """
+    """This process, `rank` of the `size` that train together; a single one needs no process group."""
 
     rank: int = 0
     size: int = 1

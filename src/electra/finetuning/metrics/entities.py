@@ -70,10 +70,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Returns `f1`, `precision` and `recall` of entities, from the tags of each sentence's words.
-
-    An entity is correct if its words and its type are.
-    """
+    """Returns `f1`, `precision` and `recall` of entities, which are correct if words and type are."""
     correct = num_predicted = num_gold = 0
     for predicted_tags, gold_tags in zip(predicted, gold, strict=True):
         predicted_spans, gold_spans = set(entities(predicted_tags)), set(entities(gold_tags))

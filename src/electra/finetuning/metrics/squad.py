@@ -60,10 +60,7 @@ def f1(answer: str, gold: str, version: Version) -> float:
 
 
 def best_scores(answer: str, golds: Sequence[str], version: Version) -> tuple[float, float]:
-    """Returns exact match and F1, each against the gold answer for which it is highest.
-
-    `golds` may be empty only in version 2.
-    """
+    """Returns the highest exact match and F1 over `golds`, which may be empty only in version 2."""
     if version == 2:
         golds = [gold for gold in golds if normalise_answer(gold)] or [""]
     return max(exact_match(answer, gold) for gold in golds), max(f1(answer, gold, version) for gold in golds)

@@ -200,10 +200,7 @@ def separator_of(cells: Sequence[Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def as_vectors(answers: Sequence[Sequence[str]], source: Any) -> list[list[bool | None]] | None:
-    """Returns the answers of `source` as vectors of flags if all are vectors of 0 and 1; else None.
-
-    Raises DataError if the answers are vectors of different lengths, or of other numbers too.
-    """
+    """Returns the answers as vectors of flags if all are, else None; DataError if they differ in length."""
     rows = [[_FLAGS.get(name.lower()) for name in answer] for answer in answers]
     widths, flags = {*map(len, rows)}, [row for row in rows if None not in row]
     are_equal = len(widths) == 1 and len(flags) == len(rows)

@@ -182,17 +182,11 @@ class Task(ABC):
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
     def in_file(self, source: Data, predictions: Sequence[Any]) -> bytes:
-        """Returns the content of the file that was read, of a word per line, with the predicted tags.
-
-        Raises DataError if it has no such lines, or the task no tags.
-        """
+        """Returns the file of a word per line with the predicted tags; DataError for any other file."""
         raise DataError("no file of a word per line", where=source, fix="Write csv, tsv or jsonl")
 
     def output_scale(self) -> tuple[float, float]:
-        """Returns (factor, offset), which convert the head's outputs to the unit of the answers.
-
-        They are applied to the last layer of the saved model.
-        """
+        """Returns (factor, offset), which bring the saved head's outputs to the unit of the answers."""
         return 1.0, 0.0
 
     def hashed_texts(self, example: Example) -> tuple[str, ...]:
@@ -270,10 +264,7 @@ def nothing_to_learn(why: str, examples: Sequence[Example]) -> DataError:
 
 
 def balanced_weights(classes: Sequence[int], num_classes: int) -> tuple[float, ...]:
-    """Returns scikit-learn's "balanced" weight of each class: examples / (classes * examples of the class).
-
-    A class without examples has the weight 1.
-    """
+    """Returns scikit-learn's "balanced" weight of each class; 1 for a class without examples."""
     counts = np.bincount(classes, minlength=num_classes)
     return tuple(float(len(classes) / (num_classes * count)) if count else 1.0 for count in counts)
 

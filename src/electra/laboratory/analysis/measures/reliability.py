@@ -37,10 +37,7 @@ class Bins:
 
     @classmethod
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Makes bins of equal width over [0, 1], or of equal mass.
-
-        With equal mass there are fewer than `count` bins if many values of `p` are equal.
-        """
+        """Makes bins of equal width over [0, 1], or of equal mass: fewer if many values are equal."""
         if kind == "width":
             return cls(np.linspace(0, 1, count + 1)[1:-1])
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
