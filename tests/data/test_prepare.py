@@ -115,6 +115,7 @@ CORPORA = {  # documents, what a note says, and two texts of the same tokens
         "--no-lowercase",
         None,
     ),
+    "a menu on every page": ([f"Home | Help | Log in\nPage {n}." for n in range(60)], "Home | Help", None),
     "two forms": (
         [f"{word} {n}" for word in ("caf\u00e9", "cafe\u0301") for n in range(9)],
         "",

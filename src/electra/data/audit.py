@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from typing import Any
 
 _WORD, _TURKISH = re.compile(r"\w+"), re.compile("[\u0130\u0131]")
+_SENTENCE_END = re.compile(r"\s*\n\s*|(?<=[.!?]) +")
 
 
 @dataclass
@@ -76,6 +79,16 @@ def turkish_note(texts: Iterable[str]) -> list[str]:
         f"{share:.1%} of the words have I, \u0130 or \u0131, whose capitals and small letters remain"
         " different words when text is lower-cased (as in Turkish); --no-lowercase keeps capitals"
     ]
+
+
+def repeated_note(texts: Sequence[str]) -> list[str]:
+    """Returns a note for a sentence that a tenth of the documents share, such as a page's menu; else []."""
+    found = Counter(part for text in texts for part in set(_SENTENCE_END.split(text)) if len(part) >= 10)
+    sentence, count = max(found.items(), key=itemgetter(1), default=("", 0))
+    if len(texts) < 50 or count < len(texts) / 10:
+        return []
+    share = f"{count / len(texts):.0%} of the first documents contain {sentence[:60]!r}"
+    return [f"{share}: remove what all pages of a site or a manual share, the model learns nothing from it"]
 
 
 def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:

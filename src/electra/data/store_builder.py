@@ -23,7 +23,7 @@ import numpy as np
 
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
 from electra.data import store, unknown
-from electra.data.audit import Audit, turkish_note
+from electra.data.audit import Audit, repeated_note, turkish_note
 from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
 from electra.data.encoding import id_dtype
 from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
@@ -126,6 +126,7 @@ def _build(
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.accents = accents
+    audit.notes += repeated_note(beginnings)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
     if tokenizer.normalised("I") == "i":
