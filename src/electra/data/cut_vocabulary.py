@@ -39,13 +39,9 @@ def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
 def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Tokenizer:
     """Returns the tokenizer with the most frequent pieces of a text, in their old order.
 
+    `counts` [V] are those of the ids in the text, `coverage` is the share of its tokens whose pieces stay.
     Special and added tokens, letters and bytes stay in any case, and what BPE merges on its way to a piece.
-    Raises TokenizerError if the tokenizer is of another kind.
-
-    Args:
-        tokenizer: a WordPiece, BPE or Unigram tokenizer.
-        counts: the number of occurrences [V] of each id in the text.
-        coverage: the share of the text's tokens whose pieces stay, above 0 and at most 1.
+    Raises TokenizerError if the tokenizer is no WordPiece, BPE or Unigram one.
     """
     content = json.loads(tokenizer.definition)
     model, vocabulary = content["model"], tokenizer.vocabulary

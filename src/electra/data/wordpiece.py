@@ -93,12 +93,10 @@ def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False
     return add_special_tokens(tokenizer)
 
 
-def add_special_tokens(
-    tokenizer: tokenizers.Tokenizer, names: Mapping[str, str] = SPECIAL_TOKENS
-) -> tokenizers.Tokenizer:
-    """Changes `tokenizer` to put [CLS] and [SEP] (by role in `names`) around a text or a pair; returns it."""
-    tokenizer.add_special_tokens(list(names.values()))
-    begin, end = names["cls"], names["sep"]
+def add_special_tokens(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """Changes `tokenizer` to put [CLS] and [SEP] around a text or a pair; returns it."""
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    begin, end = SPECIAL_TOKENS["cls"], SPECIAL_TOKENS["sep"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{begin}:0 $A:0 {end}:0",
         pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",

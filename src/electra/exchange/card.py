@@ -57,13 +57,7 @@ class Card:
 
 
 def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
-    """Makes the card of a network in the run folder `run`.
-
-    Args:
-        run: the run folder.
-        kind: discriminator, generator or encoder: a discriminator whose head was not trained.
-        step: the step of the checkpoint (None: the last).
-    """
+    """Makes the card of a run's network, "encoder" for a discriminator whose head was not trained."""
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
     last_row = dict(ledger.last("train", "eval") or {})

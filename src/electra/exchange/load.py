@@ -60,23 +60,13 @@ KIND_PHRASES: dict[Kind, str] = {
 def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None) -> Loaded:
     """Loads a network from a run folder, a model folder or a name on the hub.
 
-    Without `step`, a run's finished network is loaded, or its newest intact checkpoint.
+    The kind "encoder" accepts any model, with its head; for a run, it means the discriminator, or the
+    generator if there is no discriminator. Without the `step` of a checkpoint, a run's finished network is
+    loaded, or its newest intact checkpoint.
 
-    Args:
-        source: a path or a name.
-        network: the kind of network. "encoder" accepts any model, with its head; for a run, it means the
-            discriminator, or the generator if there is no discriminator.
-        step: the step of a run's checkpoint.
-
-    Raises:
-        AbsentNetwork: the model has no such network.
-        ModelError: the model is missing, damaged or not supported, or is not a run although `step` is
-            given.
-        ElectraError: the run, its checkpoint or the tokenizer is missing or damaged.
-
-    Warns:
-        DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
-            skipped.
+    Raises AbsentNetwork if the model has no such network, and another ElectraError if the model, its
+    checkpoint or its tokenizer is missing, damaged or not supported. Warns of a DamagedModel if other files
+    of the model changed since it was saved, or damaged checkpoints were skipped.
     """
     path = locate(source)
     if step is not None and not RunFolder.is_at(path):

@@ -94,15 +94,9 @@ def open_start(
 ) -> Start:
     """Loads what a run starts from: model folders, runs or hub names.
 
-    Models whose vocabulary the tokenizer's was cut from get that vocabulary.
-
-    Args:
-        discriminator: the source of the discriminator; a masked language model beside it is loaded too.
-        generator: the source of the generator.
-        tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
-        layers: the layers of the discriminator's source that are used (None: all).
-
-    Raises ModelError if tokenizers differ, or a generator's head belongs to another library.
+    A masked language model beside the discriminator is loaded too, and only the `layers` of the discriminator
+    are used. Models whose vocabulary the `tokenizer`'s was cut from get that vocabulary. Raises ModelError if
+    tokenizers differ otherwise, or a generator's head belongs to another library.
     """
     main = auxiliary = language_model = None
     if discriminator is not None:

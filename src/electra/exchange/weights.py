@@ -39,13 +39,8 @@ def write_weights(
 ) -> None:
     """Writes tensors to a safetensors file; equal arguments give equal bytes.
 
-    The library writes the header's metadata in random order, so the header is sorted afterwards.
-
-    Args:
-        path: the file.
-        tensors: the tensors by name.
-        other_files: the model's other files, by name; the digests of those given as bytes go into the header.
-        further: further metadata for the header.
+    The header has the digests of the `other_files` of the model that are given as bytes, and the `further`
+    metadata. The library writes these in random order, so they are sorted afterwards.
     """
     from safetensors.torch import save_file
 

@@ -125,22 +125,11 @@ class Predictor:
         scores: bool = False,
         part: slice = EVERYTHING,
     ) -> Predictions:
-        """Predicts each row of a file, or of data in memory.
+        """Predicts each row of a file, or of data in memory; of `part`, if not all.
 
-        Args:
-            source: the file or data.
-            text_column: the columns of the text or the pair of texts; () for the task's.
-            columns: column names for a file without a header line; () for a file with one.
-            threshold: the decision threshold, for taggers with two labels and for question answering; None
-                for the model's own.
-            scores: whether to add the probability of each label, for taggers.
-            part: the examples to predict.
-
-        Raises:
-            ConfigError: an option does not apply to the model.
-            DataError: the file is invalid; the message names the line.
-            RunFailed: the model's outputs are not finite.
-            TokenizerError: too many tokens are unknown.
+        The options are those of `electra predict`. Raises ConfigError if one does not apply to the model,
+        DataError if the file is invalid, RunFailed if the model's outputs are not finite, and TokenizerError
+        if too many tokens are unknown.
         """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task

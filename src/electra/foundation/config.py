@@ -135,15 +135,10 @@ def _texts_in(file: str) -> dict[str, dict[str, str]]:
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Builds a dataclass, including nested ones, from a mapping.
+    """Builds a dataclass, including nested ones, from a mapping; hyphens in its keys count as underscores.
 
-    Raises ConfigError if a name is unknown, a required field is missing, or a value has the wrong type or is
-    outside its limits.
-
-    Args:
-        cls: the dataclass.
-        values: field names (hyphens count as underscores) and values.
-        where: the file or section that the values come from, for messages.
+    Raises ConfigError, with the file or section `where`, if a name is unknown, a required field is missing,
+    or a value has the wrong type or is outside its limits.
     """
     hints = typing.get_type_hints(cls)
     kinds = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]

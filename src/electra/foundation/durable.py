@@ -331,12 +331,7 @@ def plain(path: Path) -> Path:
 
 
 def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
-    """Compares a directory with its manifest. Returns the problem, with the file, or None if they agree.
-
-    Args:
-        path: the directory.
-        skip: names of files that are not checked.
-    """
+    """Returns the first problem of a file, except those to `skip`, with its manifest, or None."""
     try:
         listing = json.loads(plain(path / MANIFEST).read_bytes())["files"]
         expected = {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in listing.items()}

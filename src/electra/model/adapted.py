@@ -185,13 +185,9 @@ class _States(tuple[Tensor]):
 
 
 class PublishedHead(nn.Module):
-    """A published head: that of a masked language model for given states, a fine-tuned one for ids.
+    """A published head: that of a masked language model for given states, a fine-tuned one for ids."""
 
-    Args:
-        model: The whole model of transformers; its base is that of an `AdaptedEncoder`.
-    """
-
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any) -> None:  # the whole model; its base is that of an `AdaptedEncoder`
         super().__init__()
         self._whole = (model,)  # in a tuple, so that the encoder is no submodule
         children = dict(model.named_children()) | {"pooler": getattr(model.base_model, "pooler", None)}

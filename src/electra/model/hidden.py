@@ -55,16 +55,10 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
 
 
 def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -> tuple[Vectors, Bools]:
-    """Averages the hidden states of each word's tokens.
+    """Averages the hidden states of each word's tokens; row i has `counts[i]` words.
 
-    Args:
-        encoder: The encoder, in evaluation mode.
-        rows: The sentences.
-        counts: Number of words of each row.
-
-    Returns:
-        float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
-        tokens (truncated, or dropped by the tokenizer), whose vectors are zero.
+    Returns float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
+    tokens (truncated, or dropped by the tokenizer), whose vectors are zero.
     """
     device = next(encoder.parameters()).device
 

@@ -88,15 +88,9 @@ AnyNetwork = Generator | Discriminator | EncoderAlone
 class Pair(nn.Module):
     """The networks of one run; `state_dict` contains them under their names (`artifacts/networks.py`).
 
-    Frozen networks move to another device or number format with the rest, but they are neither among the
-    parameters nor in `state_dict`.
-
-    Args:
-        main: The network that the training is for.
-        auxiliary: The generator that corrupts its input.
-        heads: The objective's own modules, by name.
-        others: Further trained networks, by name.
-        frozen: Networks that are used but not trained, by name.
+    The training is for `main`, and `auxiliary` is the generator that corrupts its input. The objective may
+    add `heads`, `others` that are trained, and `frozen` ones: these move to another device or number format
+    with the rest, but they are neither among the parameters nor in `state_dict`.
     """
 
     def __init__(
@@ -178,13 +172,8 @@ def build_networks(
 ) -> Pair:
     """Builds networks with random weights, which depend only on the seed and each parameter's name.
 
-    Args:
-        networks: The table of networks; frozen ones are passed in `frozen`.
-        heads: The objective's own modules, by name.
-        frozen: The frozen networks, by name.
-        sharing: The weights that the main and the auxiliary network have in common.
-        seed: Determines the initial weights.
-        initialisation: See `initialise`.
+    Frozen networks of the table are passed in `frozen`. `sharing` names the weights that the main and the
+    auxiliary network have in common.
     """
     built: dict[str, Generator | Discriminator] = {}
     for row in networks.trained:

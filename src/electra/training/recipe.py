@@ -232,13 +232,9 @@ def paths_from(sections: Any, file: Path) -> None:
 
 
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
-    """Builds and validates a recipe from its sections.
+    """Builds a recipe from its sections; settings that are missing get their defaults.
 
-    Raises ConfigError for an unknown setting or an invalid value.
-
-    Args:
-        sections: The settings; missing ones get their defaults.
-        where: Prefix of the settings' names in errors.
+    Raises ConfigError for an unknown setting or an invalid value; `where` precedes its name.
     """
     recipe = build(Recipe, sections, where)
     recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})

@@ -66,12 +66,7 @@ def multiplier(step: float, total: int, warmup: float, kind: str, decay: float =
     code's product of warm-up and decay: its peak is slightly below 1, and its first update has rate 0. `wsd`
     rises, stays at 1, and falls to 0 over the last decay x total steps (Hu et al. 2024, MiniCPM).
 
-    Args:
-        step: Finished updates, or the position on a course.
-        total: Total number of updates.
-        warmup: Fraction of the updates in which the rate rises.
-        kind: linear, reference or wsd.
-        decay: Fraction of the updates in which the rate of `wsd` falls.
+    `step` may also be the position on a course; `warmup` and `decay` are fractions of `total`.
     """
     rise_steps = warmup_updates(total, warmup)
     if kind == "reference":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
@@ -15,7 +16,6 @@ from electra.laboratory.analysis.measures.reliability import (
     ece,
     log_loss,
     recalibrations,
-    sigmoid,
     temperature,
 )
 
@@ -91,7 +91,7 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
 def test_recalibration_recovers_the_temperature() -> None:
     draw = np.random.default_rng(2)
     true = draw.normal(-1, 1.5, 20_000)
-    y = (draw.random(20_000) < sigmoid(true)).astype(float)
+    y = (draw.random(20_000) < expit(true)).astype(float)
     assert temperature(3 * true, y) == pytest.approx(3, rel=0.05)
     maps = recalibrations(3 * true + 2, y)
     ones = np.ones(len(y))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from contracts import small
+from scipy.special import expit
 
 from electra.laboratory.analysis.contract import Estimate, Findings
-from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.probes import bias, calibration, errors, generators
 from electra.laboratory.analysis.scoring import token_rows
 
@@ -32,7 +32,7 @@ def numbers(findings: Findings, recalibrated: str = "uncalibrated") -> dict[str,
 def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
     draw = np.random.default_rng(0)
     true = draw.normal(-1.5, 1.5, 12_000)
-    wrong = (draw.random(12_000) < sigmoid(true)).astype(float)
+    wrong = (draw.random(12_000) < expit(true)).astype(float)
     sentence = np.repeat(np.arange(600), 20)
     fair = calibrated(calibration.ScoredItems(true, wrong, sentence), resamples=20)
     assert numbers(fair, "temperature")["temperature"] == pytest.approx(1, abs=0.07)

@@ -89,17 +89,14 @@ def text_hash(texts: Sequence[str]) -> float:
 
 
 def split_by_hash(
-    examples: Sequence[Example],
-    hashed_texts: Callable[[Example], Sequence[str]],
-    where: Path | str,
-    share: float = DEV_SHARE,
+    examples: Sequence[Example], hashed_texts: Callable[[Example], Sequence[str]], where: Path | str
 ) -> tuple[Examples, Examples]:
-    """Splits examples into train and dev, the fraction `share` with the smallest hashes of their texts.
+    """Splits examples into train and dev, the fraction DEV_SHARE with the smallest hashes of their texts.
 
     Examples with equal texts stay together. Raises DataError if no training example would be left.
     """
     hashes = [text_hash(hashed_texts(example)) for example in examples]
-    threshold = sorted(hashes)[math.ceil(len(hashes) * share) - 1]
+    threshold = sorted(hashes)[math.ceil(len(hashes) * DEV_SHARE) - 1]
     dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= threshold)
     train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > threshold)
     if not train:

@@ -144,11 +144,7 @@ def format_records(
 ) -> bytes:
     """Returns the content of a file of records; only tsv and csv turn numbers and lists into strings.
 
-    Args:
-        records: the rows.
-        kind: the format.
-        own: the columns whose numbers need few digits.
-        copied: the columns of a csv that are copied as they are.
+    Numbers in the columns `own` need few digits; a csv has the columns `copied` as they are.
     """
     if kind in ("jsonl", "json"):
         lines = [json.dumps(record, ensure_ascii=False, default=json_default) for record in records]

@@ -184,11 +184,7 @@ class Objective(ABC):
         return self.stages
 
     def extra_networks(self, main: EncoderConfig) -> Sequence[Network]:
-        """Returns further networks, which `forward` finds in `pair.named` or, if frozen, in `pair.frozen`.
-
-        Args:
-            main: The shape of the main network.
-        """
+        """Returns further networks, which `forward` finds in `pair.named` or, if frozen, in `pair.frozen`."""
         return ()
 
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:

@@ -50,10 +50,9 @@ def clean_answer(value: Any) -> Any:
     return value
 
 
-def is_missing(answer: Any, labels: Sequence[str] = ()) -> bool:
-    """Whether a cell means that there is no answer; none of the known `labels` does."""
-    is_mark = isinstance(answer, str) and (answer in MISSING or answer in MARKS)
-    return answer is None or (is_mark and answer not in labels)
+def is_missing(answer: Any) -> bool:
+    """Whether a cell means that there is no answer."""
+    return answer is None or (isinstance(answer, str) and (answer in MISSING or answer in MARKS))
 
 
 def unanswered(

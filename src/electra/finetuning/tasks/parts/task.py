@@ -87,8 +87,9 @@ class Task(ABC):
         if options.multi_label:
             fix = "Use `task` classification or pair"
             raise ConfigError(f"{self.name} has one answer per item", key="multi_label", fix=fix)
-        if options.skip_unlabelled and self.head != "tagger":
-            self.require_table("skip_unlabelled")
+        if options.skip_unlabelled and self.head not in ("classifier", "tagger"):
+            problem = "only applies to tables with a text in each row"
+            raise ConfigError(problem, key="skip_unlabelled", fix="Omit it")
         text_columns, label_columns = tuple(options.text_column), as_tuple(options.label_column or ())
         counts = {len(names) for names in self.texts}
         if self.head == "classifier" and 1 in counts:
@@ -120,12 +121,6 @@ class Task(ABC):
             texts=tuple(dict.fromkeys((texts, *others))),
             label=tuple(dict.fromkeys((*labels, *self.label))),
         )
-
-    def require_table(self, option: str) -> None:
-        """Raises ConfigError if `option` was passed to a task that does not read tables of texts."""
-        if self.head != "classifier":
-            problem = "only applies to tables with a text in each row"
-            raise ConfigError(problem, key=option, fix="Omit it")
 
     @property
     def label_names(self) -> tuple[str, ...]:

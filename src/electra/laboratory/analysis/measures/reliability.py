@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from electra.foundation.arrays import Floats, Ints
 
@@ -90,11 +91,6 @@ def log_loss(p: Floats, y: Floats, w: Floats) -> float:
     return float(-(w * (y * np.log(clipped) + (1 - y) * np.log1p(-clipped))).sum() / w.sum())
 
 
-def sigmoid(z: Floats) -> Floats:
-    """Returns the logistic function [N], without overflow."""
-    return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
-
-
 def temperature(z: Floats, y: Floats) -> float:
     """Returns the T that maximises the likelihood of sigmoid(z / T) (Guo et al. 2017)."""
     from scipy.optimize import minimize_scalar
@@ -116,13 +112,13 @@ def recalibrations(z: Floats, y: Floats) -> dict[str, Recalibration]:
 
     t = temperature(z, y)
     maps: dict[str, Recalibration] = {
-        UNCALIBRATED: sigmoid,
-        "temperature": lambda log_odds: sigmoid(log_odds / t),
+        UNCALIBRATED: expit,
+        "temperature": lambda log_odds: expit(log_odds / t),
     }
     if 0 < y.sum() < len(y):  # the other maps need both outcomes
         platt = LogisticRegression(C=1e6).fit(z[:, None], y)
         scale, offset = float(platt.coef_[0, 0]), float(platt.intercept_[0])
         isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(z, y)
-        maps["scale and offset"] = lambda log_odds: sigmoid(scale * log_odds + offset)
+        maps["scale and offset"] = lambda log_odds: expit(scale * log_odds + offset)
         maps["isotonic"] = lambda log_odds: np.asarray(isotonic.predict(log_odds))
     return maps

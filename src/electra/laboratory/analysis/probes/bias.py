@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import expit
 from typing_extensions import override
 
 from electra.finetuning.labelled.examples import Example
@@ -25,7 +26,6 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids
 from electra.laboratory.analysis.texts import sample, tagged_sentences
@@ -99,7 +99,7 @@ class Probe(contract.Probe):
             findings.notes.append(
                 f"{model.name}: {len(scored.replaced):,} tokens of {len(usable):,} sentences,"
                 f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P ="
-                f" {sigmoid(np.asarray(threshold)):.3f}."
+                f" {expit(threshold):.3f}."
             )
             if left_out := len(sentences) - len(usable):
                 why = "left out: one token, or too long for the model."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 from typing_extensions import override
 
 from electra.foundation import seeds
@@ -22,7 +23,7 @@ from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.laboratory.analysis.measures import bootstrap, reliability
-from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece, sigmoid
+from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_suspicion
 
@@ -174,7 +175,7 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
         findings.add_all(estimates, recalibrated=name, **at)
         for b in np.flatnonzero(weight > 0).tolist():
             findings.add(curve[b], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
-    findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)
+    findings.add(chance_error(expit(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)
     temperature = reliability.temperature(*fitted_on)
     findings.add(temperature, measure="temperature", recalibrated="temperature", **at)
 

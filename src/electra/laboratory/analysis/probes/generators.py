@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 from typing_extensions import override
 
 from electra.foundation.arrays import Floats
@@ -26,7 +27,7 @@ from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Network, Progress
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.measures.reliability import log_loss, sigmoid
+from electra.laboratory.analysis.measures.reliability import log_loss
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.token_rows import Corrupted
 
@@ -140,7 +141,7 @@ def add_measures(
 ) -> None:
     """Adds the measures of one discriminator, whose log-odds [N] of all tokens are given."""
     wrong, advantage = np.concatenate(text.replaced), np.concatenate(text.advantage)
-    ranking, y, p = Ranking(log_odds, wrong), wrong.astype(np.float64), sigmoid(log_odds)
+    ranking, y, p = Ranking(log_odds, wrong), wrong.astype(np.float64), expit(log_odds)
     has_advantage = wrong & np.isfinite(advantage)
     bins, num_bins = np.digitize(advantage[has_advantage], EDGES), len(EDGES) + 1
     found = (log_odds >= ranking.matched_threshold())[has_advantage]

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import log_expit
 
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
@@ -108,7 +109,7 @@ def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]
     for reading in sorted({each.reading for each in chosen}):
         is_same_pass = reading == "original" and "odds" in values and not _obstacle(loaded, reading)
         values[reading] = (
-            _log_sigmoid(values["odds"]) if is_same_pass else token_scores(loaded, texts, reading)
+            list(map(log_expit, values["odds"])) if is_same_pass else token_scores(loaded, texts, reading)
         )
 
     def reduce(tokens: Floats, reduction: str) -> float:
@@ -155,11 +156,7 @@ def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading) -> list
     scored = map_rows((row.ids for row in rows), network, loaded.device, pad=loaded.tokenizer.specials.pad)
     for row, value in zip(rows, scored, strict=True):
         values[row.text][row.tokens] = value
-    return _log_sigmoid(values) if reading == "original" else values
-
-
-def _log_sigmoid(odds: Sequence[Floats]) -> list[Floats]:
-    return [np.asarray(-np.logaddexp(0.0, -each)) for each in odds]
+    return list(map(log_expit, values)) if reading == "original" else values
 
 
 def _rows(loaded: Loaded, text: int, ids: Ints, masking: bool) -> Iterator[_Row]:
