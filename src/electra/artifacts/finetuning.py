@@ -82,11 +82,7 @@ class FinetuningFolder(Folder):
         return self.path / "checkpoints" / f"seed-{seed}"
 
     def read_dev(self) -> list[dict[str, Any]]:
-        """Returns the chosen seed's dev rows, predictions and gold answers.
-
-        Returns [] if there is no such file: the work is unfinished, or an older version did it. Raises
-        RunFolderError if the file is damaged.
-        """
+        """Returns the chosen seed's dev rows with their gold answers; [] if there is no such file."""
         if not self.dev.is_file():
             return []
         fix = "Rerun electra finetune"

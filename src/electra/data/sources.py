@@ -79,11 +79,7 @@ def find_sources(
 
 
 def is_same_text(listings: list[dict[str, Any]], arguments: Sequence[Argument], format: str = "auto") -> bool:
-    """Whether the arguments still have the content of earlier `listings`, as from `Source.describe`.
-
-    Stdin, pipes and hub data sets are compared by name only. Raises CorpusError like
-    `find_sources`.
-    """
+    """Whether the arguments still have the content of `listings`; of stdin, pipes and hubs: the names."""
     current_listings: list[dict[str, Any]] = []
     for argument in arguments:
         name = str(argument)

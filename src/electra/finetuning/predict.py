@@ -247,11 +247,7 @@ def export_tuned(source: str, out: Path) -> float:
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Returns the names of the text columns (() if inputs are rows), and a row for each input.
-
-    At least one input is needed. Raises DataError if an input has another type than the first, or a type that
-    is not supported.
-    """
+    """Returns the names of text columns (() of rows) and a row for each input; DataError if they differ."""
     kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
     for number, item in enumerate(inputs, 1):
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
@@ -277,11 +273,7 @@ def is_tuned(model: str) -> bool:
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
-    """Returns a fine-tuned model, and the record of its fine-tuning (None if there is none).
-
-    The record has the keys "task" (its name) and "settings". Raises ModelError if the model is missing,
-    damaged or not fine-tuned, or its fine-tuning is unfinished.
-    """
+    """Returns a fine-tuned model and its record, if any, of "task" and "settings"; ModelError if damaged."""
     folder, parent = FinetuningFolder(Path(model)), FinetuningFolder(Path(model).parent)
     if folder.exists() and not folder.model.path.is_dir():
         fix = "Rerun electra finetune to finish it"
@@ -335,11 +327,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
 
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> FinetunedModel:
-    """Returns the saved encoder with its head, whose weights may be in a separate file.
-
-    Raises ModelError if the head is missing, does not fit the model or has weights that are not finite; and
-    ConfigError if the file of the model's own head is missing.
-    """
+    """Returns the saved encoder with its head; ModelError if that is missing, unfit or not finite."""
     if isinstance(loaded.head, PublishedHead):
         return FinetunedModel(loaded.encoder, PublishedTuned(loaded.head, loaded.kind))
     settings = record["settings"] if record else {}

@@ -18,11 +18,7 @@ from electra.objectives.parts.interface import Objective
 
 
 def module_of(name: str) -> Any:
-    """Imports the module of an objective by name or by path.
-
-    Raises:
-        ConfigError: if there is no such objective, or its `Objective` is not a subclass of electra's.
-    """
+    """Imports the module of an objective by name or by path; ConfigError if there is none."""
     return OBJECTIVES.load_as(name, "Objective", Objective, fix="See docs/write-an-objective.md")
 
 

@@ -71,11 +71,7 @@ def follow(run: Run, steps: int) -> None:
 
 
 def update(run: Run) -> None:
-    """Performs an update of the weights.
-
-    Raises:
-        RunFailed: if the gradient is not finite; the weights are then unchanged.
-    """
+    """Does an update; RunFailed, with the weights unchanged, if the gradient is not finite."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
     corrupted = run.next_batches(prefetch=run.device.type != "cpu")  # on a CPU training needs every core
@@ -123,11 +119,7 @@ def update(run: Run) -> None:
 
 
 def settle(run: Run, pending: int = 0) -> None:
-    """Waits until at most `pending` updates are unfinished; checks and logs those that are finished.
-
-    Raises:
-        RunFailed: if a gradient was not finite; the weights are then unchanged since.
-    """
+    """Logs updates until `pending` are unfinished; RunFailed if a gradient of one was not finite."""
     while len(run.pending) > pending:
         update = run.pending.pop(0)
         norm, *summed_losses = update.read()

@@ -46,11 +46,7 @@ def network_table(
     auxiliary_rate: float | None = None,
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Networks:
-    """Returns the table of the networks that a recipe trains.
-
-    `shapes` are those of the models to start from, by network name; they replace the recipe's. Raises
-    ConfigError if the recipe's size is unknown or out of range.
-    """
+    """Returns the networks that a recipe trains, in the `shapes`, by name, of models to start from."""
     size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
     main_config = shapes.get(name) or discriminator_config(

@@ -212,11 +212,7 @@ class Recipe:
 
 
 def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
-    """Reads the sections of a recipe file.
-
-    If `objective` differs from the file's, the file's objective options are dropped. Raises ConfigError if
-    the file cannot be read or is not valid TOML.
-    """
+    """Reads a recipe file's sections, without the options of another objective than `objective`."""
     sections = read_toml(path)
     paths_from(sections, path)
     if objective is not None and objective != sections.get("objective", {}).get("name", DEFAULT_OBJECTIVE):

@@ -106,11 +106,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
-    """Checks that a run resumes with its own recipe, tokenizer and data.
-
-    Raises:
-        RunFolderError: if there is a difference; the message names each.
-    """
+    """Raises RunFolderError, which names each, for a change of the run's recipe, tokenizer or data."""
     changed, fix = changes(recorded, run), ""
     # the learning rate schedule depends on the number of steps
     if all(name in ("training.budget", "training.steps") for name, _, _ in changed):

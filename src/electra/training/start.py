@@ -146,11 +146,7 @@ def start(
 
 
 def resume(run: Run) -> list[str]:
-    """Restores the newest intact checkpoint, if there is one. Returns warnings about damaged ones.
-
-    Raises CheckpointError if every checkpoint is damaged, and RunFolderError if the checkpoint belongs to
-    another run.
-    """
+    """Restores the newest intact checkpoint, if any; returns warnings about damaged ones."""
     folder = RunFolder(run.folder).checkpoints
     newest, damaged = None, tuple[str, ...]()
     if run.world.is_main:

@@ -99,11 +99,7 @@ def find_scorer(name: str) -> Scorer:
 
 
 def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]) -> dict[str, Floats]:
-    """Returns, by scorer, a score for each text (0 for a text without tokens).
-
-    Scorers with the same reading share its passes. Raises ConfigError if a scorer is unknown, and ModelError
-    if the network cannot give a scorer's reading.
-    """
+    """Returns, by scorer, a score for each text (0 without tokens); those of one reading share its passes."""
     chosen = [find_scorer(name) for name in scorers]
     values: dict[Reading, list[Floats]] = {}
     for reading in sorted({each.reading for each in chosen}):
