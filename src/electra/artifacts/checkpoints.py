@@ -54,10 +54,8 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
     """Returns the newest intact checkpoint and a line about each damaged newer one.
 
-    Returns (None, ()) if there are no checkpoints. Damaged ones are never deleted.
-
-    Raises:
-        CheckpointError: all are damaged; starting over silently would discard the user's training.
+    Returns (None, ()) if there are no checkpoints. Damaged ones are never deleted. Raises CheckpointError if
+    all are damaged: starting over silently would discard the user's training.
     """
     damaged: dict[Path, str] = {}
     for checkpoint in list_checkpoints(folder):

@@ -51,21 +51,12 @@ def build_store(
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
-    Args:
-        sources: files, folders and other sources, as for `data.corpus.Documents`.
-        tokenizer: a tokenizer, or the settings for training one on the corpus.
-        out: the folder of the store.
-        config: how the corpus is read and split (None: the defaults).
-        workers: processes that encode (None: one for each core).
-        allow_unknown: whether to build a store with any share of unknown tokens.
+    The tokenizer may be the settings for training one on the corpus. As many `workers` encode as there are
+    cores, unless their number is given.
 
-    Raises:
-        CorpusError: text is missing or cannot be read.
-        StoreError: `out` is not a store, or was built from different text or settings.
-        TokenizerError, ConfigError: a vocabulary cannot be trained with these settings, or too many tokens
-            are unknown.
-        RunFolderError: another process is building this store.
-        RunFailed: a process that encodes failed.
+    Raises CorpusError for text that is missing or cannot be read, StoreError if `out` is not a store or was
+    built from different text or settings, RunFolderError if another process is building it, and
+    TokenizerError or ConfigError if no vocabulary can be trained, or too many tokens are unknown.
     """
     out, config = Path(out), config or CorpusConfig()
     existing = _existing_store(sources, tokenizer, out, config)

@@ -115,19 +115,10 @@ def write_model(
 ) -> None:
     """Writes any model as a folder, atomically; an existing model folder is replaced.
 
-    Args:
-        folder: the folder, which must not exist or must contain only a model.
-        model: the model, whose parameters are named as in weight_names.py; those of a fine-tuned head are
-            dense, norm (modern encoders only), pooler (BERT's classifier) and output.
-        card: the model card.
-        dtype: number format of the stored weights.
-        values: further settings for config.json (`classifier_pooling`, ...).
-        further: further files of the model, by name.
-
-    Raises:
-        ModelError: `folder` contains other files, or the vocabulary is too large.
-        ConfigError: `dtype` is unknown.
-        DiskError: the folder cannot be written.
+    The model's parameters are named as in weight_names.py; those of a fine-tuned head are dense, norm (modern
+    encoders only), pooler (BERT's classifier) and output. `values` are further settings for config.json, and
+    `further` files of the model. Raises ModelError if `folder` contains anything but a model, or the
+    vocabulary is too large, and DiskError if it cannot be written.
     """
     convert(Dtype, dtype, "dtype")
     require_replaceable(folder, further)

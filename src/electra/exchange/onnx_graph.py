@@ -217,10 +217,8 @@ def _compare(loaded: Loaded, graph: Graph, path: Path) -> float:
 def load_onnx(folder: Path, network: Kind) -> Loaded:
     """Loads the model folder of a graph; as the kind of network, "encoder" accepts any.
 
-    Raises:
-        AbsentNetwork: the graph is of another kind.
-        ModelError: the graph is missing or damaged, or does not match its config.json.
-        ConfigError: onnxruntime is not installed.
+    Raises AbsentNetwork if the graph is of another kind, and ModelError if it is missing or damaged, or does
+    not match its config.json.
     """
     model = ModelFolder(folder)
     graphs = model.graphs

@@ -164,12 +164,7 @@ class Predictor:
     ) -> Predictions:
         """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a table as mappings.
 
-        There must be at least one. The options are those of `__call__`.
-
-        Raises:
-            ConfigError: an option does not apply to the model.
-            DataError: an input is invalid; the message names its number.
-            RunFailed: the model's outputs are not finite.
+        There must be at least one. Options and errors are those of `__call__`.
         """
         columns, rows = as_rows(inputs)
         given = Given("the texts", rows=rows)
@@ -193,16 +188,11 @@ def open_predictor(
     *,
     allow_unknown: bool = False,
 ) -> Predictor:
-    """Loads a fine-tuned model.
+    """Loads a fine-tuned model, from the folder of a fine-tuning, a model folder or the hub.
 
-    Raises ModelError if the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished;
-    and ConfigError if there is no such device, or the file of the model's own task or head is missing.
-
-    Args:
-        model: the folder of a fine-tuning, or a fine-tuned model's folder or name on the Hugging Face hub.
-        device: "auto", "cpu", "cuda" or "mps".
-        backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU whatever `device` is.
-        allow_unknown: whether it accepts texts of which most tokens are unknown to the tokenizer.
+    The backend "onnx" runs a folder that `export_tuned` wrote, on the CPU whatever `device` is. Raises
+    ModelError if the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished; and
+    ConfigError if there is no such device, or the file of the model's own task or head is missing.
     """
     doing(f"loading {model}")
     record: Mapping[str, Any] | None

@@ -16,12 +16,9 @@ def device_kind(device: torch.device | Tensor) -> DeviceKind:
 
 
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:
-    """Returns the device called `name`; "auto" is a GPU if there is one, else the CPU.
+    """Returns the device called `name`; "auto" is the GPU `local_rank` if there is one, else the CPU.
 
-    `local_rank` is the index of the GPU.
-
-    Raises:
-        ConfigError: if the name is unknown or there is no such device. The message names the setting `key`.
+    Raises ConfigError, with the setting `key`, if the name is unknown or there is no such device.
     """
     convert(Device, name, key)
     if name == "auto":

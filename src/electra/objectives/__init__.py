@@ -29,17 +29,10 @@ def create(
     specials: dict[str, int],
     statistics: CorpusCounts | None = None,
 ) -> Objective:
-    """Builds the objective described by a recipe's [objective] section.
+    """Builds the objective that a recipe's [objective] section describes: `name` and options of its `Config`.
 
-    Args:
-        options: The section: `name` (default: rtd) and the options of the objective's `Config`.
-        vocab_size: Size of the tokenizer's vocabulary.
-        specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
-        statistics: Token counts of the training text, for options that need word frequencies.
-
-    Raises:
-        ConfigError: for an unknown objective or option, an invalid value, or an option that needs
-            `statistics` if there are none.
+    The other arguments are those of `Objective`. Raises ConfigError for an unknown objective or option, an
+    invalid value, or an option that needs `statistics` if there are none.
     """
     module = module_of(str(options.get("name", "rtd")))
     config = build(

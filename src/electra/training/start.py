@@ -62,11 +62,8 @@ def start(
     `name` and `command` are for the record, `extend` makes the run in the folder as long as `recipe` says.
     `began` is when the command began, by the monotonic clock (None: now): a time budget counts from then on.
 
-    Raises:
-        CheckpointError: if every checkpoint is damaged.
-        ConfigError: if a setting or the budget does not fit.
-        FullDisk: if the disk has no room for the run.
-        RunFolderError: if the folder contains another run or something else.
+    Raises CheckpointError if every checkpoint is damaged, ConfigError if a setting or the budget does not
+    fit, FullDisk without room for the run, and RunFolderError if the folder contains something else.
     """
     recorded, began = read_record(folder), time.monotonic() if began is None else began
     then = {} if recorded is None else parts_of(recorded)[-1]
