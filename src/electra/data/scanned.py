@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 def read_paragraphs(source: Data) -> list[tuple[int, list[Word]]]:
-    """Returns the page, from 1, and the words of each paragraph; NoWords without, DataError for entities."""
+    """Returns the page, from 1, and the words of each paragraph; NoWords if none, DataError for entities."""
     content = read_bytes(source)
     try:
         text = content.decode(guess_encoding(content))

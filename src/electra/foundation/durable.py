@@ -331,7 +331,7 @@ def plain(path: Path) -> Path:
 
 
 def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
-    """Returns the first problem of a file, except those to `skip`, with its manifest, or None."""
+    """Compares the files, except those to `skip`, with the manifest; returns the first problem, or None."""
     try:
         listing = json.loads(plain(path / MANIFEST).read_bytes())["files"]
         expected = {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in listing.items()}

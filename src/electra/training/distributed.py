@@ -206,7 +206,11 @@ class FixedOrder:
 
 
 def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
-    """Returns the micro-batches of an update, of all processes; ConfigError if these do not divide them."""
+    """Returns the number of micro-batches of an update, over all processes, if they have a fixed order.
+
+    Raises ConfigError if `micro_batch` does not divide `batch_size`, or `processes` is not a power of two
+    that divides the number of micro-batches.
+    """
     key = "training.micro_batch"
     if batch_size % micro_batch:
         problem = f"a batch of {batch_size} rows is not a multiple of {micro_batch}"

@@ -186,7 +186,7 @@ class Run:
 
     @property
     def plateau_end(self) -> int | None:
-        """The step at which the cooldown of a wsd schedule begins, from which a run can be extended."""
+        """The step where the cooldown of wsd begins, to extend a run from (None: another schedule)."""
         training = self.training
         return self.course.cooldown_start(training.decay) if training.schedule == "wsd" else None
 

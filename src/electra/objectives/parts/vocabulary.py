@@ -221,7 +221,7 @@ def loss_and_sample(
 def loss_and_top1(
     generator: Generator, hidden_MD: Tensor, targets_M: Tensor, is_slot_M: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Returns the summed MLM loss, and whether the top token is correct [M]; no loss off `is_slot_M`."""
+    """Returns the summed MLM loss of `is_slot_M` (None: all), and whether the top token is correct [M]."""
     loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), *_only(is_slot_M))
     return loss, top1_correct
 

@@ -226,7 +226,7 @@ class Task(ABC):
         return self
 
     def at_threshold(self, threshold: float) -> Task:
-        """Returns the task with another decision threshold; ConfigError if it has none or out of range."""
+        """Returns the task with another decision threshold; ConfigError without one, or out of range."""
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 
 
