@@ -97,7 +97,7 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
 def read_networks(
     tensors: Mapping[str, Tensor], config: EncoderConfig, kind: Kind, folder: Path
 ) -> tuple[Encoder, nn.Module | None, list[str]]:
-    """Returns the encoder, its head or None, and the names of unused tensors; ModelError for other weights."""
+    """Returns the encoder, its head or None, and unused tensors' names; ModelError for other weights."""
     encoder, prefix, head = AdaptedEncoder(config), f"{OWN_HEAD}.", None
     own = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     others = {name: tensor for name, tensor in tensors.items() if name not in own}

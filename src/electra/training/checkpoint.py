@@ -67,7 +67,7 @@ def read_weights(path: Path, pair: Pair) -> None:
 
 
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
-    """Loads weights and optimizer state, and returns the checkpoint's state; CheckpointError for other models."""
+    """Loads weights and optimizer; returns the checkpoint's state. CheckpointError of another model."""
     saved = Checkpoint(path)
     state = saved.record
     read_weights(path, pair)

@@ -83,7 +83,7 @@ def warmup_updates(total: int, warmup: float) -> int:
 
 
 def plateau_end(total: int, decay: float) -> int:
-    """Returns the number of updates before the rate of a wsd schedule falls, which it does for at least one."""
+    """Returns the number of updates before the rate of wsd falls, which it does for at least one."""
     return total - max(1, round(decay * total))
 
 

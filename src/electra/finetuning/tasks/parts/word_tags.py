@@ -196,7 +196,7 @@ class WordTagging(Task):
         return () if self.scheme == "errors" else super().unseen_labels(example)
 
     def gold_classes(self, example: Example) -> list[int]:
-        """Returns the index of each word's gold tag, NO_TARGET if unknown; DataError in GED for other tags."""
+        """Returns the index of each word's gold tag, or NO_TARGET; DataError in GED for another tag."""
         index_of = {tag: index for index, tag in enumerate(self.labels)}
         for word, tag in zip(example.texts, example.gold, strict=True):
             if tag not in index_of and self.scheme == "errors":
