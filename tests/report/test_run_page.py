@@ -147,7 +147,7 @@ def test_without_matplotlib_the_page_says_so(
     [
         ({"gain": 0.083, "auc": 0.812}, "an original one 81 times in 100"),
         ({"gain": 0.001, "auc": 0.51}, "cannot tell replaced words"),
-        ({"gain": -0.02, "auc": 0.62}, "0.020 nats per token worse"),
+        ({"gain": -0.02, "auc": 0.62}, "0.020 nats per token worse than the base rate. More training"),
         ({"generator_loss": 3.21, "generator_accuracy": 0.456}, "predicts 45.6% of the masked tokens"),
         ({"novel": 1.0}, "none of the usual metrics"),
     ],

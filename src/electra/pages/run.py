@@ -95,7 +95,8 @@ def verdict(run: RunRecord) -> str:
         better = "better" if gain >= 0 else "worse"
         against = f"its probabilities are {abs(gain):.3f} nats per token {better} than the base rate"
         fails = "cannot tell replaced words from original ones: it " * (gain < MIN_GAIN and auc < MIN_AUC)
-        return f"The discriminator {fails}{ranks}{', and' if fails else ';'} {against}."
+        longer = f" More training may help: electra extend {run.path} --budget 1h" * (gain < 0)
+        return f"The discriminator {fails}{ranks}{', and' if fails else ';'} {against}.{longer}"
     loss, accuracy = (
         values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
     )
