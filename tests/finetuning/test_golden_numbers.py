@@ -51,4 +51,5 @@ def test_the_golden_numbers_are_unchanged(  # noqa: PLR0917
     monkeypatch.setattr(regression, "TASK", replace(regression.TASK, both_orders=True))
     settings = toy_task.settings(tmp_path / "out", write(tmp_path / "data"), task, **SMALL, **changes)
     results = finetune(str(request.getfixturevalue(f"{encoder}_folder")), settings)
-    assert {name: results[name] for name in numbers} == pytest.approx(numbers, rel=1e-5)
+    # instruction sets differ by 1e-6 in a prediction, which is 1.5e-5 of the square of a residual of .13
+    assert {name: results[name] for name in numbers} == pytest.approx(numbers, rel=5e-5)
