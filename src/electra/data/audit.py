@@ -83,7 +83,7 @@ def turkish_note(texts: Iterable[str]) -> list[str]:
 
 def repeated_note(texts: Sequence[str]) -> list[str]:
     """Returns a note for a sentence that a tenth of the documents share, such as a page's menu; else []."""
-    found = Counter(part for text in texts for part in set(_SENTENCE_END.split(text)) if len(part) >= 10)
+    found = Counter(part for text in texts for part in set(_SENTENCE_END.split(text)) if part.count(" ") > 1)
     sentence, count = max(found.items(), key=itemgetter(1), default=("", 0))
     if len(texts) < 50 or count < len(texts) / 10:
         return []
