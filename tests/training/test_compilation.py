@@ -97,17 +97,22 @@ def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_compiler_error_becomes_one_line_and_training_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("value", "said"), [(None, "no compiler here"), (float("nan"), "other gradients"), (2.0, "other")]
+)
+def test_a_compiler_that_fails_or_is_wrong_becomes_one_line_and_training_continues(
+    value: float | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(run: Run) -> None:
-        raise RuntimeError("no compiler here\nand a long story")
+    def rehearse(run: Run) -> list[torch.Tensor]:
+        if run.compiled and value is None:
+            raise RuntimeError("no compiler here\nand a long story")
+        return [torch.tensor([1.0, value if run.compiled else 1.0])]  # type: ignore[list-item]
 
-    monkeypatch.setattr(compilation, "_rehearse", broken)
+    monkeypatch.setattr(compilation, "_rehearse", rehearse)
     with StopRequest() as stop, start(recipe(compile="on"), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert not run.compiled and train(run, stop)
     log = (tmp_path / "log.txt").read_text()
-    assert "no compiler here" in log and "long story" not in log
+    assert said in log and "long story" not in log
 
 
 @pytest.mark.parametrize(

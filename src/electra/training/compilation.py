@@ -9,11 +9,12 @@ caches compiled code on disk.
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from electra.foundation.errors import reason_of
 from electra.model.encoder import Encoder
@@ -26,6 +27,9 @@ MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
 # Compiled variants of a layer that torch may keep: generator and discriminator, first and other layers, and
 # micro-batch sizes each need their own.
 MAX_VARIANTS = 64
+# A compiled gradient may differ from the plain one by this share of its norm and TINY of the largest norm.
+# A bfloat16 is rounded by .004; some hundred roundings add up like noise, to .04. Wrong code is off by 1.
+MAX_DIFFERENCE, TINY = 0.25, 1e-3
 
 
 def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
@@ -65,9 +69,9 @@ def should_compile(run: Run) -> bool:
 
 
 def compile_layers(run: Run) -> str | None:
-    """Compiles the layers of all networks and runs them once.
+    """Compiles the layers of all networks, runs them once and compares them with the plain layers.
 
-    If that fails, undoes it and returns the compiler's error message; otherwise returns None.
+    If that fails, undoes it and returns the reason; otherwise returns None.
     """
     import torch._dynamo
     import torch._inductor.config
@@ -75,15 +79,28 @@ def compile_layers(run: Run) -> str | None:
     cache = os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache) / "compiled"))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_VARIANTS)  # type: ignore[assignment]
+    settings = torch._inductor.config.cpp
+    if settings.march is None and (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+        # gcc 11 and 12 transpose bf16 wrongly without this if they do not know the processor by name
+        # (findings/inductor_transposes_wrongly.sh). It becomes a part of the command line.
+        settings.march = "native -fno-tree-slp-vectorize"
+    plain = _rehearse(run)
     for layer in encoder_layers(run.pair):
         layer.compile(dynamic=False)
     run.compiled = True
     try:
-        _rehearse(run)
+        compiled, problem = _rehearse(run), None
     except Exception as error:  # compilers raise errors of any type
+        compiled, problem = [], reason_of(error)
+    else:
+        largest = max(float(gradient.norm()) for gradient in plain)
+        for expected, found in zip(plain, compiled, strict=True):
+            # not "larger than": NaN is not
+            if not (found - expected).norm() <= MAX_DIFFERENCE * expected.norm() + TINY * largest:
+                problem = "compiled, they compute other gradients: the C++ compiler or torch is at fault"
+    if problem:
         undo_compilation(run)
-        return reason_of(error)
-    return None
+    return problem
 
 
 def undo_compilation(run: Run) -> None:
@@ -101,19 +118,25 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
                 yield from encoder.get_submodule("layers").children()
 
 
-def _rehearse(run: Run) -> None:
-    """Runs every encoder forward and backward for each micro-batch size, without an update."""
+def _rehearse(run: Run) -> list[Tensor]:
+    """Runs every encoder for each size of a micro-batch, and returns gradients and states of frozen ones."""
     run.pair.train()
-    for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
-        ids, positions, document_ids = (
-            torch.from_numpy(array).to(run.device)
-            for array in (batch.input_ids, batch.position_ids, batch.document_ids)
-        )
-        for network in run.pair.named.values():
-            with autocast(run.device, run.precision):
-                hidden = network.encoder(ids, positions, document_ids)
-            hidden.float().sum().backward()
-        for frozen in run.pair.frozen.values():
-            with autocast(run.device, run.precision), torch.no_grad():
-                frozen.encoder(ids, positions, document_ids)
-    run.optimizer.zero_grad()
+    found = []
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # of dropout
+        for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
+            ids, positions, document_ids = (
+                torch.from_numpy(array).to(run.device)
+                for array in (batch.input_ids, batch.position_ids, batch.document_ids)
+            )
+            for network in run.pair.named.values():
+                with autocast(run.device, run.precision):
+                    hidden = network.encoder(ids, positions, document_ids)
+                loss = (hidden.float() * torch.randn(hidden.shape).to(run.device)).sum()
+                weights = [weight for weight in network.encoder.parameters() if weight.requires_grad]
+                gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+                found += [gradient for gradient in gradients if gradient is not None]
+            for frozen in run.pair.frozen.values():
+                with autocast(run.device, run.precision), torch.no_grad():
+                    found.append(frozen.encoder(ids, positions, document_ids).float())
+    return found
