@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from electra.data.lines import Place, guess_encoding
@@ -22,6 +23,7 @@ from electra.foundation.terminal_text import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 WIDE = 10  # columns; from here on, sentences may differ in their number
+SAMPLE = 1000  # cells that show whether lines hold sentences
 BOUNDARY = re.compile(r"-DOCSTART-.*|EOS|</?[a-zA-Z]\w*( [^<>]*)?/?>")
 
 
@@ -79,7 +81,7 @@ def read_blocks(source: Data, conllu: bool) -> ColumnFile:
 
 def joining_mark(lines: Sequence[str]) -> str:
     """Returns what joins words and tags in lines such as "the/DET film/NOUN"; "" in any other file."""
-    cells = [cell for line in lines for cell in line.split()]
+    cells = [*islice((cell for line in lines for cell in line.split()), SAMPLE)]
     if len(cells) > 3 and not any("\t" in line.strip() for line in lines):
         for mark in "/_|":
             joined = [cell for cell in cells if re.fullmatch(rf".+[{mark}][^{mark}]+", cell)]

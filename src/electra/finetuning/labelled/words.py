@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 from typing import Literal, get_args
 
 Splitting = Literal["spaces", "punctuation", "characters"]
@@ -43,6 +44,7 @@ def infer_splitting(words: Iterable[str]) -> Splitting:
     return "spaces" if num_attached > num_separate else "punctuation"
 
 
+@cache
 def is_punctuation(character: str) -> bool:
     """Whether Unicode classifies the character as punctuation."""
     return unicodedata.category(character).startswith("P")

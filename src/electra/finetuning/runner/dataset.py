@@ -91,9 +91,11 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         if size and size < len(examples):
             notes.append(f"{split}: {size} of {len(examples)} examples, chosen by hash")
             splits[split] = limit_by_hash(examples, size)
+    missing_labels = set[str]()
     try:
-        missing_labels = set(task.label_names) - set(unfitted_task.fit(splits["train"]).label_names)
-        task = task.fit(splits["train"])  # fitted again: class weights depend on the examples that are left
+        if splits["train"] is not train.examples:  # fitted again: class weights depend on those that are left
+            missing_labels = set(task.label_names) - set(unfitted_task.fit(splits["train"]).label_names)
+            task = task.fit(splits["train"])
     except DataError:
         left, found = len(splits["train"]), plural(len(train.examples), "training example")
         problem = f"{left:,} of {found} left to train on, all with the same answer: nothing to learn"

@@ -342,7 +342,8 @@ def word_windows(
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:
     """Raises DataError for a tag that is not an entity tag, such as a number, a bare type or several tags."""
-    for example, tag in ((each, tag) for each in examples for tag in each.gold):
+    seen = {tag: example for example in reversed(examples) for tag in reversed(example.gold)}
+    for tag, example in reversed(seen.items()):
         if joined := re.match(r"[^|;,/+]+([|;,/+])(O\b|[BIESLUM][-_])", tag):
             problem = f"{tag!r} has several tags, as of nested entities; a word has one"
             fix = f"Keep the first: sed -E 's/(\\t[^\\t]*)[{joined[1]}].*/\\1/' FILE"
