@@ -158,7 +158,7 @@ def update(  # noqa: PLR0917
     step: int,
 ) -> Tensor:
     """Runs one optimizer step on a batch of windows, given by their indices, and returns the mean loss."""
-    batch = collate(prepared.train, windows, prepared.pad, prepared.device)
+    batch = collate(prepared.train, windows, prepared.pad, prepared.device, prepared.precision)
     assert batch.targets is not None, "training data has answers"
     torch.manual_seed(key(seed, "dropout", step))
     with autocast(prepared.device, prepared.precision):

@@ -156,10 +156,14 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
     return [batches[i] for i in order.astype(np.int64)]
 
 
-def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
+def collate(
+    windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu", precision: str = "fp32"
+) -> Batch:
     """Returns the windows with the indices `index`, in that order, as a batch."""
     rows = [windows.input_ids[i] for i in index]
-    length = min(few_lengths(max(map(len, rows))), windows.longest)
+    length = max(map(len, rows))
+    if precision == "bf16":
+        length = min(few_lengths(length), windows.longest)
     return batch_of(windows, pad_rows(index, rows, device, pad, length))
 
 
