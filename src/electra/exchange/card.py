@@ -105,7 +105,8 @@ def render(card: Card) -> str:
 
     Cards are published, and texts may be private: none is quoted, and what others named is escaped.
     """
-    from huggingface_hub import ModelCard, ModelCardData
+    from huggingface_hub.repocard_data import ModelCardData  # not its ModelCard, which imports a web client
+    from jinja2 import Template
 
     detects = card.kind != "encoder"
     data = ModelCardData(
@@ -117,9 +118,8 @@ def render(card: Card) -> str:
     measured = f"Measured on {card.measured_on}, which were not used for training."
     audit = {key.replace("_", " "): v for key, v in flatten(card.audit) if not isinstance(v, list)}
     is_headless = detects and card.architecture.endswith("Model")  # transformers has no class for the head
-    text = ModelCard.from_template(
-        data,
-        str(TEMPLATE),
+    text = Template(TEMPLATE.read_text(encoding="utf-8")).render(
+        card_data=data.to_yaml(),
         card=card,
         name=_plain(card.name),
         quoted_name=json.dumps(card.name),
@@ -133,7 +133,7 @@ def render(card: Card) -> str:
         ],
         fence=max(re.findall("`{3,}", card.recipe), key=len, default="``") + "`",
     )
-    return re.sub(r"\n{3,}", "\n\n", str(text)).strip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def _rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
