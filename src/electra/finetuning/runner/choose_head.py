@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ def choose_head(
 ) -> tuple[Settings, list[str], dict[str, list[int]]]:
     """Returns the settings with the head that scores better on a held-out fifth of the training examples.
 
+    It is `frozen`, with a note, if neither is better than the majority's answer by more than chance.
     Both heads are trained on the rest, with the first seed. Where that is not worth it, the head stays
     `auto`, which means fine-tuning, and there is no note. Where dev is small, the last value compares the
     better head with baselines on the same fifth (`trial` of `baselines.compare`). `stop` is called after
@@ -56,7 +58,12 @@ def choose_head(
         value = evaluation.scores[metric].value
         scores[head] = -np.inf if value is None else value
         right[head] = baselines.right_answers(trial, evaluation.predictions)
-    is_frozen = scores[FROZEN] > scores[AUTO]
+    majority = baselines.scores(baselines.MAJORITY, trial)[f"eval_{metric}"].value
+    limit = -math.inf if majority is None else majority  # what may be chance
+    if metric == "accuracy":
+        limit += 2 * math.sqrt(limit * (1 - limit) / len(held_out))  # two standard errors
+    is_chance = max(scores.values()) <= limit
+    is_frozen = is_chance or scores[FROZEN] > scores[AUTO]
     best, compared = FROZEN if is_frozen else AUTO, dict[str, list[int]]()
     if right[best] is not None and len(dataset.splits["dev"]) < FEW_DEV:
         tf_idf = baselines.predictions(baselines.LINEAR, trial)["dev"]
@@ -69,7 +76,7 @@ def choose_head(
     known = " and ".join(f"{'fine-tuned' if head == AUTO else head} {scores[head]:.3f}" for head in scores)
     note = f"head: {FROZEN if is_frozen else 'fine-tuned'}, by {metric} on {len(held_out)} of the training"
     note += f" examples, held out: {known}"
-    majority = baselines.scores(baselines.MAJORITY, trial)[f"eval_{metric}"].value
-    if majority is not None and max(scores.values()) <= majority:
-        note += "; the majority answer scores as well: too few labels for this task, or none can be learned"
+    if is_chance:
+        note += f"; the most frequent answer has {majority:.3f}, and up to {limit:.3f} may be chance"
+        note += ": too few labels for this task, or nothing to learn"
     return replace(settings, head=best), [note], compared
