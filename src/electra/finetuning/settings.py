@@ -125,7 +125,7 @@ class ModelOptions:
     labelled texts or words, and no option of the training set, frozen if it scores better on a held-out fifth
     of the training examples, or neither is better than chance there. transformers: the standard head, that of
     the model's transformers class. frozen: the encoder is not trained, and a linear model is fitted to its
-    states in seconds; often best with few labels. It encodes the texts of a pair separately and compares their
+    states in seconds; often best with few labels. It encodes the texts of a pair separately and compares the
     vectors; for pairs it cannot be exported to ONNX. linear: the head of ELECTRA's published code.
     transformers can load the whole model if its head is transformers or, for tagging with ELECTRA
     encoders, frozen or linear; otherwise it loads the encoder, and the head's weights are in a separate file.
