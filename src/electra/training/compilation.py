@@ -79,11 +79,11 @@ def compile_layers(run: Run) -> str | None:
     cache = os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache) / "compiled"))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_VARIANTS)  # type: ignore[assignment]
-    settings = torch._inductor.config.cpp
-    if getattr(settings, "march", "") is None and (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+    cpp = torch._inductor.config.cpp
+    if getattr(cpp, "march", "") is None and (platform.system(), platform.machine()) == ("Linux", "x86_64"):
         # gcc 11 and 12 transpose bf16 wrongly without this if they do not know the processor by name
         # (findings/inductor_transposes_wrongly.sh). It becomes a part of the command line.
-        settings.march = "native -fno-tree-slp-vectorize"
+        cpp.march = "native -fno-tree-slp-vectorize"
     plain = _rehearse(run)
     for layer in encoder_layers(run.pair):
         layer.compile(dynamic=False)
