@@ -19,7 +19,6 @@ import driven
 import pytest
 
 from electra.commands.framework.main import main
-from electra.commands.parts import train
 from electra.foundation import durable, errors
 from electra.foundation.errors import (
     AbsentNetwork,
@@ -38,6 +37,7 @@ from electra.foundation.errors import (
     StoreError,
     TokenizerError,
 )
+from electra.training import assemble
 
 command_line = importlib.import_module("electra.commands.framework.main")  # the module, not its function
 SETTINGS = driven.SETTINGS | {
@@ -212,7 +212,7 @@ def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose checkpoints of steps 2 and 4 are there, without its exports."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "finish", lambda run: None)
+        patch.setattr(assemble, "finish", lambda run: None)
         patch.chdir(folder)
         assert main(Place(folder, toy_store, folder).words("pretrain")) == 0
     return folder / "run"
@@ -220,7 +220,7 @@ def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, toy_store: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(train, "finish", lambda run: None)
+    monkeypatch.setattr(assemble, "finish", lambda run: None)
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         Path(name).parent.mkdir(exist_ok=True)

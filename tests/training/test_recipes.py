@@ -18,9 +18,9 @@ from electra.model.pair import build_pair
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe, recorded_recipe
-from electra.training.run import build_run
 
 # Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size;
 # mask share; peak rate, warm-up steps, batch, length, steps.

@@ -13,15 +13,12 @@ from electra.data.store import RANDOM, TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
 from electra.foundation.progress import duration
-from electra.foundation.threads import set_threads
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, Size
 from electra.training.budget import scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
-from electra.training.networks import WarmStart
-from electra.training.recipe import Recipe
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 from electra.training.schedule import Course
 from electra.training.telemetry import Telemetry
 
@@ -79,20 +76,13 @@ def random_store(vocab_size: int) -> TokenStore:
     return TokenStore(Path("memory"), split, split, specials, vocab_size, RANDOM, description)
 
 
-def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> list[str]:
-    """Returns what a recipe would train, how long it takes and what it needs on this machine, for the user.
+def estimate(run: Run, corpus_tokens: int, *, trained: bool) -> list[str]:
+    """Returns what a run would train, how long it takes and what it needs on this machine, for the user.
 
-    Measures it on random ids and without compiling the layers, and writes nothing. Of `warm`, the models to
-    start from, only the shapes are used. Raises ConfigError if settings do not fit the machine or the
-    objective, or the budget is too small; and RunFailed if a gradient is not finite.
+    Measuring changes the run's weights. `trained`: its networks start from trained weights. Raises
+    ConfigError if the budget is too small, and RunFailed if a gradient is not finite.
     """
-    set_threads(recipe.training.threads)
-    # Random initialisation: co-occurrences of random ids would carry no information.
-    training = replace(recipe.training, log_every=LONG)
-    timed = replace(recipe, training=training, model=replace(recipe.model, start="fresh"))
-    shapes = None if warm is None else WarmStart({}, warm.shapes)
-    run = build_run(timed, Path("memory"), random_store(vocab_size), World(), shapes)
-    seconds, main = measure(run), run.networks.main
+    training, main, seconds = run.training, run.networks.main, measure(run)
     updates = (training.steps if training.budget is None else None) or steps_for(
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
@@ -113,7 +103,7 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
         "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",
         "memory": f"{mebibytes(device_kind(run.device).peak_memory())} on {run.device}, {run.precision}",
         "disk": mebibytes(run.disk_bytes),
-        "enough?": (too_little(run, updates, corpus_tokens) if warm is None else "")
+        "enough?": ("" if trained else too_little(run, updates, corpus_tokens))
         or f"{ratio:,.1f} tokens per parameter of the layers",
     }
     return [f"{name:<15}{value}" for name, value in facts.items()]
