@@ -156,7 +156,8 @@ class Place:
             "prepare": {"--out": "made", "--workers": "1", "--vocab-size": "60", "--unit": "line"},
             "finetune": {"--task": "classification", "--out": "tuned"},
         }.get(words[0], {})
-        kept = {flag: value for flag, value in usual.items() if flag not in words}
+        typed_too = {*words, "--training.steps"} if "--budget" in words else {*words}  # a run has one length
+        kept = {flag: value for flag, value in usual.items() if flag not in typed_too}
         return [*words, *(word for pair in kept.items() for word in pair)]
 
     def copy(self, what: Path) -> Path:

@@ -66,7 +66,12 @@ class Machine:
         clock = SimpleNamespace(
             monotonic=lambda: self.now, perf_counter=time.perf_counter, thread_time=lambda: self.computed
         )
-        for module in ("budget", "assemble", "loop"):  # in `time` itself it would stop other threads
+        for module in (
+            "budget",
+            "assemble",
+            "estimate",
+            "loop",
+        ):  # in `time` itself it would stop other threads
             monkeypatch.setattr(f"electra.training.{module}.time", clock)
         measured = seconds / updates * slower(0.0)
         monkeypatch.setattr(estimate, "measure", lambda run, limit: measured)

@@ -30,7 +30,7 @@ from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, Ru
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop
-from electra.training.assemble import build_run, describe, start
+from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.record import _plain
 from electra.training.run import Run
@@ -83,7 +83,7 @@ def test_the_record_says_what_was_built(tmp_path: Path) -> None:
         model = record["model"]
         assert (model["size"], model.get("layers"), model.get("hidden_size")) == size
         assert record["tokenizer"]["vocab_size"] == shape.vocab_size == toy.VOCABULARY
-        assert f"{config.num_layers} layers of 128, vocabulary 60" in describe(run)
+        assert f"{config.num_layers} layers of 128, vocabulary 60" in run.describe()
         old = {**record, "model": {**model, "size": "mini", "layers": None}}
         RunFolder(out).write_record(_plain(old))  # as an older version wrote it
         with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), starts=starts):

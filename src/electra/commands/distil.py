@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typing_extensions import override
 
 from electra.commands.framework.command import Sections, function
-from electra.commands.shared import PretrainingCommand
+from electra.commands.framework.shared import PretrainingCommand
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, Sources, as_name, checked_path, optional_name

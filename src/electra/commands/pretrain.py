@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing_extensions import override
 
 from electra.commands.framework.command import function
-from electra.commands.shared import Overrides, PretrainingCommand
+from electra.commands.framework.shared import Overrides, PretrainingCommand
 from electra.foundation.options import Source, Sources, as_name, checked_path, optional_name
 from electra.training.request import Request, compose, names_of, recipe_for
 

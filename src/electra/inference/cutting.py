@@ -27,7 +27,7 @@ LINES, LONGEST = 200, 1000  # held-out lines that are compared, and the characte
 
 
 def cut_to(model: Loaded, text: Sequence[str], coverage: float) -> tuple[Loaded, list[dict[str, str]], str]:
-    """Returns the model with the pieces of its vocabulary that a text needs, a table of both, and a comparison.
+    """Returns the model with the pieces of its vocabulary that a text needs, a table, and a comparison.
 
     `text` names files; `coverage` is the share of its tokens whose pieces stay. Lines that are held out from
     the counts show the change. Raises ConfigError if it is no share, CorpusError if there is no text or it

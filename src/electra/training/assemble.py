@@ -6,15 +6,12 @@ shares. After `build_run` the recipe does not change, but for the number of upda
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from electra import objectives
 from electra.artifacts import checkpoints
@@ -27,12 +24,10 @@ from electra.exchange.pooling import MEAN, TextVector
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable, seeds, threads
 from electra.foundation.config import RECIPES, find_recipe
-from electra.foundation.durable import mebibytes
-from electra.foundation.errors import ConfigError, FullDisk, Interrupted
+from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.extensions import OBJECTIVES
-from electra.foundation.progress import Progress, Say, doing, duration, no_progress, quiet
+from electra.foundation.progress import Progress, Say, doing, no_progress, quiet
 from electra.foundation.signals import StopRequest, stops_after
-from electra.foundation.terminal_text import plural
 from electra.model.pair import EncoderAlone, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, resolve_size
@@ -71,7 +66,6 @@ from electra.training.record import (
     read_record,
     record_resumption,
     refuse_changes,
-    refuse_foreign_checkpoint,
 )
 from electra.training.request import Request
 from electra.training.run import Run, micro_batch_rows
@@ -89,8 +83,6 @@ from electra.training.token_init import initialise_tokens
 
 RATE = "learning_rate"
 SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
-MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
-UPDATES_SHARE = 0.8  # of the time that is left, for updates, before the first evaluation is timed
 
 
 # The whole way
@@ -463,7 +455,7 @@ def start(
         training = replace(recipe.training, steps=steps)
         return build_run(replace(recipe, training=training), folder, store, world, starts, text_vector=own)
 
-    steps = known_steps(recipe.training, recorded)
+    steps = estimate.known_steps(recipe.training, recorded)
     run = build(steps)
     if recorded is not None:
         refuse_changes(with_length(recorded, run) if extend else recorded, run)
@@ -477,11 +469,11 @@ def start(
     if recorded is not None:
         take_up(run, recorded, longer=extend and not steps)
     warnings = compile_run(run, None if recorded is None else bool(then.get("compiled")))
-    warnings += resume(run)
+    warnings += checkpoint.resume(run)
     if recorded is not None and run.step < run.total_steps:
         warnings += record_resumption(run, RunFolder(folder).record)
     if run.step < run.total_steps and world.is_main:
-        refuse_full_disk(run)
+        checkpoint.refuse_full_disk(run)
     if not run.step:
         if not from_models and recipe.model.start == "auto":
             initialise_tokens(run.pair, store)
@@ -513,14 +505,6 @@ def with_recorded_schedule(recipe: Recipe, recorded: Mapping[str, Any] | None) -
     return replace(recipe, training=replace(recipe.training, schedule=was))
 
 
-def known_steps(training: TrainingSection, recorded: Mapping[str, Any] | None) -> int | None:
-    """Returns the number of updates if it was set, or resolved from the same budget before."""
-    if training.budget is None:
-        return training.steps
-    then = {} if recorded is None else recorded["training"]
-    return int(then["steps"]) if then.get("budget") == training.budget else None
-
-
 def resolved(
     run: Run,
     build: Callable[[int | None], Run],
@@ -535,7 +519,7 @@ def resolved(
     shared = {} if extended is None else shared_checkpoint(RunFolder(run.folder), extended)
     done = int(shared.get("step", 0)), float(shared.get("spent", shared.get("seconds", 0.0)))
     world = run.world
-    found = resolve_budget(run, say, began, done) if world.is_main else None
+    found = estimate.resolve_budget(run, say, began, done) if world.is_main else None
     steps, note = world.broadcast(found) or (0, "")
     if run.budget_seconds is None:
         run.set_length(steps)
@@ -575,96 +559,5 @@ def opening_lines(
         lines.insert(0, (LOST_ROWS, f"warning: {lost_rows}" if lost_rows else ""))
     if run.step < run.total_steps:
         event = "resumed" if run.step else "started"
-        lines.append((event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"))
+        lines.append((event, f"{event} at step {run.step} of {run.total_steps}: {run.describe()}"))
     return lines
-
-
-def resume(run: Run) -> list[str]:
-    """Restores the newest intact checkpoint, if any; returns warnings about damaged ones."""
-    folder = RunFolder(run.folder).checkpoints
-    newest, damaged = None, tuple[str, ...]()
-    if run.world.is_main:
-        for place in (folder, run.folder):  # files that a killed process left half-written or half-deleted
-            durable.remove_leftovers(place)
-        newest, damaged = checkpoints.newest_checkpoint(folder)
-    path = run.world.broadcast(str(newest.path) if newest else None)
-    if path is not None:
-        refuse_foreign_checkpoint(checkpoints.Checkpoint(Path(path)), run)
-        state = checkpoint.restore(Path(path), run.pair, run.optimizer)
-        run.step = run.saved_step = int(state["step"])
-        run.seconds = float(state["seconds"])
-        run.spent = float(state.get("spent", run.seconds))
-        run.logged = run.step, run.seconds
-    return list(damaged)
-
-
-def refuse_full_disk(run: Run) -> None:
-    """Raises FullDisk if the disk has no room for the whole run; the message says how much is needed."""
-    existing_bytes = sum(
-        file.stat().st_size
-        for saved in RunFolder(run.folder).saved_checkpoints()
-        for file in saved.path.glob("*.safetensors")
-    )
-    needed_bytes = run.disk_bytes - existing_bytes
-    free_bytes = shutil.disk_usage(durable.nearest_existing(run.folder)).free
-    if free_bytes < needed_bytes:
-        raise FullDisk(
-            f"this run needs {mebibytes(needed_bytes)} of disk space; {mebibytes(free_bytes)} are free",
-            where=run.folder,
-            fix="Free some space, choose another `out`, or lower `training.keep`",
-        )
-
-
-def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:
-    """Returns the number of steps of a budget, and a note for the user ("": none).
-
-    Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps
-    of a run that is extended, and the seconds that it took. Raises ConfigError if neither steps nor a budget
-    is set, or the budget is less than one step; and RunFailed if a gradient is not finite while a time budget
-    is measured.
-    """
-    text, seconds = run.training.budget, run.budget_seconds
-    if text is None:
-        fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
-        raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
-    if seconds is None:
-        tokens, flops = run.tokens_per_step, run.flops_per_step
-        return budget.steps_for(text, tokens_per_step=tokens, flops_per_step=flops), ""
-    say(f"measuring how many updates fit in {text}")
-    per_update = estimate.measure(run, min(estimate.SECONDS, MEASURING_SHARE * seconds))
-    before = done[1] + time.monotonic() - began
-    left = UPDATES_SHARE * (seconds - before) - budget.FINISH_SECONDS
-    if left < per_update:
-        needed = before + (budget.FINISH_SECONDS + per_update) / UPDATES_SHARE
-        raise ConfigError(
-            f"{text} is too short by {duration(needed - seconds)}: {duration(before)} are spent already, an"
-            f" update takes {duration(per_update)}, and saving {duration(budget.FINISH_SECONDS)}",
-            key="budget",
-            fix=f"Use at least `budget={budget.scaled(text, 1.5 * needed / seconds)}`",
-        )
-    steps = done[0] + int(left / per_update)
-    note = f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock"
-    return steps, note
-
-
-def describe(run: Run) -> str:
-    """Returns the description of a run that is logged when it starts."""
-    training, num_rows = run.training, run.batches.num_blocks
-    main = run.networks.main
-    how = [
-        str(run.device),
-        run.precision,
-        plural(torch.get_num_threads(), "thread"),
-        f"{run.world.size} process" if run.world.size == 1 else f"{run.world.size} processes",
-    ]
-    if run.compiled:
-        how.append("compiled layers")
-    if run.fixed is not None and run.fixed.use_graph:
-        how.append("one CUDA graph")
-    return (
-        f"{run.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
-        f" {main.vocab_size:,}; {run.describe_networks()} parameters;"
-        f" {training.batch_size} x {training.length} tokens per update,"
-        f" {run.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
-        f" {', '.join(how)}; up to {mebibytes(run.disk_bytes)} on disk"
-    )

@@ -13,6 +13,8 @@ import torch
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.exchange.pooling import MEAN, TextVector
+from electra.foundation.durable import mebibytes
+from electra.foundation.terminal_text import plural
 from electra.model.networks import Networks
 from electra.model.pair import Pair
 from electra.objectives.parts.interface import CorruptedBatch, Objective
@@ -140,6 +142,28 @@ class Run:
         """Sets the number of updates of a run whose budget was unresolved."""
         self.course = Course([(0, steps)])
         self.recipe = replace(self.recipe, training=replace(self.training, steps=steps))
+
+    def describe(self) -> str:
+        """Returns the description of a run that is logged when it starts."""
+        training, num_rows = self.training, self.batches.num_blocks
+        main = self.networks.main
+        how = [
+            str(self.device),
+            self.precision,
+            plural(torch.get_num_threads(), "thread"),
+            f"{self.world.size} process" if self.world.size == 1 else f"{self.world.size} processes",
+        ]
+        if self.compiled:
+            how.append("compiled layers")
+        if self.fixed is not None and self.fixed.use_graph:
+            how.append("one CUDA graph")
+        return (
+            f"{self.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
+            f" {main.vocab_size:,}; {self.describe_networks()} parameters;"
+            f" {training.batch_size} x {training.length} tokens per update,"
+            f" {self.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
+            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk"
+        )
 
     def describe_networks(self) -> str:
         """Returns the networks with their numbers of parameters, for the user."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
 from electra.commands.framework.command import Command, Sections
 from electra.commands.framework.display import display_for
 from electra.data.settings import AllowUnknown
@@ -108,6 +107,8 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
     def text(self, data: Sources, store: str | None) -> Text:
         """Returns what to train on. Raises ConfigError for both text and a store, or neither."""
+        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
+
         sources = as_names(data, "data")
         if store is not None and sources:
             raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
