@@ -47,11 +47,11 @@ from electra.finetuning.runner.prepared import (
 )
 from electra.finetuning.runner.records import format_records, is_wrong, join_gold, read_records
 from electra.finetuning.runner.saved_model import save_model, task_source
-from electra.finetuning.runner.train_seed import build_model, train_seed
+from electra.finetuning.runner.train_seed import build_model, check_head, train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted
-from electra.foundation.extensions import HEADS, TASKS
+from electra.foundation.extensions import HEADS, TASKS, explained
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, doing, quiet
@@ -76,6 +76,11 @@ def finetune(
         RunFolderError: the folder contains something else, or a fine-tuning with other settings.
         ElectraError: the data, the model or the settings are invalid, or a loss is not finite.
     """
+    with explained(HEADS, settings.head):
+        return _finetune(model, settings, say, stop)
+
+
+def _finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] | None) -> dict[str, Any]:
     folder = FinetuningFolder(as_path(settings.out))
     recorded = folder.record if folder.exists() else {}
     settings = with_recorded_defaults(settings, recorded)
@@ -90,6 +95,8 @@ def finetune(
     tuned = FinetuningFolder(Path(model))  # whose encoder is used
     loaded = load(tuned.model.path if tuned.exists() else model, "encoder")
     prepared, notes = prepare_all(settings, dataset, loaded, recorded)
+    if HEADS.identity(prepared.settings.head):
+        check_head(prepared)
     with folder.session(say=say, stop=stop) as session:  # locked before the first training
         of_choice = {name: recorded[name] for name in ("choice", "choice_seconds") if name in recorded}
         if not recorded:

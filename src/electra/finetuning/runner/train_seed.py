@@ -29,6 +29,7 @@ from electra.finetuning.runner.prepared import Finetuning, describe_scores, eval
 from electra.finetuning.windows.features import Ids, collate, epoch_order
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed
+from electra.foundation.extensions import HEADS, explained
 from electra.foundation.progress import Say, doing
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
@@ -67,6 +68,18 @@ def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
     shape = HeadShape(task.head, config, task.num_outputs, settings.pooling, settings.separate_texts)
     head = build_head(settings.head, shape, key(seed, "init/head"))
     return FinetunedModel(encoder, head).to(prepared.device)
+
+
+@torch.no_grad()
+def check_head(prepared: Finetuning) -> None:
+    """Raises ConfigError if a head of the user's own gives no logits, or not those that the task needs."""
+    model = build_model(prepared, prepared.settings.seed).eval()
+    batch = collate(prepared.train, np.arange(1), prepared.pad, prepared.device, "fp32")
+    expected = (*batch.input_ids.shape[: 1 + model.per_token], prepared.task.num_outputs)
+    with explained(HEADS, prepared.settings.head, "forward"):
+        found = tuple(model(batch).shape)
+        if found != expected:
+            raise ValueError(f"logits of shape {list(found)}, not {list(expected)}")
 
 
 def parameter_groups(
