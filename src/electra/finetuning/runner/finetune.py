@@ -98,7 +98,8 @@ def _finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool]
     if HEADS.identity(prepared.settings.head):
         check_head(prepared)
     with folder.session(say=say, stop=stop) as session:  # locked before the first training
-        of_choice = {name: recorded[name] for name in ("choice", "choice_seconds") if name in recorded}
+        names = ("choice", "choice_seconds")
+        of_choice: dict[str, Any] = {name: recorded[name] for name in names if name in recorded}
         if not recorded:
             chosen, of_choice = run_choice(settings, dataset, loaded, session)
             if chosen.head != settings.head:
