@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -42,10 +42,14 @@ def choose_head(
     known = {head: -math.inf if score is None else score for head, score in scores.items()}
     is_chance = max(known.values()) <= limit
     best = FROZEN if is_chance or known[FROZEN] > known[AUTO] else AUTO
-    note = f"head: {_title(best)}, by {metric} on {count} of the training examples, held out: "
-    note += _listed(scores)
+    titles = {FROZEN: FROZEN, AUTO: "fine-tuned"}
+    shown = {head: "undefined" if score is None else f"{score:.3f}" for head, score in scores.items()}
+    listed = " and ".join(f"{titles[head]} {value}" for head, value in shown.items())
+    note = f"head: {titles[best]}, by {metric} on {count} of the training examples, held out: {listed}"
+    if is_chance and majority is not None:
+        note += f"; the most frequent answer has {majority:.3f}, and up to {limit:.3f} may be chance"
     if is_chance:
-        note += f"{_of_majority(majority, limit)}: too few labels for this task, or nothing to learn"
+        note += ": too few labels for this task, or nothing to learn"
     return replace(settings, head=best), [note]
 
 
@@ -87,18 +91,3 @@ def score_of(
     prepared = replace(prepare(resolved, trial, loaded)[0], stopping=stop)
     model, _ = train_seed(prepared, settings.seed, None)
     return evaluate(prepared, model, prepared.splits["dev"]).scores[trial.task.metrics[0]].value
-
-
-def _title(head: str) -> str:
-    return "fine-tuned" if head == AUTO else head
-
-
-def _listed(scores: Mapping[str, float | None]) -> str:
-    values = {head: "undefined" if score is None else f"{score:.3f}" for head, score in scores.items()}
-    return " and ".join(f"{_title(head)} {value}" for head, value in values.items())
-
-
-def _of_majority(majority: float | None, limit: float) -> str:
-    if majority is None:
-        return ""
-    return f"; the most frequent answer has {majority:.3f}, and up to {limit:.3f} may be chance"
