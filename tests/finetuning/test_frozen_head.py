@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 from sklearn import linear_model
 from sklearn.linear_model import LogisticRegression
 
-from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.heads.frozen import fit_best, log_likelihood
@@ -49,7 +48,8 @@ def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, ...]]:
     """Texts whose second word is their label."""
     others = toy_task.OTHER * count
     whose = "a" if name == "dev" else "my"  # no text is in both
-    rows = [(f"a {others[i]} film of {whose} town {i % 3}", COLOURS[i % 3]) for i in range(count)]
+    ends = [f"{others[i // len(toy_task.OTHER)]} town {i % 3}" for i in range(count)]  # all different
+    rows = [(f"a {others[i]} film of {whose} {ends[i]}", COLOURS[i % 3]) for i in range(count)]
     return write_rows(folder / f"{name}.csv", ("text", "label"), rows)
 
 
@@ -157,7 +157,7 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     monkeypatch.setattr(prepared, "MIN_UPDATES", 20)
     held_out, better = list[int](), wins.replace("neither", "frozen")  # which costs less
 
-    def trained(of_head: Any, seed: int, folder: Path) -> tuple[Any, Any]:
+    def trained(of_head: Any, seed: int, folder: None) -> tuple[Any, Any]:
         held_out.append(len(of_head.splits["dev"].examples))
         model, state = train_seed(of_head, seed, folder)
         if of_head.settings.head != wins.replace("fine-tuned", "transformers"):
@@ -173,9 +173,6 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     assert held_out == [12, 12] and results["head"] == better.replace("fine-tuned", "transformers")
     [note] = [note for note in results["notes"] if note.startswith(f"head: {better}, ")]
     assert ("chance" in note) is (wins == "neither")
-    trial = FinetuningFolder(tmp_path / "out").record["trial"]
-    assert {number for _, _, number in trial.values()} == {12} and "TF-IDF" in trial
-    assert ("frozen encoder" in trial) is (wins == "fine-tuned")
     resumed = replace(settings, seeds=2)
     again = finetune(str(modern_folder), resumed)
     assert [again[key] for key in ("head", "notes")] == [results[key] for key in ("head", "notes")]

@@ -20,18 +20,26 @@ NOISY = NUMBERS + RANDOM.normal(size=200)
 ONES, ZEROS = np.ones(5), np.zeros(5)
 
 
-@pytest.mark.parametrize(
-    ("name", "predicted", "gold", "oracle"),
-    [
-        ("accuracy", PREDICTED, GOLD, sklearn_metrics.accuracy_score),
-        ("f1", PREDICTED, GOLD, sklearn_metrics.f1_score),
-        ("f1_macro", PREDICTED_3, GOLD_3, partial(sklearn_metrics.f1_score, average="macro")),
-        ("matthews_correlation", PREDICTED_3, GOLD_3, sklearn_metrics.matthews_corrcoef),
-        ("pearson", NOISY, NUMBERS, lambda gold, predicted: stats.pearsonr(predicted, gold).statistic),
-        ("spearmanr", NOISY, NUMBERS, lambda gold, predicted: stats.spearmanr(predicted, gold).statistic),
-        ("matthews_correlation", ONES, np.array([0, 1, 1, 0, 1]), lambda gold, predicted: 0.0),  # as in GLUE
-    ],
-)
+SEVERAL, SEVERAL_PREDICTED = RANDOM.integers(0, 2, (50, 4)), RANDOM.integers(0, 2, (50, 4))
+ORACLES: list[tuple[str, Any, Any, Any]] = [
+    ("accuracy", PREDICTED, GOLD, sklearn_metrics.accuracy_score),
+    ("accuracy", SEVERAL_PREDICTED, SEVERAL, sklearn_metrics.accuracy_score),
+    ("f1", PREDICTED, GOLD, sklearn_metrics.f1_score),
+    ("f1_macro", PREDICTED_3, GOLD_3, partial(sklearn_metrics.f1_score, average="macro")),
+    ("f1_micro", SEVERAL_PREDICTED, SEVERAL, partial(sklearn_metrics.f1_score, average="micro")),
+    ("mae", NOISY, NUMBERS, sklearn_metrics.mean_absolute_error),
+    ("matthews_correlation", PREDICTED_3, GOLD_3, sklearn_metrics.matthews_corrcoef),
+    ("pearson", NOISY, NUMBERS, lambda gold, predicted: stats.pearsonr(predicted, gold).statistic),
+    ("spearmanr", NOISY, NUMBERS, lambda gold, predicted: stats.spearmanr(predicted, gold).statistic),
+    ("matthews_correlation", ONES, np.array([0, 1, 1, 0, 1]), lambda gold, predicted: 0.0),  # as in GLUE
+]
+
+
+def test_each_metric_has_an_oracle() -> None:
+    assert {name for name, *_ in ORACLES} == {*METRICS}, "a new metric needs a row in ORACLES"
+
+
+@pytest.mark.parametrize(("name", "predicted", "gold", "oracle"), ORACLES)
 def test_metrics_are_those_of_the_libraries(name: str, predicted: Any, gold: Any, oracle: Any) -> None:
     assert METRICS[name](predicted, gold).value == oracle(gold, predicted)
 

@@ -134,11 +134,16 @@ def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
     return max(known, key=lambda entry: entry[1], default=None)
 
 
+def best_epoch(results: Mapping[str, Any]) -> str:
+    """Says that dev chose the epoch whose score it gives; "" if it did not."""
+    count = results.get("epochs_on_dev", 0)
+    return f"best of {count} epochs on dev" if count > 1 else ""
+
+
 def verdict(results: Mapping[str, Any]) -> str:
     """Says whether the model beats the best baseline on dev, and whether that may be chance.
 
-    Returns "" without baselines. Where there is no paired comparison (of the accuracy of texts), the number
-    of dev examples tells: the 95 % interval of a proportion of n examples extends at most 1 / sqrt(n).
+    Returns "" without baselines.
     """
     score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
     if best is None:
@@ -147,11 +152,28 @@ def verdict(results: Mapping[str, Any]) -> str:
     found = f"does not beat the best baseline, {name}"
     if score is not None and score > value:
         found = f"is better than the best baseline, {name}, by {score - value:.3f}"
-    count, chance = results.get("eval_samples", 0), ""
-    if paired := results["baselines"][name].get("eval_paired"):
+    return f"On dev, the model {found}{_chance(results, results['baselines'][name].get('eval_paired'))}."
+
+
+def _chance(results: Mapping[str, Any], paired: Mapping[str, Any] | None) -> str:
+    """Says how sure a difference on dev is.
+
+    Without a paired comparison (of the accuracy of texts) the number of dev texts tells: the 95 % interval of
+    a proportion of n examples extends at most 1 / sqrt(n).
+    """
+    rows = results.get("eval_samples", 0)
+    count = paired["examples"] if paired else results.get("dev_texts", rows)
+    texts = (
+        f"{count:,} different texts that the training data lacks" if count < rows else f"{count:,} examples"
+    )
+    if chosen := best_epoch(results):
+        return f"; its score is the {chosen}, so the difference is not tested"
+    if rows and not count:
+        return "; the training data has all texts of dev, so nothing is tested"
+    if paired:
         p = "p < 0.001" if paired["p"] < 0.001 else f"p = {paired['p']:.3f}"
-        chance = f"; paired over {paired['examples']:,} examples: {paired['difference']:+.3f} ({p}"
-        chance += ", may be chance)" if paired["p"] > 0.05 else ")"
-    elif 0 < count < NOISY_BELOW:
-        chance = f" (on {count:,} examples a difference below {1 / math.sqrt(count):.2f} may be chance)"
-    return f"On dev, the model {found}{chance}."
+        may_be = ", may be chance" if paired["p"] > 0.05 else ""
+        return f"; paired over {texts}: {paired['difference']:+.3f} ({p}{may_be})"
+    if 0 < count < NOISY_BELOW:
+        return f" (on {texts} a difference below {1 / math.sqrt(count):.2f} may be chance)"
+    return ""

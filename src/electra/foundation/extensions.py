@@ -16,7 +16,8 @@ import importlib.util
 import sys
 import tomllib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -25,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from electra.foundation.errors import ConfigError, ElectraError, nearest
+from electra.foundation.errors import ConfigError, ElectraError, nearest, out_of_memory
 from electra.foundation.terminal_text import with_article
 
 PACKAGE = Path(__file__).parents[1]
@@ -208,10 +209,33 @@ def _import_error(error: BaseException, where: Path) -> BaseException:
     if isinstance(error, SyntaxError):
         location = where if error.lineno is None else f"{error.filename}:{error.lineno}"
         return ConfigError(f"not valid Python: {error.msg}", where=location)
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(where)]
-    location = f"{where}:{lines[-1]}" if lines else where
+    frames = _frames_in(where, error)
+    location = f"{where}:{frames[-1].lineno}" if frames else where
     return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=location)
+
+
+def _frames_in(file: Path, error: BaseException) -> list[traceback.FrameSummary]:
+    """Returns the frames of an error's traceback that are in a file."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+
+
+@contextmanager
+def explained(kind: Kind, name: str, step: str = "") -> Iterator[None]:
+    """Turns an error inside a file of the user's own into one line: "head mine.py: build: ...".
+
+    With a `step`, nothing but the user's code runs: any error is its own.
+    """
+    try:
+        yield
+    except Exception as error:
+        file = _trusted_file(name)
+        frames = _frames_in(file, error) if file else []
+        if file is None or not (frames or step) or isinstance(error, ElectraError) or out_of_memory(error):
+            raise
+        line = f" (line {frames[-1].lineno})" if frames else ""
+        problem = f"{frames[0].name if frames else step}: {type(error).__name__}: {error}{line}"
+        fix = "--debug shows the traceback"
+        raise ConfigError(problem, where=f"{kind.name} {file.name}", fix=fix) from error
 
 
 def fold_name(name: str) -> str:

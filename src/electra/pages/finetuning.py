@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.finetuning import FinetuningFolder, best_baseline, verdict
+from electra.artifacts.finetuning import FinetuningFolder, best_baseline, best_epoch, verdict
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages.figures import Figure, Series
@@ -64,12 +64,14 @@ def _facts(results: Record) -> list[tuple[object, ...]]:
     name, count = str(results.get("primary_metric")), len(results.get("seeds", ()))
     sd, best = results.get(f"eval_{name}_sd"), best_baseline(results)
     spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
+    if chosen := best_epoch(results):
+        spread += f", {chosen}"
     return [
         (f"dev {name.replace('_', ' ')}", Number(results.get(f"eval_{name}")), spread),
         *([(best[0], Number(best[1]), "best baseline")] if best else []),
         ("trained on", Number(results.get("train_samples"), ""), "examples"),
         ("scored on", Number(results.get("eval_samples"), ""), "examples"),
-        ("time", Number(results.get("seconds"), "time")),
+        ("time", Number(results.get("seconds"), "time"), "in training"),
     ]
 
 

@@ -180,6 +180,9 @@ def fit_linear(
         x_ND, targets = x_ND[rows].astype(np.float32), targets[rows]  # twice as fast
         groups, strengths = groups[rows], [{"C": 0.1}]
         model = LogisticRegression(max_iter=50, class_weight=weights)
+    if targets.ndim == 1 and len(found := np.unique(targets)) == 1:  # a part of the data, or a sample
+        bias_O[found] = CERTAIN
+        return weight_OD, bias_O
     if targets.ndim > 1:
         for label, of_label in enumerate(targets.T.astype(np.int64)):
             if len(set(of_label)) > 1:

@@ -39,6 +39,7 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_tasks import MultiLabelClassification
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
+from electra.foundation.errors import RunFolderError
 from electra.foundation.extensions import TASKS
 from electra.foundation.progress import doing
 
@@ -77,7 +78,13 @@ def lexical_title(dataset: Dataset) -> str:
 
 
 def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder) -> None:
-    """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`."""
+    """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`.
+
+    Does nothing if they are there already, for each of the task's metrics.
+    """
+    wanted = {f"eval_{metric}" for metric in dataset.task.metrics}
+    if (known := read(folder)) and all(wanted <= values.keys() for values in known.values()):
+        return
     train, linear = dataset.splits["train"], lexical_title(dataset)
     if dataset.task.head == "tagger":
         linear = "most frequent tag of each word"
@@ -99,38 +106,57 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
     durable.commit_json(folder.baselines, values)
 
 
+def read(folder: FinetuningFolder) -> dict[str, dict[str, Any]]:
+    """Returns what `measure_all` saved; {} if it saved nothing. Raises RunFolderError for a damaged file."""
+    if not folder.baselines.is_file():
+        return {}
+    fix = "Remove it: the baselines are then measured again"
+    known: dict[str, dict[str, Any]] = durable.read_json(folder.baselines, RunFolderError, fix=fix)
+    return known
+
+
 def right_answers(dataset: Dataset, dev: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
     """Returns which predictions for dev are right; None if dev is large, or accuracy is not its score."""
     task, examples = dataset.task, dataset.splits["dev"]
-    if task.head != "classifier" or task.metrics[0] != "accuracy" or len(examples) >= NOISY_BELOW:
+    is_comparable = task.head == "classifier" and task.metrics[0] == "accuracy"
+    if not is_comparable or dataset.num_dev_texts >= NOISY_BELOW:
         return None
     one, pairs = replace(task, metrics=("accuracy",)), zip(dev, examples, strict=True)
     return np.array([one.score([answer], [example])["accuracy"].value == 1 for answer, example in pairs])
 
 
 def compare(
-    baselines: dict[str, dict[str, Any]], right: Sequence[Sequence[bool]], trial: Mapping[str, Sequence[int]]
+    baselines: dict[str, dict[str, Any]], right: Sequence[Sequence[bool]], keys: Sequence[object]
 ) -> None:
     """Replaces the wrong rows in `baselines` (floors.json) by paired comparisons, `eval_paired`.
 
-    `right` says for each seed which rows of dev the model answered rightly, `trial` how many of the examples
-    on which the head was chosen the model alone, and a baseline alone, answered rightly, and their number.
+    `right` says for each seed which rows of dev the model answered rightly. Rows with the same of `keys` are
+    one observation, and those with None are none (`Dataset.dev_keys`). No seed: there is nothing to compare.
     """
+    places = {key: place for place, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}
+    rows = [row for row, key in enumerate(keys) if key is not None]
+    texts = np.array([places[keys[row]] for row in rows], np.int64)
+    for values in baselines.values():
+        wrong = values.pop(WRONG, None)
+        if wrong is None or not right:
+            continue
+        differences = np.mean(right, axis=0) - ~np.isin(np.arange(len(keys)), wrong)
+        sums, counts = np.bincount(texts, differences[rows]), np.bincount(texts)
+        values["eval_paired"] = paired_test(sums / counts)
+
+
+def paired_test(differences: Floats) -> dict[str, Any]:
+    """Returns the number of paired differences, their mean, and the p-value of the test that flips signs."""
     from scipy.stats import binomtest, permutation_test
 
-    for name, values in baselines.items():
-        if (wrong := values.pop(WRONG, None)) is not None:
-            won, lost, more = trial.get(name, (0, 0, 0))
-            dev = np.mean(right, axis=0) - ~np.isin(np.arange(len(right[0])), wrong)
-            differences, count = np.concatenate([dev, np.ones(won), -np.ones(lost)]), len(dev) + more
-            moved = differences[differences != 0]
-            p, difference = 1.0, float(differences.sum() / count)
-            if len(moved) and (abs(moved) == abs(moved[0])).all():  # permutations need not be drawn
-                p = float(binomtest(int((moved > 0).sum()), len(moved)).pvalue)
-            elif len(moved):
-                options = {"permutation_type": "samples", "batch": 1000, "rng": 0}
-                p = float(permutation_test((moved,), np.sum, **options).pvalue)
-            values["eval_paired"] = {"examples": count, "difference": difference, "p": p}
+    moved, p = differences[differences != 0], 1.0
+    if len(moved) and (abs(moved) == abs(moved[0])).all():  # permutations need not be drawn
+        p = float(binomtest(int((moved > 0).sum()), len(moved)).pvalue)
+    elif len(moved):
+        options = {"permutation_type": "samples", "batch": 1000, "rng": 0}
+        p = float(permutation_test((moved,), np.sum, **options).pvalue)
+    mean = float(differences.mean()) if len(differences) else 0.0
+    return {"examples": len(differences), "difference": mean, "p": p}
 
 
 def frozen_predictions(prepared: Finetuning, dataset: Dataset) -> dict[str, list[Any]]:

@@ -26,26 +26,38 @@ TOLERANCE = 1e-3  # in the logarithm of the temperature
 
 @torch.no_grad()
 def calibrate(
-    prepared: Finetuning, model: FinetunedModel, outputs: list[npt.NDArray[np.float32]]
-) -> float | None:
-    """Divides the model's logits by the temperature with the lowest loss on dev, and returns it.
+    prepared: Finetuning, model: FinetunedModel, outputs: list[npt.NDArray[np.float32]], loss: float | None
+) -> tuple[float | None, float | None]:
+    """Divides the model's logits by the temperature with the lowest loss on dev; returns it and that loss.
 
-    Returns None, with the model unchanged, if the task's outputs are not logits of labels, the head cannot
-    be rescaled, or dev has too few answers.
+    `outputs` and `loss` are the model's on dev. Returns None and `loss`, with the model unchanged, if the
+    task's outputs are not logits of labels, the head cannot be rescaled, or dev has too few answers.
     """
     task, dev = prepared.task, prepared.splits["dev"].windows
     cannot_rescale = type(model.head).rescale is HeadModule.rescale
     if cannot_rescale or not task.outputs_are_logits or dev.targets is None:
-        return None
+        return None, loss
     join = np.concatenate if dev.token_targets else np.stack
     logits, targets = join(outputs), join(dev.targets)
     if targets.ndim == 1:
         logits, targets = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
     if len(targets) < MIN_ANSWERS:
-        return None
+        return None, loss
     temperature = fit_temperature(replace(task, weights=()), logits, targets)  # class weights are a bias
     model.head.rescale(1 / temperature, 0.0)
-    return temperature
+    total, count = loss_at(temperature, task, logits, targets)
+    return temperature, total / count
+
+
+def loss_at(
+    temperature: float, task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]
+) -> tuple[float, float]:
+    """Returns the sum of the task's losses of logits divided by a temperature, and what divides it."""
+    outputs, answers = torch.from_numpy(logits).double() / temperature, torch.from_numpy(targets)
+    if task.head == "tagger":
+        outputs, answers = outputs[None], answers[None]
+    total, count = task.loss(outputs, answers)
+    return float(total), count
 
 
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
@@ -55,12 +67,8 @@ def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray
     """
     from scipy.optimize import minimize_scalar
 
-    outputs, answers = torch.from_numpy(logits).double(), torch.from_numpy(targets)
-    if task.head == "tagger":
-        outputs, answers = outputs[None], answers[None]
-
     def loss(log_temperature: float) -> float:
-        return float(task.loss(outputs / math.exp(log_temperature), answers)[0])
+        return loss_at(math.exp(log_temperature), task, logits, targets)[0]
 
     bounds = [math.log(limit) for limit in RANGE]
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE}).x)

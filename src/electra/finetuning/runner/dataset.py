@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import (
@@ -51,6 +52,21 @@ class Dataset:
     files: dict[str, str]  # SHA-256 of each split's file
     notes: tuple[str, ...]  # for the user: how the data was read, and what is suspicious
     text_columns: tuple[str, ...] = ()  # the columns of the training texts, if they are from a table
+
+    @cached_property
+    def dev_keys(self) -> list[tuple[str, ...] | None]:
+        """The `text_key` of each dev example; None if the training data has the same text.
+
+        For a comparison on dev, equal texts are one observation, and those of the training data are none.
+        """
+        known = {text_key(example, self.task) for example in self.splits["train"]}
+        keys = (text_key(example, self.task) for example in self.splits["dev"])
+        return [None if key in known else key for key in keys]
+
+    @property
+    def num_dev_texts(self) -> int:
+        """The number of different dev texts that the training data lacks."""
+        return len({key for key in self.dev_keys if key is not None})
 
 
 def choose_task(settings: Settings) -> Task:
@@ -232,6 +248,12 @@ def notes_on_scores(examples: Examples, train: Examples, task: Task, dev_file: D
 def normalise(example: Example) -> tuple[str, ...]:
     """Returns the texts with normalised Unicode, case and white space, for comparison."""
     return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in example.texts)
+
+
+def text_key(example: Example, task: Task) -> tuple[str, ...]:
+    """Returns what equal texts have in common: they are `normalise`d, and the order of a pair is ignored."""
+    texts = normalise(example)
+    return tuple(sorted(texts)) if task.head == "classifier" else texts
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:

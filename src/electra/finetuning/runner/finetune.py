@@ -7,6 +7,7 @@ read and checked. A finished seed is not trained again.
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
-from electra.artifacts.finetuning import FinetuningFolder, best_baseline, verdict
+from electra.artifacts.finetuning import FinetuningFolder, SeedFolder, best_baseline, best_epoch, verdict
+from electra.artifacts.session import Session
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import load
+from electra.exchange.load import Loaded, load
 from electra.exchange.weight_names import TUNED
 from electra.exchange.weights import digest
 from electra.finetuning.metrics.scores import summary
@@ -45,11 +47,11 @@ from electra.finetuning.runner.prepared import (
 )
 from electra.finetuning.runner.records import format_records, is_wrong, join_gold, read_records
 from electra.finetuning.runner.saved_model import save_model, task_source
-from electra.finetuning.runner.train_seed import train_seed
+from electra.finetuning.runner.train_seed import build_model, check_head, train_seed
 from electra.finetuning.settings import Settings
 from electra.foundation import durable, seeds
-from electra.foundation.errors import Interrupted, RunFolderError
-from electra.foundation.extensions import HEADS, TASKS
+from electra.foundation.errors import Interrupted
+from electra.foundation.extensions import HEADS, TASKS, explained
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, doing, quiet
@@ -74,6 +76,11 @@ def finetune(
         RunFolderError: the folder contains something else, or a fine-tuning with other settings.
         ElectraError: the data, the model or the settings are invalid, or a loss is not finite.
     """
+    with explained(HEADS, settings.head):
+        return _finetune(model, settings, say, stop)
+
+
+def _finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] | None) -> dict[str, Any]:
     folder = FinetuningFolder(as_path(settings.out))
     recorded = folder.record if folder.exists() else {}
     settings = with_recorded_defaults(settings, recorded)
@@ -87,23 +94,18 @@ def finetune(
     doing(f"loading {model}")
     tuned = FinetuningFolder(Path(model))  # whose encoder is used
     loaded = load(tuned.model.path if tuned.exists() else model, "encoder")
-    chosen, choice, trial = settings, recorded.get("choice", []), recorded.get("trial", {})
-    if not recorded:
-        chosen, choice, trial = choose_head(settings, dataset, loaded, stop)
-    resolved = resolve(chosen, dataset, loaded.config, encoder_pooling(loaded))
-    if recorded:  # older versions recorded no columns, and gave a pair to every head as one input
-        known = recorded.get("settings", {})
-        columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
-        resolved = replace(resolved, separate_texts=separate, read_columns=columns)
-    doing("tokenizing")
-    prepared, notes = prepare(resolved, dataset, loaded)
-    if loaded.kind in TUNED:
-        labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
-        notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
-    notes += choice
-    of_choice = {"choice": choice, "trial": trial}
-    record = make_record(model, prepared, dataset) | {name: kept for name, kept in of_choice.items() if kept}
-    with folder.session(record, say=say, stop=stop) as session:
+    prepared, notes = prepare_all(settings, dataset, loaded, recorded)
+    if HEADS.identity(prepared.settings.head):
+        check_head(prepared)
+    with folder.session(say=say, stop=stop) as session:  # locked before the first training
+        names = ("choice", "choice_seconds")
+        of_choice: dict[str, Any] = {name: recorded[name] for name in names if name in recorded}
+        if not recorded:
+            chosen, of_choice = run_choice(settings, dataset, loaded, session)
+            if chosen.head != settings.head:
+                prepared, notes = prepare_all(chosen, dataset, loaded, {})
+        notes += of_choice.get("choice", [])
+        session.begin(make_record(model, prepared, dataset) | of_choice)
         lines = (thread_note, describe_start(model, prepared), *describe_labels(dataset), *notes)
         for line in filter(None, lines):
             session.say(line)
@@ -115,8 +117,7 @@ def finetune(
             except Interrupted:
                 session.interrupt()
             give_back_memory()
-            is_due = settings.baselines and not folder.baselines.is_file()
-            if is_due and baselines.apply_to(dataset, settings):
+            if settings.baselines and baselines.apply_to(dataset, settings):
                 baselines.measure_all(dataset, prepared, folder)
             give_back_memory()
         doing("saving the model")
@@ -124,6 +125,36 @@ def finetune(
         for line in describe_results(results, prepared.task.metrics):
             session.say(line)
         return results
+
+
+def run_choice(
+    settings: Settings, dataset: Dataset, loaded: Loaded, session: Session
+) -> tuple[Settings, dict[str, Any]]:
+    """Returns the settings with the head that is chosen, and what the record says of the choice."""
+    began = time.monotonic()
+    try:
+        chosen, notes = choose_head(settings, dataset, loaded, session.stopping)
+    except Interrupted:
+        session.interrupt()
+    seconds = round(time.monotonic() - began, 3)
+    return chosen, {"choice": notes, "choice_seconds": seconds} if notes else {}
+
+
+def prepare_all(
+    settings: Settings, dataset: Dataset, loaded: Loaded, recorded: Mapping[str, Any]
+) -> tuple[Finetuning, list[str]]:
+    """Resolves the settings and tokenises the data; `recorded` is the record of a resumed run, else {}."""
+    resolved = resolve(settings, dataset, loaded.config, encoder_pooling(loaded))
+    if recorded:  # older versions recorded no columns, and gave a pair to every head as one input
+        known = recorded.get("settings", {})
+        columns, separate = tuple(known.get("read_columns", ())), known.get("separate_texts", False)
+        resolved = replace(resolved, separate_texts=separate, read_columns=columns)
+    doing("tokenizing")
+    prepared, notes = prepare(resolved, dataset, loaded)
+    if loaded.kind in TUNED:
+        labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
+        notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
+    return prepared, notes
 
 
 def make_record(model: str, prepared: Finetuning, dataset: Dataset) -> dict[str, Any]:
@@ -191,13 +222,17 @@ def run_seed(prepared: Finetuning, folder: FinetuningFolder, number: int) -> Non
     give_back_memory()
     doing(f"seed {number}: scoring dev")
     outputs, loss = predict(prepared, model, prepared.splits["dev"])
-    temperature = calibrate(prepared, model, outputs) if prepared.settings.calibrate else None
+    temperature = None
+    if prepared.settings.calibrate:
+        temperature, loss = calibrate(prepared, model, outputs, loss)
     outputs = [output / np.float32(temperature or 1) for output in outputs]
     evaluations = {
         name: score(prepared, split, outputs, loss) if name == "dev" else evaluate(prepared, model, split)
         for name, split in prepared.splits.items()
     }
     note = f"  (temperature {temperature:.3f}, chosen on dev)" if temperature else ""
+    if len(state.epochs) > 1:
+        note += "  (the best epoch on dev)"
     for name, evaluation in evaluations.items():
         if evaluation.scores:
             prepared.say(f"seed {number}  {name}: {describe_scores(evaluation.scores)}{note}")
@@ -226,8 +261,9 @@ def finish(
     model: str, prepared: Finetuning, dataset: Dataset, folder: FinetuningFolder, notes: Sequence[str]
 ) -> dict[str, Any]:
     """Writes and returns the results of all finished seeds, and saves the model of the best one on dev."""
-    settings, task = prepared.settings, prepared.task
-    finished = {number: seed.record for number, seed in folder.seeds()}
+    settings, task, record = prepared.settings, prepared.task, folder.record
+    finished = {number: with_all_scores(prepared, seed) for number, seed in folder.seeds()}
+    epochs_on_dev = max(len(record.get("epochs", ())) for record in finished.values())
     dev_scores = {number: record["eval"][task.metrics[0]] for number, record in finished.items()}
     # Undefined scores are worst; of equal ones, the lowest seed is best.
     best = max(dev_scores, key=lambda n: (dev_scores[n] is not None, dev_scores[n] or 0.0, -n))
@@ -242,10 +278,14 @@ def finish(
         "train_loss": summary([seed["train_loss"] for seed in finished.values()])["mean"],
         **{f"{baselines.result_name(name)}_samples": len(split) for name, split in dataset.splits.items()},
         "steps": finished[best]["steps"],
-        "seconds": round(sum(seed["seconds"] for seed in finished.values()), 3),
+        "seconds": round(
+            sum(seed["seconds"] for seed in finished.values()) + record.get("choice_seconds", 0.0), 3
+        ),
         "seeds": list(finished),
         "primary_metric": task.metrics[0],
         "kept_seed": best,
+        "dev_texts": dataset.num_dev_texts,
+        **({"epochs_on_dev": epochs_on_dev} if epochs_on_dev > 1 else {}),
         "notes": list(notes),
         **({"labels": labels} if labels else {}),
         **{f"{name}_version": version for name, version in versions("electra", "torch").items()},
@@ -254,15 +294,34 @@ def finish(
     }
     tables = {number: read_records(seed.table("dev").read_bytes()) for number, seed in folder.seeds()}
     dev = {number: join_gold(rows, dataset.splits["dev"], task) for number, rows in tables.items()}
-    if folder.baselines.is_file():
-        fix = "Remove it: the baselines are then measured again"
-        results["baselines"] = durable.read_json(folder.baselines, RunFolderError, fix=fix)
+    chosen = best_epoch(results)
+    if chosen:
+        results["notes"].append(
+            f"dev: the scores are of the {chosen}, so they are too high; test has no such bias"
+        )
+    if known := baselines.read(folder):
         right = [[not is_wrong(row) for row in rows] for rows in dev.values()]
-        baselines.compare(results["baselines"], right, folder.record.get("trial", {}))
-    save_model(prepared, folder.model, folder.seed(best), results)
+        baselines.compare(known, () if chosen else right, dataset.dev_keys)
+        results["baselines"] = known
+    save_model(prepared, folder.model, folder.seed(best), finished[best], results)
     durable.commit_file(folder.dev, format_records(dev[best], "jsonl"))
     durable.commit_json(folder.results, results)
     return results
+
+
+def with_all_scores(prepared: Finetuning, seed: SeedFolder) -> dict[str, Any]:
+    """Returns the results of a seed; metrics that an older version lacked are computed now."""
+    record = seed.record
+    known = {"dev": record["eval"], **record["others"]}
+    if all(name in scores for scores in known.values() for name in prepared.task.metrics):
+        return record
+    model = build_model(prepared, record["seed"])
+    model.load_state_dict(load_file(seed.weights))
+    for name, scores in known.items():
+        new = evaluate(prepared, model, prepared.splits[name]).record()
+        reasons = new["reasons"] | scores["reasons"]
+        scores |= {**new, **scores, "reasons": reasons}
+    return record
 
 
 def scores_over_seeds(finished: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:
@@ -292,7 +351,8 @@ def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iter
             spread = f" (sd {sd:.4f}, median {median:.4f})" if count > 1 else ""
             parts.append(f"{metric} {mean:.4f}{spread}")
     seeds_note = f", means of {len(results['seeds'])} seeds" if len(results["seeds"]) > 1 else ""
-    yield f"dev{seeds_note}: {', '.join(parts)}"
+    chosen = best_epoch(results)
+    yield f"dev{seeds_note}: {', '.join(parts)}" + (f" ({chosen})" if chosen else "")
     key = f"eval_{results['primary_metric']}"
     if best := best_baseline(results):
         scores = {name: scores[key] for name, scores in results["baselines"].items()}

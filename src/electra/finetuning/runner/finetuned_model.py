@@ -12,6 +12,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import Batch
+from electra.foundation.extensions import HEADS, explained
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture
@@ -39,7 +40,10 @@ class FinetunedModel(nn.Module):
 
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
     """Returns a new head; its initial weights depend only on the seed and their names."""
-    head = load_head(name).build(shape)
+    with explained(HEADS, name, "build"):
+        head = load_head(name).build(shape)
+        if not isinstance(head, HeadModule):
+            raise TypeError(f"returns {type(head).__name__}, not a HeadModule")
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_file, save
 
-from electra.artifacts.finetuning import SeedFolder
+from electra.artifacts.finetuning import SeedFolder, best_epoch
 from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
@@ -40,10 +40,17 @@ REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 
 
 def save_model(
-    prepared: Finetuning, folder: ModelFolder, seed: SeedFolder, results: Mapping[str, Any]
+    prepared: Finetuning,
+    folder: ModelFolder,
+    seed: SeedFolder,
+    record: Mapping[str, Any],
+    results: Mapping[str, Any],
 ) -> None:
-    """Writes the model of a seed, with its model card and task.json; `results` are all_results.json."""
-    settings, task, record = prepared.settings, prepared.task, seed.record
+    """Writes the model of a seed, with its model card and task.json.
+
+    `record` is results.json of the seed, with all scores, and `results` all_results.json.
+    """
+    settings, task = prepared.settings, prepared.task
     architecture = prepared.start.config.architecture
     is_one_file = has_class(task.head, settings.head, architecture, settings.pooling)
     model = build_model(prepared, record["seed"])
@@ -51,7 +58,7 @@ def save_model(
     if (scale := task.output_scale()) != (1.0, 0.0):  # predictions in the data's unit
         with torch.no_grad():
             model.head.rescale(*scale)
-    elif OUTPUT_RANGE in task.config_values(seed.record["eval"]):
+    elif OUTPUT_RANGE in task.config_values(record["eval"]):
         prepared.say(f"transformers predicts from 0 to 1: {OUTPUT_RANGE} of config.json has the range")
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
@@ -65,7 +72,9 @@ def save_model(
                 f"the vectors of {folder.path.name}/ are those of its head, pooled by {settings.pooling};"
                 " the steps of the encoder's modules.json do not apply"
             )
-    num_seeds = plural(len(results["seeds"]), "seed")
+    chosen = ", ".join(
+        filter(None, (f"the best of {plural(len(results['seeds']), 'seed')}", best_epoch(results)))
+    )
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if is_one_file else "encoder",
@@ -77,9 +86,7 @@ def save_model(
             "seed": record["seed"],
         },
         metrics={name: score for name in task.metrics if (score := record["eval"][name]) is not None},
-        measured_on=(
-            f"the dev set of {task.name} ({results['eval_samples']} examples; the best of {num_seeds})"
-        ),
+        measured_on=(f"the dev set of {task.name} ({results['eval_samples']} examples; {chosen})"),
     )
     tuned = Loaded(
         model.encoder, model.head if is_one_file else None, model.encoder.config, prepared.start.tokenizer,

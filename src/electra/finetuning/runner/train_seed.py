@@ -29,6 +29,7 @@ from electra.finetuning.runner.prepared import Finetuning, describe_scores, eval
 from electra.finetuning.windows.features import Ids, collate, epoch_order
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed
+from electra.foundation.extensions import HEADS, explained
 from electra.foundation.progress import Say, doing
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
@@ -69,6 +70,18 @@ def build_model(prepared: Finetuning, seed: int) -> FinetunedModel:
     return FinetunedModel(encoder, head).to(prepared.device)
 
 
+@torch.no_grad()
+def check_head(prepared: Finetuning) -> None:
+    """Raises ConfigError if a head of the user's own gives no logits, or not those that the task needs."""
+    model = build_model(prepared, prepared.settings.seed).eval()
+    batch = collate(prepared.train, np.arange(1), prepared.pad, prepared.device, "fp32")
+    expected = (*batch.input_ids.shape[: 1 + model.per_token], prepared.task.num_outputs)
+    with explained(HEADS, prepared.settings.head, "forward"):
+        found = tuple(model(batch).shape)
+        if found != expected:
+            raise ValueError(f"logits of shape {list(found)}, not {list(expected)}")
+
+
 def parameter_groups(
     model: FinetunedModel, learning_rate: float, layer_decay: float, weight_decay: float
 ) -> list[dict[str, Any]]:
@@ -93,10 +106,11 @@ def log_interval(total: int) -> int:
     return max(10, total // LOG_LINES)
 
 
-def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[FinetunedModel, SeedState]:
+def train_seed(prepared: Finetuning, seed: int, folder: Path | None) -> tuple[FinetunedModel, SeedState]:
     """Trains one seed from its newest checkpoint in `folder`, or the start; returns it and its state.
 
-    With `keep_epoch` "best", the model has the weights of the best epoch.
+    Without a folder there are no checkpoints. With `keep_epoch` "best", the model has the weights of the best
+    epoch.
     """
     settings, total_steps, steps_per_epoch = prepared.settings, prepared.total_steps, prepared.steps_per_epoch
     model = build_model(prepared, seed)
@@ -108,7 +122,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
     groups = parameter_groups(model, *rates)
     optimizer = GroupedOptimizer(dict(model.named_parameters()), groups, OptimizerSection(clip=settings.clip))
     best_weights: Weights = {}
-    state = restore(folder, model, optimizer, best_weights, prepared.say)
+    state = restore(folder, model, optimizer, best_weights, prepared.say) if folder else SeedState()
     losses, batches = list(torch.tensor(state.since).to(prepared.device)), list[Ids]()
     start_time = time.monotonic() - state.seconds
     model.train()
@@ -135,9 +149,10 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path) -> tuple[Finetuned
                 best_weights |= {name: value.clone() for name, value in model.state_dict().items()}
         if not is_last_step and (stop_requested or state.step % settings.checkpoint_every == 0):
             state.since = _finite(losses, seed, state.step)
-            save_checkpoint(folder, model, optimizer, state, best_weights)
+            if folder is not None:
+                save_checkpoint(folder, model, optimizer, state, best_weights)
             if stop_requested:
-                raise Interrupted(folder)
+                raise Interrupted(folder or settings.out)
     model.zero_grad()  # frees what scoring and saving need
     if still_falls([loss for _, loss in state.losses]):
         note = "the loss was still falling when training ended; train longer with"

@@ -21,17 +21,15 @@ from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
-from electra.foundation.config import build
 from electra.foundation.errors import DataError, Interrupted, RunFolderError
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Piece
 from electra.laboratory.ablation.plan import Job, job_recipe, read_plan
 from electra.laboratory.evaluation.suite import load_suite
-from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks
+from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks, score_settings
 from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
@@ -131,10 +129,9 @@ def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str
     for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
         if stop():
             raise Interrupted(run.folder)
-        name, files = task.entry.name, task.files
-        fixed = {"task": task.entry.task, "data": files.train, "dev": files.dev, "seed": seed}
-        fixed |= {"out": run.folder / "panel" / name, "baselines": False}
-        results = finetune(str(run.folder), build(Settings, {**task.settings, **fixed}, name), say, stop)
+        name = task.entry.name
+        settings = score_settings(task, run.folder / "panel" / name, seed=seed)
+        results = finetune(str(run.folder), settings, say, stop)
         # A score may be undefined if all predictions are the same; such an encoder scores 0.
         scores[name] = {"value": results[f"eval_{metric_of(task)}"] or 0.0}
         say(f"panel: {name} {scores[name]['value']:.4f}")

@@ -18,14 +18,6 @@ from electra.foundation.errors import RunFolderError
 from electra.laboratory.evaluation.suite import Average, Suite, TaskEntry
 
 FORMAT = 1
-METRIC_NAMES = {
-    "f1": "F1",
-    "f1_macro": "macro F1",
-    "f0_5": "F0.5",
-    "exact_match": "exact match",
-    "best_exact_match": "best exact match",
-    "best_f1": "best F1",
-}
 COPIED_RESULTS = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
 
 
@@ -91,7 +83,8 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
     ]
 
     def row(metric: str, is_primary: bool) -> dict[str, Any]:
-        title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
+        shown = metric.replace("f0_5", "F0.5").replace("f1", "F1").replace("_", " ")
+        title = f"{entry.title.rpartition(', ')[0] or entry.name}, {shown}"
         scores = {
             model.name: _score(result, entry.split, metric)
             if (result := results[model.name])

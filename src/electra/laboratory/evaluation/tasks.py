@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -26,7 +26,7 @@ from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
+from electra.finetuning.settings import AUTO, CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.config import build
@@ -164,19 +164,8 @@ def score_task(
     ready: ReadyTask, model: ModelEntry, out: Path, options: Options, *, say: Say, stop: Stop
 ) -> None:
     """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
-    fixed = {
-        "task": ready.entry.task,
-        "data": ready.files.train,
-        "dev": ready.files.dev,
-        "test": ready.files.test,
-        "extra_eval": ready.files.also,
-        "out": out,
-        "seeds": options.seeds,
-        "device": options.device,
-        "baselines": False,  # they have their own columns
-    }
-    of_all = {"head": "transformers"}  # the same procedure for all models
-    settings = build(Settings, {**of_all, **ready.settings, **fixed}, where=f"{ready.entry.name}.settings")
+    others = {"test": ready.files.test, "extra_eval": ready.files.also}
+    settings = score_settings(ready, out, **others, seeds=options.seeds, device=options.device)
     try:
         if not model.source:
             results = baselines.measure(model.name, settings)
@@ -185,6 +174,17 @@ def score_task(
             finetune(model.source, settings, say, stop)
     finally:
         gc.collect()  # frees the model and its tokenised data before the next piece
+
+
+def score_settings(ready: ReadyTask, out: Path, **fixed: Any) -> Settings:
+    """Returns the settings with which a task scores any model: the same procedure, so the same head, for all.
+
+    `auto` would choose a head for each model; here it is `transformers`. `fixed` are further settings.
+    """
+    fixed |= {"task": ready.entry.task, "data": ready.files.train, "dev": ready.files.dev, "out": out}
+    values = {**ready.settings, **fixed, "baselines": False}  # they have their own columns
+    settings = build(Settings, values, where=f"{ready.entry.name}.settings")
+    return replace(settings, head="transformers") if settings.head == AUTO else settings
 
 
 def find_tasks(suite: Suite, settings_of_all: Mapping[str, Any], roots: Sequence[Path]) -> list[ReadyTask]:

@@ -1,0 +1,67 @@
+"""All arms of a study, and all models of an evaluation, are scored by one head."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contracts import toy_task
+
+from electra.finetuning.runner import choose_head, prepared
+from electra.finetuning.settings import AUTO
+from electra.laboratory.ablation import runs
+from electra.laboratory.evaluation import tasks
+from electra.laboratory.evaluation.suite import load_suite
+from electra.laboratory.evaluation.table import ModelEntry
+
+SUITE = """
+title = "Few labels"
+[[task]]
+name = "sst2"
+folders = ["sst-2"]
+settings = {{ {} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "head"),
+    [
+        ("", "transformers"),
+        ('head = "auto"', "transformers"),
+        ("batch_size = 8", "transformers"),
+        ('head = "frozen"', "frozen"),
+        ('head = "linear", epochs = 1', "linear"),
+    ],
+)
+def test_the_head_does_not_depend_on_the_model(  # noqa: PLR0917
+    settings: str, head: str, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The labels are so few that `auto` would choose, and it would choose differently for each model."""
+    other = toy_task.save_encoder(tmp_path / "models" / "modern", "modern")
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 2)
+    tried = list[str]()
+
+    def score_of(tried_head: str, of: Any, trial: Any, loaded: Any, stop: Any) -> float:
+        tried.append(tried_head)
+        return 0.99 if (tried_head == AUTO) == (loaded.config.architecture == "modern") else 0.0
+
+    monkeypatch.setattr(choose_head, "score_of", score_of)
+    suite = tmp_path / "few.toml"
+    suite.write_text(SUITE.format(settings))
+    panel, used = runs.panel_record(data, str(suite)), set[str]()
+    for number, encoder in enumerate((model, other)):
+        arm = tmp_path / f"arm{number}"
+        shutil.copytree(encoder, arm)
+        run: Any = SimpleNamespace(folder=arm, telemetry=SimpleNamespace(say=lambda line: None))
+        runs.score(run, panel, 3, lambda: False)
+        out = tmp_path / f"evaluated{number}"
+        [ready] = tasks.find_tasks(load_suite(str(suite)), {}, [data])
+        options, entry = tasks.Options(device="cpu"), ModelEntry("toy", str(encoder))
+        tasks.score_task(ready, entry, out, options, say=lambda line: None, stop=lambda: False)
+        records = [json.loads((f / "finetune.json").read_text()) for f in (arm / "panel" / "sst2", out)]
+        used |= {record["settings"]["head"] for record in records}
+    assert used == {head} and not tried

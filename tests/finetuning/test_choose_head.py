@@ -1,0 +1,271 @@
+"""The choice of `--head auto`, and what its verdict claims where there is nothing to learn."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contracts import toy_task
+from random_labels import World, rows, verdict_in
+
+from electra.artifacts.finetuning import FinetuningFolder, verdict
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.runner import baselines, choose_head, prepared
+from electra.finetuning.runner.choose_head import hold_out_fifth
+from electra.finetuning.runner.dataset import Dataset, text_key
+from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.settings import AUTO
+from electra.finetuning.tasks import load_task
+from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
+from electra.pages import finetuning as page
+
+WORLDS = [
+    *(World(1, 60), World(2, 60), World(1, 60, 2), World(2, 60, 2)),
+    *(World(1, 30, 6, dev=40), World(2, 30, 6, dev=40), World(1, 12, dev=20), World(2, 12, 2, dev=20)),
+    *(World(1, 40, 2, dev=30, known=40), World(2, 40, dev=30, known=40)),
+]
+
+
+def test_random_labels_are_rarely_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 runs. With p <= .05 in 7 %, a test at 5 % is within two standard errors of what it claims."""
+    monkeypatch.setattr(baselines, "STRENGTHS", (1.0,))  # one fit instead of ten
+    runs = [verdict_in(world, seed, monkeypatch) for world in WORLDS for seed in range(20)]
+    assert sum(p[""] <= 0.05 for _, p in runs) <= 0.07 * len(runs)
+    compared = [p for _, of_run in runs for p in of_run.values()]
+    assert sum(p <= 0.05 for p in compared) <= 0.07 * len(compared)
+    assert min(compared) > 1e-4
+    # A head is chosen by what it remembers if equal texts lie on both sides; two standard errors are 2.3 %.
+    assert Counter(head for head, _ in runs)[AUTO] <= 20
+
+
+def dataset_of(task: str, rows: list[tuple[Any, ...]]) -> Dataset:
+    examples = tuple(Example(str(i), f"f:{i}", texts, gold) for i, (gold, *texts) in enumerate(rows))  # type: ignore[arg-type]
+    return Dataset(load_task(task).fit(examples), {"train": examples}, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("task", "first", "same", "other"),
+    [
+        ("classification", ["The cat"], ["the  CAT"], ["the cat sat"]),
+        ("classification", ["caf\u00e9"], ["cafe\u0301"], ["cafe"]),
+        ("classification", ["\ufb01ne"], ["fine"], ["fine."]),
+        ("pair", ["a", "b"], ["b", "a"], ["a", "a"]),
+        ("pair", ["A ", "b"], ["B", "a"], ["a b", ""]),
+        ("pos", ["a", "b"], ["A", "b"], ["b", "a"]),
+    ],
+)
+def test_equal_texts(task: str, first: list[str], same: list[str], other: list[str]) -> None:
+    keys = [text_key(Example("", "", tuple(texts)), load_task(task)) for texts in (first, same, other)]
+    assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+@pytest.mark.parametrize("copies", [1, 2, 3, 6, 50])
+def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copies: int) -> None:
+    table = [(row["label"], *list(row.values())[:-1]) for row in rows(random.Random(1), texts, 40, copies)]
+    data = dataset_of("pair" if texts > 1 else "classification", table)
+    trial = hold_out_fifth(data)
+    assert trial is not None
+    train, dev = ([text_key(e, data.task) for e in trial.splits[name]] for name in ("train", "dev"))
+    assert not {*train} & {*dev} and len(dev) == len({*dev}) == 8 and len(train) == 32 * copies
+    assert {example.gold for example in trial.splits["dev"]} == {"x", "y"}
+
+
+def test_less_than_five_texts_are_not_divided() -> None:
+    assert (
+        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i % 4}") for i in range(40)])) is None
+    )
+    assert (
+        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(5)])) is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "count", "difference"),
+    [
+        ("abcdefgh", 8, 4 / 8),
+        ("aaaabcde", 5, (1 + 0) / 5),  # the four that are won are one text
+        ("aabbcdef", 6, 2 / 6),
+        (None, 0, 0.0),
+        (["a", None, None, None, "b", "c", "d", "e"], 5, 1 / 5),
+    ],
+)
+def test_equal_texts_are_one_observation(keys: Any, count: int, difference: float) -> None:
+    """Of eight rows the model alone has the first four right."""
+    found: dict[str, dict[str, Any]] = {"TF-IDF": {"eval_wrong": [0, 1, 2, 3]}}
+    baselines.compare(found, [[True] * 8], keys or [None] * 8)
+    paired = found["TF-IDF"]["eval_paired"]
+    assert (paired["examples"], paired["difference"]) == (count, pytest.approx(difference))
+    assert paired["p"] == 2 / 2 ** max(1, round(count * difference))
+
+
+def write(folder: Path, **splits: list[tuple[object, ...]]) -> Path:
+    folder.mkdir(parents=True)
+    for name, table in splits.items():
+        with (folder / f"{name}.csv").open("w", newline="") as out:
+            csv.writer(out).writerows([("text", "label"), *table])
+    return folder
+
+
+def auto(folder: Path, task: str = "classification", **changes: object) -> Any:
+    unset = {"head": "auto", "epochs": None, "learning_rate": None, "layer_decay": None}
+    settings = toy_task.settings(folder / "out", folder / "data", task, **unset)
+    return replace(settings, **changes)  # type: ignore[arg-type]
+
+
+def few(count: int, answer: Any) -> list[tuple[object, ...]]:
+    """Rows with different texts."""
+    words = toy_task.OTHER
+    return [(f"{words[i % 16]} {words[i // 16 + 1]} film", answer(i)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("task", "train"),
+    [
+        *(("regression", few(count, float)) for count in (1, 2, 4, 5, 7, 9, 14)),
+        ("regression", few(40, lambda i: 3 + (i == 0))),  # equal numbers in the held-out part
+        ("regression", few(6, lambda i: 3 + (i == 0))),
+        ("regression", few(12, lambda i: 3)),
+        *(
+            ("classification", few(count, lambda i, last=count - 1: "ab"[i == last]))
+            for count in (2, 5, 8, 13)
+        ),
+        ("classification", few(23, lambda i: "ba"[i == 0])),
+        ("classification", few(12, lambda i: "a")),
+        ("classification", [("film", "ab"[i % 2]) for i in range(12)]),
+    ],
+)
+def test_a_few_rows_are_trained_on_or_refused_in_one_line(
+    task: str, train: list[tuple[object, ...]], tmp_path: Path, modern_folder: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 2)
+    answer = float if task == "regression" else lambda i: "ab"[i % 2]
+    dev = [(f"my {text}", label) for text, label in few(8, answer)]
+    write(tmp_path / "data", train=train, dev=dev)
+    try:
+        results = finetune(str(modern_folder), auto(tmp_path, task))
+    except ElectraError as error:
+        assert "nothing to learn" in error.what and len({label for _, label in train}) == 1
+        assert not (tmp_path / "out").exists()
+    else:
+        assert all("nan" not in note and "None" not in note for note in results["notes"])
+
+
+def test_one_tag_but_for_a_held_out_sentence(tmp_path: Path, modern_folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 2)
+    (tmp_path / "data").mkdir()
+    for split, size in (("train", 8), ("dev", 3)):
+        words = toy_task.OTHER[:size] if split == "train" else toy_task.OTHER[10:13]
+        blocks = [f"{word}\tN\nfilm\t{'V' if i == 7 else 'N'}\n" for i, word in enumerate(words)]
+        (tmp_path / "data" / f"{split}.tsv").write_text("\n".join(blocks))
+    assert "head" in finetune(str(modern_folder), auto(tmp_path, "tagging"))
+
+
+@pytest.fixture
+def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Few rows with labels at random, and fast trainings."""
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 6)
+    draw = random.Random(2)
+    table = [(row["text1"], row["label"]) for row in rows(draw, 1, 60, 1)]
+    write(tmp_path / "data", train=table[:40], dev=table[40:])
+    return tmp_path
+
+
+def test_a_run_stopped_in_the_trial_leaves_nothing_and_goes_on(colours: Path, modern_folder: Path) -> None:
+    """At every step of the two trainings of a trial."""
+    whole = finetune(str(modern_folder), auto(colours, out=colours / "whole"))
+    for after in (0, 2, 4):
+        settings, polled = auto(colours, out=colours / f"out{after}"), iter(range(after))
+        with pytest.raises(Interrupted):
+            finetune(str(modern_folder), settings, stop=lambda polled=polled: next(polled, None) is None)
+        left = {path.name for path in settings.out.iterdir()}
+        assert left <= {"log.txt"}, left
+        again = finetune(str(modern_folder), settings)
+        assert [again[key] for key in ("notes", "eval_loss")] == [
+            whole[key] for key in ("notes", "eval_loss")
+        ]
+        assert not (settings.out / "choice").exists()
+
+
+def test_a_folder_is_checked_and_locked_before_the_trial(
+    colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = auto(colours)
+    (colours / "out").mkdir()
+    (colours / "out" / "mine.txt").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(choose_head, "train_seed", lambda *given: 1 / 0)
+        with pytest.raises(RunFolderError, match=r"mine\.txt"):
+            finetune(str(modern_folder), settings)
+    (colours / "out" / "mine.txt").unlink()
+    choose, refused = choose_head.score_of, list[str]()
+
+    def meanwhile(*given: Any) -> float | None:
+        with pytest.raises(RunFolderError, match="in use") as caught:
+            finetune(str(modern_folder), settings)
+        refused.append(caught.value.what)
+        return choose(*given)
+
+    monkeypatch.setattr(choose_head, "score_of", meanwhile)
+    finetune(str(modern_folder), settings)
+    assert len(refused) == 2
+
+
+def test_the_time_of_the_trial_counts(
+    colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_head, "score_of", lambda *given: 0.0)
+    finetune(str(modern_folder), auto(colours))
+    record = FinetuningFolder(colours / "out").record
+    (colours / "out" / "finetune.json").write_text(json.dumps(record | {"choice_seconds": 1000.0}))
+    results = finetune(str(modern_folder), auto(colours))
+    assert 0 < record["choice_seconds"] < 1000 <= results["seconds"]
+    assert "16 min" in page.write_page(colours / "out").read_text()
+
+
+def test_dev_that_chose_the_epoch_does_not_test_it(colours: Path, modern_folder: Path) -> None:
+    said = list[str]()
+    best = auto(colours, epochs=4, keep_epoch="best", baselines=True)
+    results = finetune(str(modern_folder), best, said.append)
+    assert results["epochs_on_dev"] == 4
+    assert all("eval_paired" not in values for values in results["baselines"].values())
+    assert not re.search(r"\bp [<=]", verdict(results))
+    html = page.write_page(colours / "out").read_text()
+    places = [said[-1], *(line for line in said if re.match("dev: accuracy|seed 0  dev:", line)), html]
+    places += [note for note in results["notes"] if note.startswith("dev: the scores")]
+    assert len(places) == 5 and all("epoch" in place and "dev" in place for place in places)
+    once = replace(best, out=colours / "once", epochs=1.0)
+    results = finetune(str(modern_folder), once)
+    assert "epochs_on_dev" not in results, "there was no choice"
+    assert all("eval_paired" in values for values in results["baselines"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("texts", [1, 2])
+def test_random_labels_in_real_trainings(
+    texts: int, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row six times in train: what the network remembers is no evidence."""
+    monkeypatch.setattr(prepared, "MIN_UPDATES", 60)
+    values = []
+    for seed in range(5):
+        draw, columns = random.Random(seed), ("text1", "text2")[:texts]
+        (tmp_path / str(seed) / "data").mkdir(parents=True)
+        for split, count, copies in (("train", 40, 6), ("dev", 60, 1)):
+            with (tmp_path / str(seed) / "data" / f"{split}.csv").open("w", newline="") as out:
+                writer = csv.DictWriter(out, [*columns, "label"])
+                writer.writeheader()
+                writer.writerows(rows(draw, texts, count, copies))
+        task = {1: "classification", 2: "pair"}[texts]
+        settings = auto(tmp_path / str(seed), task, text_column=columns, baselines=True)
+        found = finetune(str(modern_folder), settings)["baselines"].values()
+        assert {each["eval_paired"]["examples"] for each in found} == {60}
+        values += [each["eval_paired"]["p"] for each in found]
+    assert min(values) > 1e-3
