@@ -31,8 +31,8 @@ Row = tuple[tuple[str, ...], Any]  # the texts and the answer, or the words and 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
     """Returns the training set, the dev set and the task."""
-    from electra.finetuning.runner.dataset import choose_task, read_dataset
     from electra.finetuning.settings import Settings
+    from electra.finetuning.train.dataset import choose_task, read_dataset
 
     settings = Settings(task=arguments.task, data=Path(arguments.data), out=Path("unused"))
     dataset = read_dataset(settings, choose_task(settings))
@@ -47,8 +47,8 @@ def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
 
 
 def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
-    from electra.finetuning.runner.finetune import finetune
     from electra.finetuning.settings import Settings
+    from electra.finetuning.train.all_seeds import finetune
 
     given: dict[str, Any] = {} if arguments.defaults else {
         "epochs": arguments.epochs, "learning_rate": arguments.learning_rate,

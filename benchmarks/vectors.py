@@ -75,8 +75,8 @@ def loop(model: str, texts: list[str], kind: str, result: Callable[[Any, Any], A
 
 
 def tune(folder: Path, texts: list[str]) -> str:
-    from electra.finetuning.runner.finetune import finetune
     from electra.finetuning.settings import Settings
+    from electra.finetuning.train.all_seeds import finetune
 
     rows = [json.dumps({"text": text, "label": str(len(text) > 100)}) for text in texts[:400]]
     (folder / "train.jsonl").write_text("\n".join(rows))

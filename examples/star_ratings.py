@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.scores import Score, accuracy, mae
-from electra.finetuning.tasks.parts.text_tasks import TextClassification
+from electra.finetuning.score.metrics import Score, accuracy, mae
+from electra.finetuning.text_answers import TextClassification
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,9 @@ import torch
 
 from contracts import toy_task
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import Tokens
 from electra.testing.contract import Contract
 

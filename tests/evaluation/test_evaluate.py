@@ -16,7 +16,7 @@ from driven import spawn
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.main import main
-from electra.finetuning.runner import baselines
+from electra.finetuning.score import baselines
 from electra.foundation.errors import ConfigError, RunFailed, RunFolderError
 from electra.laboratory.evaluation.tasks import model_entries
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from contracts import toy_task
 
-from electra.finetuning.runner import choose_head, prepared
+from electra.finetuning.score import choose_head
 from electra.finetuning.settings import AUTO
+from electra.finetuning.train import prepared
 from electra.laboratory.ablation import runs
 from electra.laboratory.evaluation import tasks
 from electra.laboratory.evaluation.suite import load_suite

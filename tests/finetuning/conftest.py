@@ -6,7 +6,7 @@ import pytest
 import torch
 from contracts import toy_task
 
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.train.all_seeds import finetune
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,7 +36,7 @@ def regression_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def every_step_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.finetuning.runner.train_seed.log_interval", lambda total: 1)
+    monkeypatch.setattr("electra.finetuning.train.one_seed.log_interval", lambda total: 1)
 
 
 @pytest.fixture(scope="session")

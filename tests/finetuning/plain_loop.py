@@ -15,9 +15,9 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.loaded import Loaded
-from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import Finetuning
-from electra.finetuning.runner.saved_model import config_values
+from electra.finetuning.finetuned_model import FinetunedModel
+from electra.finetuning.train.prepared import Finetuning
+from electra.finetuning.train.saved_model import config_values
 
 RATE, STEPS, WARMUP = 2e-3, 20, 2
 

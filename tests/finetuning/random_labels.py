@@ -17,9 +17,9 @@ from contracts import toy_task
 from electra.artifacts.finetuning import best_baseline
 from electra.data.table_files import Given
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import baselines, choose_head
-from electra.finetuning.runner.dataset import Dataset, choose_task, normalise, read_dataset
+from electra.finetuning.score import baselines, choose_head
 from electra.finetuning.settings import AUTO, Settings
+from electra.finetuning.train.dataset import Dataset, choose_task, normalise, read_dataset
 
 TASKS = {1: "classification", 2: "pair"}
 KEPT = {AUTO: 1.0, "frozen": 0.7}  # the share of its training texts that a head remembers

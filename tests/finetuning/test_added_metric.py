@@ -12,11 +12,11 @@ from contracts import toy_task
 from sklearn.metrics import balanced_accuracy_score
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.finetuning.metrics import scores
-from electra.finetuning.metrics.scores import Score
-from electra.finetuning.runner import baselines
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.score import baselines
+from electra.finetuning.score import metrics as scores
+from electra.finetuning.score.metrics import Score
 from electra.finetuning.tasks import classification
+from electra.finetuning.train.all_seeds import finetune
 from electra.pages import finetuning as page
 
 

@@ -27,15 +27,16 @@ from toy_questions import squad
 from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
-from electra.finetuning.metrics.squad import squad2_scores
+from electra.finetuning.answer_spans import END, START, QuestionAnswering
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.prepared import Finetuning, prepare, resolve, run_model
-from electra.finetuning.runner.train_seed import build_model
+from electra.finetuning.score.evaluate import run_model
+from electra.finetuning.score.squad import squad2_scores
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.answer_spans import END, START, QuestionAnswering
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.dataset import choose_task, read_dataset
+from electra.finetuning.train.one_seed import build_model
+from electra.finetuning.train.prepared import Finetuning, prepare, resolve
 from electra.finetuning.windows.context_windows import (
     Context,
     Prediction,

@@ -18,10 +18,10 @@ from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
 from electra.commands.parts.given import each_text, is_table, read_passages, records
+from electra.finetuning.answers import parse_labels
 from electra.finetuning.labelled.questions import read_questions
-from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.records import format_records
-from electra.finetuning.tasks.parts.answers import parse_labels
+from electra.finetuning.score.records import format_records
+from electra.finetuning.train.dataset import Dataset, choose_task, read_dataset
 from electra.foundation.errors import DataError
 
 LISTS = [str(items(["joy", "new film"])) for items in (list, tuple, np.array, set)]

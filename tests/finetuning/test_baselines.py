@@ -15,10 +15,10 @@ from scipy.stats import binomtest
 from electra.artifacts.finetuning import verdict
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import baselines
-from electra.finetuning.runner.finetune import describe_results, finetune
+from electra.finetuning.score import baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train.all_seeds import describe_results, finetune
 from electra.pages import finetuning as page
 
 

@@ -12,11 +12,11 @@ from contracts import toy_task
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.calibration import RANGE, fit_temperature
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.task import Outputs
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.task import Outputs
-from electra.finetuning.tasks.parts.text_tasks import TextClassification
+from electra.finetuning.text_answers import TextClassification
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.calibrate import RANGE, fit_temperature
 from electra.finetuning.windows.features import Windows
 
 

@@ -17,12 +17,13 @@ from random_labels import World, rows, verdict_in
 
 from electra.artifacts.finetuning import FinetuningFolder, verdict
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import baselines, choose_head, prepared
-from electra.finetuning.runner.choose_head import hold_out_fifth
-from electra.finetuning.runner.dataset import Dataset, text_key
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.score import baselines, choose_head
+from electra.finetuning.score.choose_head import hold_out_fifth
 from electra.finetuning.settings import AUTO
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train import prepared
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.dataset import Dataset, text_key
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
 from electra.pages import finetuning as page
 

@@ -17,7 +17,7 @@ from contracts import toy_task
 from safetensors.torch import load_file
 
 from electra.exchange.weights import digest
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.train.all_seeds import finetune
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 

@@ -14,13 +14,13 @@ import pytest
 from contracts import toy_task
 
 from electra.commands.framework.main import main
+from electra.finetuning.answers import parse_labels
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.dataset import Dataset, choose_task, describe_labels, read_dataset
-from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.answers import parse_labels
-from electra.finetuning.tasks.parts.text_tasks import MULTI_LABEL_METRICS, MultiLabelClassification
+from electra.finetuning.text_answers import MULTI_LABEL_METRICS, MultiLabelClassification
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.dataset import Dataset, choose_task, describe_labels, read_dataset
 from electra.foundation.errors import ElectraError
 
 

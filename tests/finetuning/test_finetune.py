@@ -16,14 +16,15 @@ from contracts import toy_task
 from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.exchange.load import load
+from electra.finetuning.finetuned_model import FinetunedModel
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner import train_seed as training
-from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.finetune import finetune, scores_over_seeds
-from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import Finetuning, evaluate, prepare, resolve, run_model
-from electra.finetuning.runner.train_seed import build_model, parameter_groups, train_seed
+from electra.finetuning.score.evaluate import evaluate, run_model
 from electra.finetuning.settings import Settings
+from electra.finetuning.train import one_seed as training
+from electra.finetuning.train.all_seeds import finetune, scores_over_seeds
+from electra.finetuning.train.dataset import choose_task, read_dataset
+from electra.finetuning.train.one_seed import build_model, parameter_groups, train_seed
+from electra.finetuning.train.prepared import Finetuning, prepare, resolve
 from electra.finetuning.windows.features import Tokens, collate, epoch_order
 from electra.foundation.errors import Interrupted, RunFailed
 

@@ -21,10 +21,11 @@ from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.heads.frozen import fit_best, log_likelihood
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner import choose_head, prepared
-from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.train_seed import train_seed
+from electra.finetuning.score import choose_head
 from electra.finetuning.settings import Settings
+from electra.finetuning.train import prepared
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.one_seed import train_seed
 from electra.foundation.errors import ConfigError, DamagedModel
 from electra.inference.embedding import embed
 

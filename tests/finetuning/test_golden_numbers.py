@@ -13,8 +13,8 @@ import pytest
 import toy_questions
 from contracts import toy_task
 
-from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import regression
+from electra.finetuning.train.all_seeds import finetune
 
 SMALL: dict[str, Any] = {"learning_rate": 2e-3, "layer_decay": 0.9, "epochs": 2.0}
 GOLDEN = [  # the encoder, the task, its data, settings, and the numbers

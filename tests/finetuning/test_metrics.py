@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from electra.finetuning.metrics.scores import METRICS, summary
+from electra.finetuning.score.metrics import METRICS, summary
 
 RANDOM = np.random.default_rng(0)
 GOLD, PREDICTED = RANDOM.integers(0, 2, 200), RANDOM.integers(0, 2, 200)

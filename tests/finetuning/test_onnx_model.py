@@ -15,9 +15,9 @@ pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 from contracts import toy_task
 
 from electra.commands.framework.main import main
+from electra.finetuning.onnx_model import FinetunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
-from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.onnx_model import FinetunedGraph
+from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import Batch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models

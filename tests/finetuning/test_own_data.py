@@ -18,11 +18,11 @@ from electra.exchange.weights import digest
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.finetune import finetune
-from electra.finetuning.runner.records import is_wrong, read_records
+from electra.finetuning.score.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.text_tasks import TextClassification
+from electra.finetuning.text_answers import TextClassification
+from electra.finetuning.train.all_seeds import finetune
+from electra.finetuning.train.dataset import choose_task, read_dataset
 from electra.foundation.errors import ConfigError, DataError, Interrupted
 
 TOPICS = {"blame": toy_task.BAD[0], "film": "film", "praise": toy_task.GOOD[0]}

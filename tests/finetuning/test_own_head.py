@@ -10,7 +10,7 @@ from contracts import toy_task
 
 from electra.commands.framework.main import main
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.train.all_seeds import finetune
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import trust
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.prepared import resolve
 from electra.finetuning.settings import (
     ResolvedSettings,
     Settings,
@@ -16,6 +14,8 @@ from electra.finetuning.settings import (
     default_learning_rate,
 )
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train.dataset import Dataset
+from electra.finetuning.train.prepared import resolve
 from electra.foundation.extensions import TASKS
 from electra.model.sizes import EncoderConfig
 

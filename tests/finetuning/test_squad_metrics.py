@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from electra.finetuning.metrics.squad import (
+from electra.finetuning.score.squad import (
     best_scores,
     best_threshold,
     exact_match,

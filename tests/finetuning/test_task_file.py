@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.finetuning.runner.saved_model import read_task
+from electra.finetuning.train.saved_model import read_task
 from electra.foundation.errors import ModelError
 
 GOOD = {

@@ -19,12 +19,12 @@ from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.entities import complete_tags, entities, entity_scores
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.score.entities import complete_tags, entities, entity_scores
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.word_tags import WordTagging, word_windows
+from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import NO_TARGET, Tokens
+from electra.finetuning.word_tags import WordTagging, word_windows
 from electra.foundation.errors import DataError, Interrupted
 
 CONLLU = """# sent_id = s1

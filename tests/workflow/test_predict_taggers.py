@@ -13,7 +13,7 @@ from contracts import toy_task
 
 import electra
 from electra.commands.framework.main import main
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.train.all_seeds import finetune
 
 TEXT = "(the fine film) can't fail..."
 WORDS = ["(", "the", "fine", "film", ")", "can't", "fail", "..."]

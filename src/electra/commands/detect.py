@@ -135,7 +135,7 @@ class Detect(
         ]
 
     def _content(self, kind: str, rows: list[dict[str, Any]]) -> bytes:
-        from electra.finetuning.runner.records import format_records
+        from electra.finetuning.score.records import format_records
 
         if kind == ".jsonl":
             return format_records(rows, "jsonl")

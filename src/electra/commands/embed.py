@@ -83,7 +83,7 @@ embed = function(Embed)
 def _content(kind: str, rows: Rows, vectors: Vectors) -> bytes:
     """Returns vectors, float32 [N, D], alone (.npy) or, with digits that restore them, as a column."""
     if kind == ".jsonl":
-        from electra.finetuning.runner.records import format_records
+        from electra.finetuning.score.records import format_records
 
         columns = ([float(f"{value:.9g}") for value in vector] for vector in vectors)
         return format_records(

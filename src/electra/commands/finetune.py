@@ -64,7 +64,7 @@ class Finetune(
 
     @override
     def run(self) -> FineTuned:
-        from electra.finetuning.runner.finetune import finetune as train
+        from electra.finetuning.train.all_seeds import finetune as train
         from electra.pages.finetuning import write_page
 
         folder, model = FinetuningFolder(checked_path(self.out, "out")), as_name(self.model, "model")
@@ -126,7 +126,7 @@ def _line(row: Any, where: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Like `records.json_default`, but rejects bytes and turns pandas' NA into None."""
-    from electra.finetuning.runner.records import json_default
+    from electra.finetuning.score.records import json_default
 
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError

@@ -24,7 +24,7 @@ from electra.foundation.terminal_text import decode_argument
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
-    from electra.finetuning.tasks.parts.task import Task
+    from electra.finetuning.task import Task
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Predict(
     @override
     def run(self) -> Predictions:
         from electra.finetuning.predict import open_predictor
-        from electra.finetuning.runner.records import format_of
+        from electra.finetuning.score.records import format_of
         from electra.foundation.durable import commit_file
 
         kind, out = format_of(self._target, self.format), self._target

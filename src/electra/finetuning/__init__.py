@@ -1,11 +1,20 @@
 """Fine-tuning: trains a pre-trained encoder on a labelled task and scores it over several seeds.
 
-settings   all options, with the paper's values by model size
-tasks      one file for each task; parts/ has the contract (task.py) and base classes
-heads      one file for each head; parts/ has the contract (contract.py) and shared code
-labelled   reads labelled data
-windows    converts texts to token ids and batches, and predicted spans back to the text
-metrics    accuracy, F1, correlations; SQuAD's scores; entities
-runner     the data (dataset), all seeds (finetune), one seed (train_seed), search, baselines, the saved model
-predict    predicts with a fine-tuned model
+The way of a row, from the file to its score:
+
+labelled/        reads files as people have them: tables, tagged sentences, spans, questions
+task             the contract of a task, with its kinds: text, text_answers, word_tags, answer_spans
+train/dataset    all splits of a task: a dev set held out, equal texts together, notes on the data
+windows/         texts as token ids, in windows of the longest length that the model reads
+heads/           what is put on the encoder, one file each; heads/parts has the contract
+train/prepared   settings with every default, and the windows of each split
+score/choose_head  frozen or fine-tuned: chosen on a part of the training rows
+train/one_seed   trains a seed; train/calibrate fits its temperature, train/saved_model writes it
+score/evaluate   outputs become predictions and scores (metrics, entities, squad)
+score/baselines  the same scores without a network, and whether the difference is chance
+score/records    files of predictions
+train/all_seeds  all of it in this order, in a folder that can be resumed
+
+settings         all options, with the paper's values by model size
+predict          predicts with a fine-tuned model (finetuned_model, onnx_model)
 """

@@ -23,19 +23,19 @@ from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
+from electra.finetuning.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import BertClassifier, PublishedTuned
 from electra.finetuning.labelled.examples import Examples
-from electra.finetuning.runner.dataset import note_unread
-from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head, has_class
-from electra.finetuning.runner.prepared import run_model
-from electra.finetuning.runner.records import Format, answer, as_records, format_records, join_columns
-from electra.finetuning.runner.saved_model import REPAIR_ADVICE, check_task, read_task
+from electra.finetuning.score.evaluate import run_model
+from electra.finetuning.score.records import Format, answer, as_records, format_records, join_columns
 from electra.finetuning.settings import TaskOptions
+from electra.finetuning.task import Cell, HeadKind, Task, as_text
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
-from electra.finetuning.tasks.parts.word_tags import WordTagging
+from electra.finetuning.train.dataset import note_unread
+from electra.finetuning.train.saved_model import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.windows.features import Tokens
+from electra.finetuning.word_tags import WordTagging
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
@@ -198,7 +198,7 @@ def open_predictor(
     record: Mapping[str, Any] | None
     if backend == "onnx":
         from electra.exchange.onnx_graph import OnnxEncoder, load_onnx
-        from electra.finetuning.runner.onnx_model import GraphModel
+        from electra.finetuning.onnx_model import GraphModel
 
         folder = locate(model)
         loaded, record = load_onnx(folder, "encoder"), read_task(folder)
@@ -220,7 +220,7 @@ def export_tuned(source: str, out: Path) -> float:
     `out` cannot be written; and ConfigError if a library that this needs is not installed.
     """
     from electra.exchange.onnx_graph import commit_graph
-    from electra.finetuning.runner.onnx_model import FinetunedGraph
+    from electra.finetuning.onnx_model import FinetunedGraph
 
     loaded, record = open_tuned(source)
     task, _ = task_of(loaded, record)

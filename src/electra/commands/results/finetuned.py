@@ -97,7 +97,7 @@ class FineTuned(Artifact[FinetuningFolder]):
             ConfigError: the folder lacks dev.jsonl, because it is unfinished or from an old version.
             RunFolderError: dev.jsonl is damaged.
         """
-        from electra.finetuning.runner.records import is_wrong
+        from electra.finetuning.score.records import is_wrong
 
         examples = self.folder.read_dev()
         if not examples:

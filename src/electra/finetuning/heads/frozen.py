@@ -27,7 +27,7 @@ from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.task import Task
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.heads.parts.layers import LinearReader, LinearTagger
-from electra.finetuning.tasks.parts.task import HeadKind
+from electra.finetuning.task import HeadKind
 from electra.model.sizes import Architecture
 
 CLASSES: dict[HeadKind, type[Head]] = {

@@ -15,7 +15,7 @@ from electra.finetuning.heads.parts.layers import (
     ModernClassifier,
     ModernTokens,
 )
-from electra.finetuning.tasks.parts.task import HeadKind
+from electra.finetuning.task import HeadKind
 from electra.model.sizes import Architecture
 
 ELECTRA: dict[HeadKind, type[Head]] = LINEAR | {"classifier": ElectraClassifier}

@@ -31,7 +31,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
 from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
-from electra.finetuning.metrics.entities import is_entity_tag, is_outside
+from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 

@@ -1,8 +1,8 @@
 """Tasks for your own data, one file each, and public data sets as presets of them (presets.toml).
 
-A task file defines `TASK` (the contract is in parts/task.py). A file `mine.py` in this folder is available as
-`--task mine` (case, hyphens and underscores do not matter), is listed among the available tasks, and is
-tested by the contract tests. A file elsewhere works too (foundation/extensions.py).
+A task file defines `TASK` (the contract is in finetuning/task.py). A file `mine.py` in this folder is
+available as `--task mine` (case, hyphens and underscores do not matter), is listed among the available
+tasks, and is tested by the contract tests. A file elsewhere works too (foundation/extensions.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.task import Task
 from electra.foundation.config import build, read_toml
 from electra.foundation.extensions import TASKS
 

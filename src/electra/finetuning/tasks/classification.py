@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from electra.finetuning.tasks.parts.text_tasks import TextClassification
+from electra.finetuning.text_answers import TextClassification
 
 TASK = TextClassification(
     name="classification",

@@ -5,6 +5,6 @@ If some questions have no answer, the model is trained and scored as on SQuAD 2.
 
 from __future__ import annotations
 
-from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
+from electra.finetuning.answer_spans import QuestionAnswering
 
 TASK = QuestionAnswering(name="qa", version=1, source="your own data")

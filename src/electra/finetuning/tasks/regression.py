@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from electra.finetuning.tasks.pair import TASK as PAIR
-from electra.finetuning.tasks.parts.text_tasks import TextRegression
+from electra.finetuning.text_answers import TextRegression
 
 TASK = TextRegression(
     name="regression",

@@ -5,7 +5,7 @@ BIO and BIOES tags are scored as entities, other tags word by word.
 
 from __future__ import annotations
 
-from electra.finetuning.tasks.parts.word_tags import WordTagging
+from electra.finetuning.word_tags import WordTagging
 
 TASK = WordTagging(
     name="tagging",

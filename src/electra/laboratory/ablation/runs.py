@@ -20,8 +20,8 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.runner.finetune import finetune
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train.all_seeds import finetune
 from electra.foundation import durable
 from electra.foundation.errors import DataError, Interrupted, RunFolderError
 from electra.foundation.progress import Say

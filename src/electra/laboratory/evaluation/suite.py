@@ -18,7 +18,7 @@ from electra.data.folders import walk_folders
 from electra.data.table_files import data_digest
 from electra.finetuning.labelled.splits import find_named as find_files
 from electra.finetuning.labelled.splits import find_split
-from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.task import Task
 from electra.foundation.config import build, find_named, read_toml
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import fold_name, resolve_beside

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.finetuning.metrics.scores import summary
+from electra.finetuning.score.metrics import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError

@@ -24,10 +24,10 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
-from electra.finetuning.runner import baselines
-from electra.finetuning.runner.finetune import finetune
+from electra.finetuning.score import baselines
 from electra.finetuning.settings import AUTO, CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
+from electra.finetuning.train.all_seeds import finetune
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, DiskError, ElectraError, RunFolderError

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.tasks.parts.task import HeadKind, Task
+from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.dropout import dropout

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.finetuning.heads.parts.contract import Head, HeadModule
-from electra.finetuning.tasks.parts.task import HeadKind
+from electra.finetuning.task import HeadKind
 from electra.finetuning.windows.features import Batch
 from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder

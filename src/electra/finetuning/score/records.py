@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.tagged_sentences import WORD_FILES
-from electra.finetuning.metrics.squad import normalise_answer
-from electra.finetuning.tasks.parts.task import Cell, Task, format_cell
+from electra.finetuning.score.squad import normalise_answer
+from electra.finetuning.task import Cell, Task, format_cell
 from electra.foundation.errors import ConfigError
 
 Format = Literal["tsv", "csv", "jsonl", "json", "words"]  # words: as files of a word per line are read

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from electra.finetuning.finetuned_model import FinetunedModel
 from electra.finetuning.heads.parts.contract import HeadModule
-from electra.finetuning.runner.finetuned_model import FinetunedModel
-from electra.finetuning.runner.prepared import Finetuning
+from electra.finetuning.train.prepared import Finetuning
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature

@@ -32,8 +32,8 @@ from electra.finetuning.labelled.splits import (
     split_by_hash,
 )
 from electra.finetuning.settings import Settings, TaskOptions
+from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural

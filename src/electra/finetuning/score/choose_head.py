@@ -10,11 +10,12 @@ import numpy as np
 
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
-from electra.finetuning.runner import baselines
-from electra.finetuning.runner.dataset import Dataset, text_key
-from electra.finetuning.runner.prepared import FROZEN, encoder_pooling, evaluate, prepare, resolve
-from electra.finetuning.runner.train_seed import train_seed
+from electra.finetuning.score import baselines
+from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.settings import AUTO, Settings
+from electra.finetuning.train.dataset import Dataset, text_key
+from electra.finetuning.train.one_seed import train_seed
+from electra.finetuning.train.prepared import FROZEN, encoder_pooling, prepare, resolve
 from electra.foundation.progress import doing
 
 FEW_LABELS, HELD_OUT = 2_000, 5  # labelled texts or words at most; every fifth text is held out

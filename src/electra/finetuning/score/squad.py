@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from electra.finetuning.metrics.scores import Score
+from electra.finetuning.score.metrics import Score
 
 Version = Literal[1, 2]
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

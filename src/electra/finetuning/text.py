@@ -29,9 +29,9 @@ from electra.data.tables import (
     printed_list,
     row_id,
 )
+from electra.finetuning.answers import as_number, clean_answer, label_finder
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.tasks.parts.answers import as_number, clean_answer, label_finder
-from electra.finetuning.tasks.parts.task import Cell, Columns, HeadKind, Task
+from electra.finetuning.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural

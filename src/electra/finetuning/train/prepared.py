@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from electra.artifacts.model import Pooling
 from electra.data import unknown
@@ -18,9 +15,6 @@ from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.labelled.examples import Examples
-from electra.finetuning.metrics.scores import Score
-from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.finetuned_model import FinetunedModel
 from electra.finetuning.settings import (
     AUTO,
     ResolvedSettings,
@@ -28,13 +22,13 @@ from electra.finetuning.settings import (
     default_layer_decay,
     default_learning_rate,
 )
-from electra.finetuning.tasks.parts.task import Task
-from electra.finetuning.windows.features import Tokens, Windows, batch_of
+from electra.finetuning.task import Task
+from electra.finetuning.train.dataset import Dataset
+from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
 from electra.foundation.progress import Say, quiet
-from electra.model.passes import PaddedBatch, map_rows
-from electra.model.precision import finite, pick_device, pick_precision
+from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
 FROZEN = "frozen"  # the head that is fitted
@@ -156,83 +150,3 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
     train, device = splits.pop("train").windows, pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
     return Finetuning(settings, task, loaded, train, splits, device, precision), notes
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A model's predictions for a split; without answers the loss is None and the scores are {}."""
-
-    predictions: list[Any]
-    loss: float | None
-    scores: dict[str, Score]
-
-    def record(self) -> dict[str, Any]:
-        """Returns the loss, the scores, and the reasons of undefined scores, for results.json."""
-        values = {name: score.value for name, score in self.scores.items()}
-        reasons = {name: score.reason for name, score in self.scores.items() if score.value is None}
-        return {"loss": self.loss, **values, "reasons": reasons}
-
-
-def evaluate(
-    prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
-) -> Evaluation:
-    """Predicts a split, and scores it if it has answers."""
-    return score(prepared, split, *predict(prepared, model, split, precision))
-
-
-def predict(
-    prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
-) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the model's outputs for a split, and their mean loss, like `run_model`."""
-    options = {"pad": prepared.pad, "device": prepared.device, "precision": precision}
-    return run_model(model, split.windows, prepared.task, **options)  # type: ignore[arg-type]
-
-
-def score(
-    prepared: Finetuning,
-    split: FeaturizedSplit,
-    outputs: list[npt.NDArray[np.float32]],
-    loss: float | None,
-) -> Evaluation:
-    """Returns the predictions that a model's outputs mean, and their scores if the split has answers."""
-    predictions = prepared.task.predict(outputs, split.windows, split.examples)
-    has_answers = split.windows.targets is not None
-    scores = prepared.task.score(predictions, split.examples) if has_answers else {}
-    return Evaluation(predictions, loss, scores)
-
-
-def run_model(
-    model: FinetunedModel,
-    windows: Windows,
-    task: Task,
-    *,
-    pad: int,
-    device: torch.device,
-    precision: str = "fp32",
-) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss with targets.
-
-    By default in fp32, so that scores do not depend on the machine. The model stays in evaluation mode.
-    """
-    model.eval()
-    losses: dict[int, tuple[Tensor, float]] = {}  # by a row of the batch: batches end in any order
-
-    def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
-        batch = batch_of(windows, rows)
-        logits = finite(model(batch).float())
-        if batch.targets is not None:
-            losses[int(rows.index[0])] = task.loss(logits, batch.targets)
-        return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
-
-    outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
-    count = sum(count for _, count in losses.values())
-    total = sum(float(losses[row][0]) for row in sorted(losses))
-    return outputs, total / count if count else None
-
-
-def describe_scores(scores: dict[str, Score]) -> str:
-    """Formats scores as one line."""
-    return "  ".join(
-        f"{name} {score.value:.4f}" if score.value is not None else f"{name} undefined ({score.reason})"
-        for name, score in scores.items()
-    )

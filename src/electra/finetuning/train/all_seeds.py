@@ -23,32 +23,29 @@ from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
 from electra.exchange.weight_names import TUNED
 from electra.exchange.weights import digest
-from electra.finetuning.metrics.scores import summary
-from electra.finetuning.runner import baselines
-from electra.finetuning.runner.calibration import calibrate
-from electra.finetuning.runner.choose_head import choose_head
-from electra.finetuning.runner.dataset import (
+from electra.finetuning.score import baselines
+from electra.finetuning.score.choose_head import choose_head
+from electra.finetuning.score.evaluate import describe_scores, evaluate, predict, score
+from electra.finetuning.score.metrics import summary
+from electra.finetuning.score.records import format_records, is_wrong, join_gold, read_records
+from electra.finetuning.settings import Settings
+from electra.finetuning.train.calibrate import calibrate
+from electra.finetuning.train.dataset import (
     Dataset,
     choose_task,
     count_labels,
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.prepared import (
+from electra.finetuning.train.one_seed import build_model, check_head, train_seed
+from electra.finetuning.train.prepared import (
     Finetuning,
-    describe_scores,
     encoder_pooling,
-    evaluate,
-    predict,
     prepare,
     resolve,
-    score,
     with_recorded_defaults,
 )
-from electra.finetuning.runner.records import format_records, is_wrong, join_gold, read_records
-from electra.finetuning.runner.saved_model import save_model, task_source
-from electra.finetuning.runner.train_seed import build_model, check_head, train_seed
-from electra.finetuning.settings import Settings
+from electra.finetuning.train.saved_model import save_model, task_source
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted
 from electra.foundation.extensions import HEADS, TASKS, explained

@@ -31,15 +31,15 @@ from electra.finetuning.labelled.tagged_sentences import (
     SentenceReader,
 )
 from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
-from electra.finetuning.metrics.entities import (
+from electra.finetuning.score.entities import (
     OUTSIDE,
     complete_tags,
     entity_scores,
     is_entity_tag,
     is_outside,
 )
-from electra.finetuning.metrics.scores import METRICS, Score, f_score
-from electra.finetuning.tasks.parts.task import (
+from electra.finetuning.score.metrics import METRICS, Score, f_score
+from electra.finetuning.task import (
     Cell,
     HeadKind,
     Outputs,

@@ -22,10 +22,11 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from electra.artifacts import checkpoints
+from electra.finetuning.finetuned_model import FinetunedModel, build_head
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.runner.finetuned_model import FinetunedModel, build_head
-from electra.finetuning.runner.prepared import Finetuning, describe_scores, evaluate
+from electra.finetuning.score.evaluate import describe_scores, evaluate
+from electra.finetuning.train.prepared import Finetuning
 from electra.finetuning.windows.features import Ids, collate, epoch_order
 from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFailed

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from electra.artifacts.model import Pooling
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
-from electra.finetuning.tasks.parts.task import HeadKind
+from electra.finetuning.task import HeadKind
 from electra.finetuning.windows.features import Batch
 from electra.foundation.extensions import HEADS, explained
 from electra.model.encoder import Encoder

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 
-from electra.finetuning.metrics.scores import Score, f_score
+from electra.finetuning.score.metrics import Score, f_score
 
 OUTSIDE = "O"
 _ALIASES = {"L": "E", "U": "S", "M": "I"}

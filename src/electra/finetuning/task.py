@@ -5,7 +5,7 @@ and converts a head's outputs to a loss, predictions, scores and files. Seeds ar
 
 A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
 increases whenever a change alters the task's numbers. Padding, batches, seeds, checkpoints and saved folders
-are left to train_seed.py and finetune.py in runner/, which use only this contract.
+are left to train/, which uses only this contract.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from electra.data.delimited import format_tsv
 from electra.data.lines import Place
 from electra.data.table_files import TABLES, Data
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.metrics.scores import Score
+from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.windows.features import NO_TARGET, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError

@@ -31,9 +31,9 @@ from electra.artifacts.model import CONFIG
 from electra.data.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, read_questions
-from electra.finetuning.metrics.scores import Score
-from electra.finetuning.metrics.squad import METRICS, squad1_scores, squad2_scores
-from electra.finetuning.tasks.parts.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
+from electra.finetuning.score.metrics import Score
+from electra.finetuning.score.squad import METRICS, squad1_scores, squad2_scores
+from electra.finetuning.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
 from electra.finetuning.windows.context_windows import (
     NO_ANSWER,
     Context,

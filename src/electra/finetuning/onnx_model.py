@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.exchange.onnx_graph import LOGITS, Graph, OnnxEncoder
-from electra.finetuning.runner.finetuned_model import FinetunedModel
+from electra.finetuning.finetuned_model import FinetunedModel
 from electra.finetuning.windows.features import Batch
 
 

@@ -31,12 +31,13 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.scores import METRICS, Score
-from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.prepared import FROZEN, Finetuning, encoder_pooling, evaluate, resolve
-from electra.finetuning.runner.train_seed import build_model
+from electra.finetuning.score.evaluate import evaluate
+from electra.finetuning.score.metrics import METRICS, Score
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks.parts.text_tasks import MultiLabelClassification
+from electra.finetuning.text_answers import MultiLabelClassification
+from electra.finetuning.train.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.train.one_seed import build_model
+from electra.finetuning.train.prepared import FROZEN, Finetuning, encoder_pooling, resolve
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import RunFolderError

@@ -25,10 +25,7 @@ from electra.data.lines import Place
 from electra.data.table_files import Data
 from electra.data.tables import Table, get_field
 from electra.exchange.configs import ACTIVATION, CROSS_ENCODER
-from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.scores import METRICS, Score
-from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.answers import (
+from electra.finetuning.answers import (
     as_integer,
     as_number,
     as_vectors,
@@ -40,7 +37,10 @@ from electra.finetuning.tasks.parts.answers import (
     spellings,
     unanswered,
 )
-from electra.finetuning.tasks.parts.task import (
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.score.metrics import METRICS, Score
+from electra.finetuning.settings import TaskOptions
+from electra.finetuning.task import (
     Cell,
     Outputs,
     Task,
@@ -50,7 +50,7 @@ from electra.finetuning.tasks.parts.task import (
     nothing_to_learn,
     probability,
 )
-from electra.finetuning.tasks.parts.text_task import (
+from electra.finetuning.text import (
     Answers,
     Prediction,
     TextTask,

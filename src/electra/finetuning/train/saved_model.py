@@ -21,13 +21,13 @@ from electra.exchange.huggingface import write_model
 from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import TextVector
 from electra.exchange.weight_names import Kind
+from electra.finetuning.finetuned_model import has_class
 from electra.finetuning.heads import load_head
-from electra.finetuning.runner.finetuned_model import has_class
-from electra.finetuning.runner.prepared import Finetuning
-from electra.finetuning.runner.train_seed import build_model
 from electra.finetuning.settings import ResolvedSettings
-from electra.finetuning.tasks.parts.task import Task
-from electra.finetuning.tasks.parts.text_tasks import OUTPUT_RANGE
+from electra.finetuning.task import Task
+from electra.finetuning.text_answers import OUTPUT_RANGE
+from electra.finetuning.train.one_seed import build_model
+from electra.finetuning.train.prepared import Finetuning
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError

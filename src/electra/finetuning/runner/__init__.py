@@ -1,1 +1,0 @@
-"""Runs a fine-tuning, from the data to a saved model: seeds, training loop, search and baselines."""

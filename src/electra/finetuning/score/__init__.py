@@ -1,0 +1,1 @@
+"""Scores a fine-tuning: metrics, predictions, baselines, and the choice of the head."""

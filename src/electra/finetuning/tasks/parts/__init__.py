@@ -1,1 +1,0 @@
-"""The contract of tasks (task.py), and a base class for each kind of task."""

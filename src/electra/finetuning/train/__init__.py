@@ -1,0 +1,1 @@
+"""Trains a fine-tuning: data, settings, each seed, the saved model."""
