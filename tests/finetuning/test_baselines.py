@@ -13,6 +13,7 @@ from contracts import toy_task
 from scipy.stats import binomtest
 
 from electra.artifacts.finetuning import verdict
+from electra.finetuning import counts
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines
@@ -34,13 +35,13 @@ def fitted(baseline: str, task: Any, train: list[Example]) -> baselines.Predict:
 
 def test_overlap_by_hand() -> None:
     weight = {"the": 0.0, "cat": 1.0, "sat": 1.0, "dog": 2.0}.__getitem__
-    words, of_first, of_second, neighbours, *_, lengths = baselines.overlaps("the cat sat", "The dog sat")
-    weighted = baselines.weighted_overlap("the cat sat", "The dog sat", weight)
+    words, of_first, of_second, neighbours, *_, lengths = counts.overlaps("the cat sat", "The dog sat")
+    weighted = counts.weighted_overlap("the cat sat", "The dog sat", weight)
     assert (words, of_first, of_second) == (2 / 4, 2 / 3, 2 / 3)
     assert weighted == 1.0 / 4.0 and neighbours == 0.0 and lengths == 0.0
-    assert [*baselines.overlaps("a b", "a b")] == [1.0] * 6 + [0.0]
-    assert baselines.overlaps("abcd", "bcd!")[4] == 2 * 2 / 6
-    assert not baselines.overlaps("", "").any() and baselines.weighted_overlap("", "", len) == 0.0
+    assert [*counts.overlaps("a b", "a b")] == [1.0] * 6 + [0.0]
+    assert counts.overlaps("abcd", "bcd!")[4] == 2 * 2 / 6
+    assert not counts.overlaps("", "").any() and counts.weighted_overlap("", "", len) == 0.0
 
 
 def test_a_linear_model_separates_pairs_by_overlap() -> None:
@@ -73,7 +74,7 @@ def test_the_tag_of_a_word_is_its_most_frequent_one() -> None:
         [(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")]
     )
     task = load_task("pos").fit(train)
-    [prediction] = fitted(baselines.LINEAR, task, train)(examples([(None, "flies", "unseen", "time")]))
+    [prediction] = fitted(baselines.WORD_TAGS, task, train)(examples([(None, "flies", "unseen", "time")]))
     assert prediction.tolist() == [[2 / 4, 2 / 4], [4 / 6, 2 / 6], [1.0, 0.0]]
     [constant] = fitted(baselines.MAJORITY, task, train)(examples([(None, "time", "x")]))
     assert constant.tolist() == [[4 / 6, 2 / 6]] * 2

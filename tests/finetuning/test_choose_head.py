@@ -11,15 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from contracts import toy_task
 from random_labels import World, rows, verdict_in
 
 from electra.artifacts.finetuning import FinetuningFolder, verdict
+from electra.data.table_files import Given
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines, choose_head
-from electra.finetuning.score.choose_head import hold_out_fifth
-from electra.finetuning.settings import AUTO
+from electra.finetuning.score.choose_head import hold_out
+from electra.finetuning.settings import AUTO, Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train import prepared
 from electra.finetuning.train.all_seeds import finetune
@@ -72,7 +74,7 @@ def test_equal_texts(task: str, first: list[str], same: list[str], other: list[s
 def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copies: int) -> None:
     table = [(row["label"], *list(row.values())[:-1]) for row in rows(random.Random(1), texts, 40, copies)]
     data = dataset_of("pair" if texts > 1 else "classification", table)
-    trial = hold_out_fifth(data)
+    trial = hold_out(data)
     assert trial is not None
     train, dev = ([text_key(e, data.task) for e in trial.splits[name]] for name in ("train", "dev"))
     assert not {*train} & {*dev} and len(dev) == len({*dev}) == 8 and len(train) == 32 * copies
@@ -80,12 +82,8 @@ def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copie
 
 
 def test_less_than_five_texts_are_not_divided() -> None:
-    assert (
-        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i % 4}") for i in range(40)])) is None
-    )
-    assert (
-        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(5)])) is not None
-    )
+    assert hold_out(dataset_of("classification", [("ab"[i % 2], f"t{i % 4}") for i in range(40)])) is None
+    assert hold_out(dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(5)])) is not None
 
 
 @pytest.mark.parametrize(
@@ -206,23 +204,22 @@ def test_a_folder_is_checked_and_locked_before_the_trial(
         with pytest.raises(RunFolderError, match=r"mine\.txt"):
             finetune(str(modern_folder), settings)
     (colours / "out" / "mine.txt").unlink()
-    choose, refused = choose_head.score_of, list[str]()
+    choose, refused = choose_head.try_head, list[str]()
 
-    def meanwhile(*given: Any) -> float | None:
+    def meanwhile(*given: Any) -> choose_head.Trial:
         with pytest.raises(RunFolderError, match="in use") as caught:
             finetune(str(modern_folder), settings)
         refused.append(caught.value.what)
         return choose(*given)
 
-    monkeypatch.setattr(choose_head, "score_of", meanwhile)
+    monkeypatch.setattr(choose_head, "try_head", meanwhile)
     finetune(str(modern_folder), settings)
-    assert len(refused) == 2
+    assert len(refused) == 2 * 5 + 1
 
 
 def test_the_time_of_the_trial_counts(
     colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose_head, "score_of", lambda *given: 0.0)
     finetune(str(modern_folder), auto(colours))
     record = FinetuningFolder(colours / "out").record
     (colours / "out" / "finetune.json").write_text(json.dumps(record | {"choice_seconds": 1000.0}))
@@ -270,3 +267,60 @@ def test_random_labels_in_real_trainings(
         assert {each["eval_paired"]["examples"] for each in found} == {60}
         values += [each["eval_paired"]["p"] for each in found]
     assert min(values) > 1e-3
+
+
+def trial_of(right: float, count: int = 400) -> choose_head.Trial:
+    """A trial of a head with this share of right answers, in a fixed order of difficulty."""
+    data = dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(count)])
+    answers = [np.eye(2)[i % 2 if i < right * count else 1 - i % 2] for i in range(count)]
+    return choose_head.Trial(data.task, data.splits["train"], answers)
+
+
+def test_the_standard_error_of_a_share() -> None:
+    assert choose_head.standard_error(trial_of(0.8)) == pytest.approx((0.8 * 0.2 / 400) ** 0.5, rel=0.2)
+    assert choose_head.standard_error(trial_of(1.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("shares", "head"),
+    [
+        ({"frozen": 0.8, "counts": 0.7, AUTO: 0.81}, "frozen"),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.81}, "counts"),
+        ({"frozen": 0.8, "counts": 0.8, AUTO: 0.8}, "frozen"),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.85}, AUTO),
+        ({"frozen": 0.52, "counts": 0.51, AUTO: 0.53}, "frozen"),
+    ],
+)
+def test_a_linear_head_unless_fine_tuning_is_surely_better(
+    shares: dict[str, float], head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, told = list[str](), list[int]()
+
+    def try_head(name: str, *rest: Any) -> choose_head.Trial:
+        told.append(len(said))
+        return trial_of(shares[name])
+
+    monkeypatch.setattr(choose_head, "try_head", try_head)
+    data = dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(400)])
+    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out="never-written")
+    chosen, [note] = choose_head.choose_head(settings, data, None, lambda: False, said.append)  # type: ignore[arg-type]
+    assert chosen.head == head and told == [0] * 10 + [1], "the linear heads are told first"
+    assert f"frozen {shares['frozen']:.3f} +- " in said[0] and AUTO not in said[0]
+    assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy on 2000 of")
+
+
+@pytest.mark.parametrize(("words", "parts"), [(40, 5), (2_400, 1), (30_000, 0)])
+def test_with_many_words_one_fifth_is_held_out(words: int, parts: int, monkeypatch: Any) -> None:
+    tried = list[str]()
+
+    def try_head(name: str, settings: Any, part: Dataset, *rest: Any) -> choose_head.Trial:
+        tried.append(name)
+        examples = part.splits["dev"]
+        return choose_head.Trial(part.task, examples, [np.eye(2)[[0] * 4] for _ in examples])
+
+    monkeypatch.setattr(choose_head, "try_head", try_head)
+    data = dataset_of("pos", [(("N", "V", "N", "V"), "a", "b", "c", str(i)) for i in range(words // 4)])
+    settings = Settings(task="pos", data=Given("train", b"", rows=[]), out="never-written")
+    _, notes = choose_head.choose_head(settings, data, None, lambda: False)  # type: ignore[arg-type]
+    assert Counter(tried) == ({"frozen": parts, "counts": parts, AUTO: 1} if parts else {})
+    assert len(notes) == min(1, parts)

@@ -151,7 +151,7 @@ def test_a_pair_is_split_into_its_texts(pair: list[int], texts: tuple[list[int],
     assert tuple(list(ids) for ids in frozen.split_pair(np.array(pair))) == texts
 
 
-@pytest.mark.parametrize("wins", ["frozen", "fine-tuned", "neither"])
+@pytest.mark.parametrize("wins", ["frozen", "counts", "fine-tuned", "neither"])
 def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     wins: str, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,15 +171,16 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
         three_classes(tmp_path / "data", name, count)
     settings = replace(frozen_settings(tmp_path, "classification"), head="auto", layer_decay=None)
     results = finetune(str(modern_folder), settings)
-    assert held_out == [12, 12] and results["head"] == better.replace("fine-tuned", "transformers")
+    assert held_out == [12] * (2 * 5 + 1) and results["head"] == better.replace("fine-tuned", "transformers")
     [note] = [note for note in results["notes"] if note.startswith(f"head: {better}, ")]
+    assert note.count("+-") == 4, "each score has a standard error"
     assert ("chance" in note) is (wins == "neither")
     resumed = replace(settings, seeds=2)
     again = finetune(str(modern_folder), resumed)
     assert [again[key] for key in ("head", "notes")] == [results[key] for key in ("head", "notes")]
     trained_longer = replace(settings, out=tmp_path / "longer", epochs=0.5)
     assert finetune(str(modern_folder), trained_longer)["head"] == "transformers"
-    assert len(held_out) == 2, "chosen once"
+    assert len(held_out) == 11, "chosen once"
 
 
 def test_what_would_train_the_encoder_is_refused(tmp_path: Path, modern_folder: Path) -> None:

@@ -237,6 +237,7 @@ class WordTagging(Task):
             example=np.array(example_indices, np.int64),
             targets=targets if labelled else None,
             token_targets=True,
+            texts=[examples[index].texts for index in example_indices],
             context=windows,
             notes=nonzero_notes(notes),
         )
@@ -304,6 +305,7 @@ class WordWindow(NamedTuple):
     ids: Ids
     words: Ids  # the indices of the words that are scored in this window
     positions: Ids  # the position in `ids` of the first token of each of these words
+    ends: Ids  # the position behind its last token, or behind the text in this window
 
 
 def word_windows(
@@ -327,6 +329,7 @@ def word_windows(
     positions_in_words = np.flatnonzero(word_of < len(words))
     word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
     first = positions_in_words[first]
+    last = np.append(first[1:], len(positions_in_words) and positions_in_words[-1] + 1)[: len(first)]
     room = max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
@@ -336,7 +339,8 @@ def word_windows(
         scored = np.flatnonzero((first >= keep_from) & (first < keep_to))
         if len(scored):
             window = np.concatenate([before, ids[start:stop], after])
-            windows.append(WordWindow(window, word_indices[scored], first[scored] - start + len(before)))
+            places = [ends[scored] - start + len(before) for ends in (first, np.minimum(last, stop))]
+            windows.append(WordWindow(window, word_indices[scored], *places))
     return windows
 
 

@@ -121,10 +121,23 @@ def fit_states(
 
     The encoder runs in `precision`. If `quick`, at most QUICK_EXAMPLES examples are read (see `fit_linear`).
     """
-    windows, chosen = data.windows, np.arange(len(data.windows))
+    chosen = np.arange(len(data.windows))
+    if quick and len(chosen) > QUICK_EXAMPLES:
+        chosen = np.sort(np.random.default_rng(0).permutation(len(chosen))[:QUICK_EXAMPLES])
+    x_ND, targets, groups = read_states(head, encoder, data, chosen, precision)
+    mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
+    weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups, quick)
+    weight_OD = weight_OD / scale
+    head.output.weight.copy_(torch.from_numpy(weight_OD))
+    head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
+
+
+def read_states(
+    head: Head, encoder: Encoder, data: TrainingData, chosen: Ids, precision: str = "fp32"
+) -> tuple[Floats, npt.NDArray[Any], Ids]:
+    """Returns what the last layer reads of the chosen windows [N, D], with targets and examples [N]."""
+    windows = data.windows
     assert windows.targets is not None, "training data has answers"
-    if quick and len(windows) > QUICK_EXAMPLES:
-        chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:QUICK_EXAMPLES])
     if isinstance(head, PairClassifier):
         check_pairs(data.tokenizer)
     encoder.eval()
@@ -149,12 +162,8 @@ def fit_states(
         targets = np.concatenate([target[target != NO_TARGET] for target in answers])
     else:
         targets = np.stack(answers)
-    mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
     groups = np.repeat(windows.example[chosen], [len(example_states) for example_states in states])
-    weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups, quick)
-    weight_OD = weight_OD / scale
-    head.output.weight.copy_(torch.from_numpy(weight_OD))
-    head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
+    return x_ND, targets, groups
 
 
 def fit_linear(

@@ -3,8 +3,9 @@
 majority           predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
 TF-IDF or overlap  a linear model of the TF-IDF of words and bigrams for single texts, or of the overlap of
                    the words for pairs: scikit-learn's logistic regression, for numbers its ridge regression,
-                   whose strength is chosen by cross-validation on the training examples. For tagging, the
-                   most frequent tag of each word
+                   whose strength is chosen by cross-validation on the training examples. For tagging
+                   ("counts"), that of a word's form, affixes and neighbours, beside the most frequent tag
+                   of each word
 frozen encoder     the head `frozen` on the encoder to be fine-tuned, before training
 
 Question answering has none, nor have texts without answers and your own tasks, whose predictions may be of
@@ -14,28 +15,30 @@ any kind.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from electra.artifacts.finetuning import NOISY_BELOW, FinetuningFolder
+from electra.finetuning.counts import WORD, Counts, overlaps, weighted_overlap, words
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
+from electra.finetuning.linear_fit import fit_by_folds, problem_of, standardised
 from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.score.metrics import METRICS, Score
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_answers import MultiLabelClassification
-from electra.finetuning.train.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.train.dataset import Dataset, choose_task, group_rows, read_dataset
 from electra.finetuning.train.one_seed import build_model
 from electra.finetuning.train.prepared import FROZEN, Finetuning, encoder_pooling, resolve
 from electra.foundation import durable
@@ -50,13 +53,12 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
 NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
+WORD_TAGS = "most frequent tag of each word"
 FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
 WRONG = "eval_wrong"  # the rows of dev that a baseline answered wrongly, in floors.json
 STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 MANY_FITS = 1_000_000  # examples times labels; with more, cheaper models
 NEIGHBOURS = 5
-WORD = re.compile(r"\w+|[^\w\s]")
-NUM_OVERLAPS = 7
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -87,13 +89,13 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
     if (known := read(folder)) and all(wanted <= values.keys() for values in known.values()):
         return
     train, linear = dataset.splits["train"], lexical_title(dataset)
-    if dataset.task.head == "tagger":
-        linear = "most frequent tag of each word"
-    elif dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
+    if dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
         is_multi_label = isinstance(dataset.task, MultiLabelClassification)
         linear += f", {size:,} examples" if is_multi_label else f", {NEIGHBOURS} nearest neighbours"
-    answers = {}
-    for name, title in {MAJORITY: MAJORITY, LINEAR: linear}.items():
+    answers, titles = {}, {MAJORITY: MAJORITY, LINEAR: linear}
+    if dataset.task.head == "tagger":
+        titles = {MAJORITY: MAJORITY, WORD_TAGS: WORD_TAGS, LINEAR: "counts"}
+    for name, title in titles.items():
         doing(f"baseline {title}")
         answers[title] = predictions(name, dataset)
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
@@ -211,7 +213,9 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     if task.head == "reader":
         return None
     if task.head == "tagger":
-        return _fit_tags(task, train, by_word=baseline == LINEAR)
+        if baseline == LINEAR:
+            return _fit_words(task, train)
+        return _fit_tags(task, train, by_word=baseline == WORD_TAGS)
     if baseline == LINEAR and any(words(text) for example in train for text in example.texts):
         return _fit_linear(task, train)
     if task.num_outputs == 1:
@@ -299,36 +303,6 @@ def _features(train: Sequence[Example]) -> list[Any]:
     return [FunctionTransformer(features), StandardScaler()]
 
 
-def words(text: str) -> list[str]:
-    """Returns the lower-cased words and punctuation marks of a text."""
-    return WORD.findall(text.lower())
-
-
-def overlaps(first: str, second: str) -> Floats:
-    """Returns shares of common words (three), word bigrams, character bi- and trigrams, and a log ratio."""
-    a, b = words(first), words(second)
-    common, folded = set(a) & set(b), [" ".join(text.lower().split()) for text in (first, second)]
-    values = [_share(len(common), len(group)) for group in (set(a) | set(b), set(a), set(b))]
-    values.append(_dice(pairwise(a), pairwise(b)))
-    values += [_dice(*(zip(*(text[i:] for i in range(n)), strict=False) for text in folded)) for n in (2, 3)]
-    return np.array([*values, math.log((1 + len(b)) / (1 + len(a)))])
-
-
-def weighted_overlap(first: str, second: str, weight: Callable[[str], float]) -> float:
-    """Returns the Jaccard similarity of two texts' words, each weighted by `weight`; 0 without words."""
-    a, b = set(words(first)), set(words(second))
-    return _share(sum(map(weight, a & b)), sum(map(weight, a | b)))
-
-
-def _share(count: float, total: float) -> float:
-    return count / total if total else 0.0
-
-
-def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
-    a, b = Counter(first), Counter(second)
-    return _share(2 * (a & b).total(), a.total() + b.total())
-
-
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
     """Fits the frequencies of tags: for each known word if `by_word`; for all other words overall."""
     counts: dict[str, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros(task.num_outputs, np.int64))
@@ -342,3 +316,20 @@ def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
         np.stack([shares.get(word, overall) for word in example.texts]) if example.texts else none
         for example in examples
     ]
+
+
+def _fit_words(task: Any, train: Sequence[Example]) -> Predict:
+    """Fits a linear model of each word's counted features."""
+    texts = [example.texts for example in train]
+    counts, sizes = Counts.learn("words", texts, task.num_outputs), [*map(len, texts)]
+    targets = np.concatenate([task.gold_classes(example) for example in train])
+    block, _, scale = standardised(counts.matrix(texts))
+    groups = np.repeat(group_rows(texts, task), sizes)
+    fitted = fit_by_folds(problem_of(task, [block], targets), groups)
+
+    def predict(examples: Sequence[Example]) -> list[Any]:
+        texts = [example.texts for example in examples]
+        tags = softmax(fitted([counts.matrix(texts) / scale]), axis=-1)
+        return np.split(tags, np.cumsum([*map(len, texts)])[:-1])
+
+    return predict

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import (
     Data,
@@ -34,6 +36,7 @@ from electra.finetuning.labelled.splits import (
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
+from electra.foundation.arrays import Ints
 from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural
@@ -254,6 +257,13 @@ def text_key(example: Example, task: Task) -> tuple[str, ...]:
     """Returns what equal texts have in common: they are `normalise`d, and the order of a pair is ignored."""
     texts = normalise(example)
     return tuple(sorted(texts)) if task.head == "classifier" else texts
+
+
+def group_rows(texts: Sequence[tuple[str, ...]], task: Task) -> Ints:
+    """Returns a number for each row of texts [N], the same for equal ones (`text_key`)."""
+    numbers: dict[tuple[str, ...], int] = {}
+    keys = (text_key(Example("", "", each), task) for each in texts)
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:
