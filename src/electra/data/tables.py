@@ -87,6 +87,7 @@ class Table:
 
     def missing_column(self, names: Sequence[str], option: str, choose: str = "one") -> DataError:
         """Returns the error for a file without these names; `option` chooses `choose` of its columns."""
+        names = [name for name in names if "." not in name] or names  # but those of Label Studio
         names = names if len(names) <= MAX_NAMES else [*names[: MAX_NAMES - 1], "other common names"]
         fix = f"It has {', '.join(map(short_name, self.fields))}: choose {choose} with {option}"
         if not self.fields:
