@@ -144,7 +144,7 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
         [["a", "the ? film"], "𝄞"],
     ),
     "a list": ("a.json", encoded(FRAME.to_json(orient="records")), ROWS),
-    "a list in an object": ("a.json", encoded(json.dumps({"version": "1", "data": ROWS}, indent=2)), 0),
+    "a list in an object": ("a.json", encoded(json.dumps({"version": "1", "data": ROWS}, indent=2)), ROWS),
     "objects on lines": ("a.json", encoded("\n".join(map(json.dumps, ROWS))), ROWS),
     "one object": ("a.json", encoded(json.dumps(ROWS[0])), ROWS[:1]),
     "an open list": ("a.json", b'[{"a": 1},\n{"a": 2}', 2),

@@ -192,6 +192,32 @@ def guess_encoding(content: bytes, is_complete: bool = True) -> str:
     return codec
 
 
+_MAGIC = {  # the first bytes of files that are saved with the extension of a text, and what to do
+    b"\x1f\x8b": ("a gzip file", "End its name in .gz"),
+    b"\x28\xb5\x2f\xfd": ("a zstd file", "End its name in .zst"),
+    b"\xfd7zXZ\0": ("an xz file", "End its name in .xz"),
+    b"BZh91AY&SY": ("a bzip2 file", "End its name in .bz2"),
+    b"PAR1\x15": ("a parquet file", "End its name in .parquet"),
+    b"ARROW1\0": ("an Arrow file", "End its name in .arrow"),
+    b"\xd0\xcf\x11\xe0": ("an Excel workbook", "Save it as csv in a spreadsheet program"),
+    b"SQLite format 3\0": ("an SQLite data base", "Export the table as csv"),
+    b"%PDF-": ("a PDF file", "Extract its text into a .txt or .jsonl file first"),
+}
+
+
+def refuse_binary(head: bytes, kind: str, name: str) -> None:
+    """Raises DataError if a file of texts begins like a workbook, an archive or another binary file."""
+    found = next((advice for magic, advice in _MAGIC.items() if head.startswith(magic)), None)
+    if head.startswith(b"PK\x03\x04"):
+        found = "a zip archive", "Unpack it, and pass the file inside"
+        if b"[Content_Types].xml" in head or b"xl/" in head:
+            found = "an Excel workbook", "Save it as csv in a spreadsheet program"
+        elif b"opendocument.spreadsheet" in head:
+            found = "an OpenDocument spreadsheet", "Save it as csv in a spreadsheet program"
+    if found:
+        raise DataError(f"is {found[0]}, not {kind or 'text'}", where=name, fix=found[1])
+
+
 def refuse_other_content(head: str, kind: str, name: str) -> None:
     """Raises DataError if a file begins like something that is often saved in place of this kind."""
     beginning = head[:200].lstrip("\ufeff \t\r\n").lower()

@@ -28,6 +28,8 @@ TABLES = tuple(FORMATS)
 ADVICE = {  # on files that are not read, by their extensions
     ".xls .xlsx .ods": "Save it as csv",
     ".zip .tar .tgz .7z .rar": "Unpack it, and pass the file or folder",
+    ".ann": "Pass the text beside it, a .txt file",
+    ".pubtator .md": "End its name in .txt",
     ".htm .html .xml .pdf .doc .docx .odt .epub .warc": "Extract its text into .txt or .jsonl files first",
 }
 _PART = re.compile(r"(.*)-(\d{5}|\*)-of-(\d{5})(\..*)?")

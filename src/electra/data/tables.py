@@ -2,7 +2,7 @@
 
 csv, tsv        delimited.py; a header line names the columns
 jsonl, ndjson   one object per line
-json            a list of objects, or one object per line
+json            a list of objects, one object per line, or another layout of a table (layouts.py)
 parquet, arrow, feather, and folders that `datasets` saved: columnar.py
 
 Text formats may be compressed, and any file may be split into parts (train-*-of-00008.parquet). Rows are
@@ -20,9 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import IO, Any
 
-from electra.data import columnar, delimited, lines
+from electra.data import columnar, delimited, layouts, lines
+from electra.data.characters import visible
 from electra.data.lines import EXPANSION_RATIO, HEAD, SURROGATES, Place, decode_head
 from electra.data.table_files import (
     FORMATS,
@@ -46,6 +48,7 @@ MAX_LINE = 1 << 27  # characters of a line
 _ITEM = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?|True|False""", re.DOTALL)
 _ITEMS = rf"(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*"
 _PRINTED = re.compile(rf"(?:array\()?[\[({{]\s*{_ITEMS},?\s*[\])}}](?:,\s*dtype=\w+\))?", re.DOTALL)
+_SCALAR = re.compile(r"np\.\w+\(('[^']*'|\"[^\"]*\"|[^()'\"]*)\)")  # as numpy 2 prints it
 _ARRAY = re.compile(r"array\((\[[^\]]*\])(?:,\s*dtype=\w+)?\)")
 _EXCEL_SEPARATOR = re.compile("sep=.", re.IGNORECASE)  # a first line that names the delimiter
 
@@ -63,6 +66,7 @@ class Table:
     dropped: int = 0  # malformed rows left out so far; increases while `rows` is read
     notes: tuple[str, ...] = ()  # for the user, on how the file was read
     headed: bool = False  # whether the columns come from a header line
+    fields: tuple[str, ...] = ()  # the columns that have values, and of objects their fields (a.b), if known
 
     def first_column(self, names: Sequence[str]) -> str | None:
         """Returns the first of the names that is a column, spelled as in the file; None if there is none."""
@@ -70,16 +74,25 @@ class Table:
         return next((column for column in columns if column is not None), None)
 
     def find_column(self, name: str) -> str | None:
-        """Returns the column `name`, one that differs only in case, or a nested field (a.b); else None."""
-        if name in self.columns or ("." in name and name.partition(".")[0] in self.columns):
+        """Returns the column `name`, a nested field (a.b), or a column that looks the same; else None.
+
+        Case, spaces around a name and invisible characters make no difference.
+        """
+        outer, _, inner = name.partition(".")
+        is_nested = outer in self.columns and (name in self.fields or "." in inner or not self.fields)
+        if name in self.columns or (inner and is_nested):
             return name
-        matches = [column for column in self.columns if column.casefold() == name.casefold()]
+        matches = [column for column in self.columns if key_of(column) == key_of(name)]
         return matches[0] if len(matches) == 1 else None
 
     def missing_column(self, names: Sequence[str], option: str, choose: str = "one") -> DataError:
         """Returns the error for a file without these names; `option` chooses `choose` of its columns."""
+        names = [name for name in names if "." not in name] or names  # but those of Label Studio
         names = names if len(names) <= MAX_NAMES else [*names[: MAX_NAMES - 1], "other common names"]
-        fix = f"It has {', '.join(map(short_name, self.columns))}: choose {choose} with {option}"
+        fix = f"It has {', '.join(map(short_name, self.fields))}: choose {choose} with {option}"
+        if not self.fields:
+            fix = f"It has only lists of objects or texts ({', '.join(map(short_name, self.columns))})"
+            fix += ": write a row for each text"
         if self.headed:
             fix += "; if that is not a header line, name all columns with `columns`"
         return DataError(f"no column {' or '.join(names)}", where=self.source, fix=fix)
@@ -121,13 +134,32 @@ def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """
     table = stream_table(source, options)
     table.rows = _without_nuls(table.rows)
-    if table.headed:
-        return table
-    rows = list(table.rows)
-    if not rows:
-        raise NoWords("the file is empty", where=source)
-    columns = tuple(dict.fromkeys(name for _, row in rows for name in row))
-    return replace(table, columns=columns, rows=iter(rows))
+    table.fields = table.columns
+    if not table.headed:
+        rows = list(table.rows)
+        if not rows:
+            raise NoWords("the file is empty", where=source)
+        table.columns = tuple(dict.fromkeys(name for _, row in rows for name in row))
+        fields = dict.fromkeys(each for _, row in rows for name in row for each in _fields(name, row[name]))
+        table.rows, table.fields = iter(rows), tuple(fields)
+    if hidden := [name for name in table.columns if visible(name) != name.strip()]:
+        listed = ", ".join(map(short_name, map(visible, hidden)))
+        table.notes = (*table.notes, f"names of columns with invisible characters: {listed}")
+    return table
+
+
+def _fields(name: str, value: Any) -> list[str]:
+    """Returns the names by which the value of a cell can be chosen; [] for a list of objects."""
+    if isinstance(value, dict):
+        return [f"{name}.{key}" for key, inner in value.items() if _fields("", inner)]
+    items = value if isinstance(value, list) else []
+    return [] if any(isinstance(item, dict | list) for item in items) or _are_texts(items) else [name]
+
+
+def _are_texts(items: Sequence[Any]) -> bool:
+    """Whether a list has several texts, rather than words."""
+    lengths = [len(item.split()) for item in items if isinstance(item, str)]
+    return len(items) > 1 and 2 * sum(length > 3 for length in lengths) > len(items)
 
 
 def read_rows(source: Data) -> Rows:
@@ -170,7 +202,8 @@ def _open(source: Data, options: ReadOptions) -> Table:
             return Table(source, (), ((Place(str(source), n, False), row) for n, row in enumerate(plain, 1)))
         kind = FORMATS[source.extension]
     elif not source.exists():
-        raise DataError("no such file", where=options.name)
+        problem = "a link that leads nowhere" if source.is_symlink() else "no such file"
+        raise DataError(problem, where=options.name)
     else:
         kind = options.format or FORMATS.get(split_name(source)[1], "")
     if kind in ("parquet", "arrow") and isinstance(source, Path):
@@ -188,16 +221,32 @@ def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
     """Yields the values of JSON that are objects, or strings if only the text is needed."""
     for place, value in values:
         row = {options.only: value} if options.only and isinstance(value, str) else value
+        problem, fix = "not a JSON object", "Write objects"
         match value:
             case [str(text), dict(annotations)]:  # as for the training of spaCy
                 row = {"text": text, **annotations}
+            case [*cells] if options.header and cells == [*options.header]:
+                continue
+            case [*cells] if len(cells) == len(options.header):
+                row = dict(zip(options.header, cells, strict=True))
+            case [*cells] if cells and not options.only:
+                problem = f"the row is a list of {plural(len(cells), 'value')}, without names"
+                fix = "Name all columns with `columns`"
         if isinstance(row, dict):
             yield place, row if options.lenient else _without_surrogates(row)
         else:
-            options.leave_out(DataError("not a JSON object", where=place, fix="Write objects"))
+            options.leave_out(DataError(problem, where=place, fix=fix))
 
 
-def _json_lines(lines: Iterable[str], options: ReadOptions) -> Iterator[tuple[Place, Any]]:
+def _json_lines(
+    lines: Iterator[str], options: ReadOptions, is_line: bool = True
+) -> Iterator[tuple[Place, Any]]:
+    """Yields the value of each line; of labelled data that is not an object per line, the rows of all."""
+    head = [] if options.lenient else [*_until_filled(lines), *_until_filled(lines)]
+    if len([*filter(str.strip, head)]) == 1 and (rows := _rows("".join(head), options, is_line=is_line)):
+        yield from rows
+        return
+    lines = chain(head, lines)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -205,6 +254,9 @@ def _json_lines(lines: Iterable[str], options: ReadOptions) -> Iterator[tuple[Pl
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
+            if not options.lenient and (rows := _rows(line + "".join(lines), options, number)):
+                yield from rows
+                return
             fix = "Write one object per line"
             options.leave_out(DataError(f"not valid JSON ({error})", where=place, fix=fix))
             continue
@@ -212,21 +264,21 @@ def _json_lines(lines: Iterable[str], options: ReadOptions) -> Iterator[tuple[Pl
 
 
 def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, Any]]:
-    """Yields the values of a .json file: a list, read whole, or one value per line, streamed."""
-    head: list[str] = []
-    for line in lines:
-        head.append(line)
-        if line.strip():
-            break
+    """Yields the rows of a .json file: of a document, read whole, or one value per line, streamed."""
+    head = list(_until_filled(lines))
     try:
         is_object = isinstance(json.loads("".join(head).removeprefix("\ufeff") or "[]"), dict)
     except (ValueError, RecursionError):
         is_object = False
     if is_object:
-        yield from _json_lines(chain(head, lines), options)
+        yield from _json_lines(chain(head, lines), options, is_line=False)
+        return
+    text = "".join(chain(head, lines)).removeprefix("\ufeff")
+    if not options.lenient and (rows := _rows(text, options)):
+        yield from rows
         return
     try:
-        values = json.loads("".join(chain(head, lines)).removeprefix("\ufeff") or "[]")
+        values = json.loads(text or "[]")
     except (ValueError, RecursionError) as error:
         place = Place(options.name, getattr(error, "lineno", 0))
         raise DataError(f"not valid JSON ({error})", where=place, fix="Write a list of objects") from None
@@ -234,6 +286,30 @@ def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, A
         fix = "Write a list of objects, such as pandas with orient='records'"
         raise DataError("not a list of rows", where=options.name, fix=fix)
     yield from ((Place(options.name, number, False), value) for number, value in enumerate(values, 1))
+
+
+def _until_filled(lines: Iterator[str]) -> Iterator[str]:
+    """Yields lines up to the first that is not blank."""
+    for line in lines:
+        yield line
+        if line.strip():
+            return
+
+
+def _rows(text: str, options: ReadOptions, line: int = 1, is_line: bool = False) -> list[tuple[Place, Any]]:
+    """Returns the rows of a JSON document, or of several without commas; [] if the text has none.
+
+    A single value is of this `line`; others are counted.
+    """
+    try:
+        values = [*layouts.glued(text)]
+    except (ValueError, RecursionError):
+        return []
+    if len(values) == 1 and isinstance(values[0], dict | list):
+        values = layouts.rows_of(values[0], options.name, is_line)
+    if len(values) == 1:
+        return [(Place(options.name, line), values[0])]
+    return [(Place(options.name, number, False), value) for number, value in enumerate(values, line)]
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -268,6 +344,7 @@ def _decoded(source: Data, kind: str, codec: str | None, options: ReadOptions) -
     name = options.name or str(source)
     with open_bytes(source, options.ratio, name) as stream:
         head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
+        lines.refuse_binary(head, kind, name)
         codec = codec or lines.encoding_of(head)
         beginning = decode_head(head, codec)
         lines.refuse_other_content(beginning, kind, name)
@@ -386,13 +463,18 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
     value, problem = get_field(row, column), ""
     fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        if len(value) > 1 and 2 * sum(len(word.split()) > 3 for word in value) > len(value):
+        if _are_texts(value):
             problem, fix = f"column {column!r} has a list of texts, not of words", "Write a row for each text"
         value = " ".join(value)
     elif value is None and column in row:
         problem, fix = f"column {column!r} is empty", "Add text, or remove the row"
+    elif isinstance(value, dict) and value:
+        problem = f"column {column!r} has an object, not text"
+        fix = f"Name one of its fields with `text_column`, such as {column}.{next(iter(value))}"
     elif not isinstance(value, str):
-        problem = f"no field {column!r}" if value is None else f"column {column!r} has {value!r}, not text"
+        problem = (
+            f"no field {column!r}" if value is None else f"column {column!r} has {shortened(value)}, not text"
+        )
     if problem:
         raise DataError(problem, where=where, fix=fix)
     return str(value).encode("utf-8", "replace").decode()  # JSON may have lone surrogates, which are not text
@@ -400,6 +482,7 @@ def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
 
 def printed_list(text: str) -> Any:
     """Returns the list or object that JSON, Python or numpy printed, [text] for printed bytes; else None."""
+    text = _SCALAR.sub(r"\1", text)
     with suppress(ValueError, RecursionError):
         return value if isinstance(value := json.loads(text), list | dict) else None
     if _PRINTED.fullmatch(text.strip()):
@@ -414,6 +497,11 @@ def row_id(row: Mapping[str, Any], column: str | None, index: int) -> str:
     """Returns a row's id from `column`, or its index (from 0) if it has none."""
     value = row.get(column) if column else None
     return str(index) if value in (None, "") else str(value)
+
+
+def key_of(name: str) -> str:
+    """Returns what columns that look the same have in common."""
+    return visible(name).casefold()
 
 
 def short_name(name: str) -> str:

@@ -99,14 +99,15 @@ class QuestionAnswering(Task):
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0] if self.label else None
-        examples = read_questions(path, (question, context, answers), labelled)
+        notes: list[str] = []
+        examples = read_questions(path, (question, context, answers), labelled, notes)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(has_offset, answered)):
             fix = "Check that answers and contexts belong together"
             raise DataError("no answer occurs in its context", where=path, fix=fix)
         if labelled and self.unanswerable is False:
             _require_answers(examples)
-        return Split(examples)
+        return Split(examples, notes=tuple(notes))
 
     @override
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:

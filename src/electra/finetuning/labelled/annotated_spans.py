@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, product
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from electra.data.lines import Place
+from electra.finetuning.labelled.annotations import chosen_annotation
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.words import Spans
 from electra.foundation.errors import DataError
@@ -85,17 +87,16 @@ def holds_spans(cell: Any) -> bool:
 
 
 def _annotation(cell: Any) -> tuple[Any, int]:
-    """Returns the spans of Label Studio's ground truth or first annotation, and the number of others."""
-    if not isinstance(cell, list) or not any(isinstance(item, dict) and "result" in item for item in cell):
+    """Returns the spans of Label Studio's chosen annotation, or the cell, and the number of others."""
+    chosen, num_others = chosen_annotation(cell)
+    if chosen is None:
         return cell, 0
-    valid = [item for item in cell if isinstance(item, dict) and not item.get("was_cancelled")]
-    first, *others = sorted(valid, key=lambda item: not item.get("ground_truth")) or [{}]
-    match first.get("result"):
+    match chosen.get("result"):
         case [*results]:  # among them relations and choices
             labels = [each for each in results if isinstance(each, dict) and each.get("type") == "labels"]
-            return [each.get("value") for each in labels], len(others)
+            return [each.get("value") for each in labels], num_others
         case result:
-            return result, len(others)
+            return result, num_others
 
 
 def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]:
@@ -109,6 +110,8 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
         match item:
             case {}:
                 parts = [next((item[name] for name in names if name in item), None) for names in KEYS]
+                if type(parts[2]) is int:  # doccano's number of a label
+                    parts[2] = str(parts[2])
             case [_, _, _]:
                 parts = [*sorted(item, key=lambda part: isinstance(part, str)), None]
             case _:
@@ -120,7 +123,7 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
                 own = own if isinstance(own, str) else None
                 spans.append(Span(text, words, start, end, kind.strip(), own))
             case _:
-                problem = f"expected a span with one start, end and type, not {item!r}"
+                problem = f"expected a span with one start, end and type, not {shortened(item)}"
                 fix = 'Write [start, end, "TYPE"], or {"start": 0, "end": 3, "label": "TYPE"}'
                 raise DataError(problem, where=where, fix=fix)
     return spans
@@ -170,6 +173,9 @@ def with_tags_of_spans(
         fix = "Count characters of this text, from 0, or name its column with --text-column"
         problem = f"{num_inside:,} of {total} neither begin nor end where a word does"
         raise DataError(problem, where=rows[0][0].where, fix=fix)
+    if kinds := sorted({span.kind for span in everything if span.kind.isdecimal()}, key=int):
+        listed = ", ".join(kinds[:5]) + (", ..." if len(kinds) > 5 else "")
+        notes.append(f"types of spans are numbers ({listed}), as ids in doccano: names would be clearer")
     counts = {
         "further annotations of the same texts left out": num_others,
         f"of {total} left out: a longer one has some of their words": num_shared,

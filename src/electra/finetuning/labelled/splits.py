@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -49,6 +50,12 @@ def find_split(
         rank = names.index(stem) if is_whole else len(names) + (words[0] not in names) + 2 * is_both
         paths_by_rank.setdefault(rank, []).append(path)
     best_paths = paths_by_rank[min(paths_by_rank)] if paths_by_rank else []
+    for path in best_paths:
+        if path.is_symlink() and not path.exists():
+            fix = "Restore what it points to, or delete the link"
+            raise DataError(f"a link that leads nowhere ({os.readlink(path)})", where=path, fix=fix)
+        if path.is_dir() and not is_saved_dataset(path):
+            raise DataError("a folder, not a file", where=path, fix="Replace it with the file, or rename it")
     if len(best_paths) > 1:
         option = "data" if split == "train" else split
         problem = f"more than one {split} file ({', '.join(path.name for path in best_paths)})"
@@ -76,6 +83,12 @@ def _entries(folder: Path) -> list[Path]:
     paths = sorted(folder.iterdir())
     entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
         path: None for path in paths if is_saved_dataset(path)
+    }
+    # Links that lead nowhere, and folders with the name of a file.
+    entries |= {
+        path: None
+        for path in paths
+        if not path.is_file() and (path.is_symlink() or path.is_dir()) and path not in entries
     }
     data_folder = folder / "data"
     tables = [path for path in entries if split_name(path)[1] in TABLES]

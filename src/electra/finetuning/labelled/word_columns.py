@@ -10,6 +10,7 @@ columns that all have are read. Lines such as "the/DET film/NOUN" are sentences,
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -96,7 +97,7 @@ def _fill(file: ColumnFile, table: Sequence[tuple[Place, str, list[str]]]) -> No
     tags = {cells[-1] for _, line, cells in table if cells and not line.startswith("#")}
     rows: list[list[str]] = []
     doubtful: list[str] = []
-    name = ""
+    name, skipped = "", Counter[str]()
     for place, line, cells in table:
         is_boundary = len(cells) != width and BOUNDARY.fullmatch(line.strip())
         expected = len(rows[0]) if rows else width
@@ -114,6 +115,11 @@ def _fill(file: ColumnFile, table: Sequence[tuple[Place, str, list[str]]]) -> No
             if not rows:
                 file.blocks.append(Block(name, place, rows))
             rows.append(cells)
+        else:
+            skipped["multiword token" if "-" in cells[0] else "empty node"] += 1
+    if skipped:
+        listed = " and ".join(plural(count, name) for name, count in sorted(skipped.items(), reverse=True))
+        file.notes.append(f"{listed} left out: the words are read")
     if doubtful:
         file.notes.append(f"{plural(len(doubtful), 'line')} read as comments, such as {doubtful[0][:40]!r}")
 
