@@ -47,7 +47,8 @@ def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Exam
     question, context, answers = columns
     examples: dict[str, Example] = {}
     for index, (where, row) in enumerate(rows):
-        texts = (cell_text(row, question, where), cell_text(row, context, where))
+        empty = None if labelled else source
+        texts = (cell_text(row, question, where, empty), cell_text(row, context, where, empty))
         gold = None if answers is None else _gold(row, answers, texts[1], where)
         if gold is None and labelled:
             fix = f"The columns are {', '.join(row)}; name one with `label_column`"

@@ -24,8 +24,8 @@ from typing import Any
 from electra.data import delimited
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import Data, extension_of, known_extension
-from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
+from electra.data.table_files import Data, Given, extension_of, known_extension
+from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, lacks_text, open_table, read_lines, row_id
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
@@ -186,6 +186,8 @@ class SentenceReader:
         annotated: list[tuple[Example, str, Any]] = []
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
+            if not self.labelled and lacks_text(text, not (isinstance(self.source, Given) and self.source.rows)):
+                text = ""
             is_text = are_texts and isinstance(text, str)
             words, spans = split_text(text, splitting) if is_text else (_words(text, word, where), ())
             gold = None if cell is None or are_spans else _words(cell, str(tag), where, are_tags=True)
