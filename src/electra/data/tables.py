@@ -389,11 +389,12 @@ MARKS = frozenset(
 )
 
 
-def lacks_text(value: Any, is_written: bool = True) -> bool:
-    """Whether a cell has no text: None, NaN or, in a file (`is_written`), what stands for these there."""
+def lacks_text(value: Any, source: Data | None = None) -> bool:
+    """Whether a cell has no text: None, NaN or, in a file (`source`), what is written for these there."""
     if isinstance(value, str):
-        marks = value.strip() in MISSING or (value.strip() in MARKS and any(map(str.isalnum, value)))
-        return lines.is_blank(value) or (is_written and marks)
+        is_file, cell = isinstance(source, Path) or (source is not None and source.rows is None), value.strip()
+        is_mark = cell in MISSING or (cell in MARKS and any(map(str.isalnum, cell)))
+        return lines.is_blank(value) or (is_file and is_mark)
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -415,7 +416,7 @@ def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | 
     """
     value, problem = get_field(row, column), ""
     has_column = column in row or value is not None
-    if empty is not None and has_column and lacks_text(value, not (isinstance(empty, Given) and empty.rows is not None)):
+    if empty is not None and has_column and lacks_text(value, empty):
         return ""
     fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
