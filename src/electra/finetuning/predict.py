@@ -63,6 +63,7 @@ class Predictions:
     truncated: int  # the number of examples longer than `max_length` tokens
     notes: tuple[str, ...]  # how the file was read, for the user
     source: Data
+    unread: tuple[str, ...] = ()  # those of the notes that are on columns of texts that are not read
 
     def table(self) -> list[tuple[Cell, ...]]:
         """Returns the rows of the task's table, the header first; numbers are not formatted.
@@ -174,7 +175,8 @@ class Predictor:
         tokens, pad = Tokens(self.loaded.tokenizer), self.loaded.tokenizer.specials.pad
         tokens.tokenizer.counted = unknown.Count()
         values, truncated = list[Any]([None] * len(examples)), 0
-        notes = [*split.notes, *note_unread(split.unread[: split.unread_texts])]
+        unread = (*note_unread(split.unread[: split.unread_texts]),)
+        notes = [*split.notes, *unread]
         if read := [i for i, example in enumerate(examples) if not _is_blank(example, task)]:
             written = tuple(examples[i] for i in read)
             windows = task.featurize(written, tokens, self.max_length)
@@ -187,7 +189,7 @@ class Predictor:
         if blank := len(examples) - len(read):
             notes.append(f"{blank:,} of {plural(len(examples), 'text')} are empty and get no answer")
         notes += [task.rule] if task.rule else []
-        return Predictions(task, examples, values, self.max_length, truncated, tuple(notes), source)
+        return Predictions(task, examples, values, self.max_length, truncated, tuple(notes), source, unread)
 
     def texts(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -28,6 +28,10 @@ class OnBackend(OnDevice):
 @dataclass(frozen=True)
 class OnTexts(AllowUnknown, OnBackend):
     """The options of a command that applies a model to texts."""
+
+    ADVICE: ClassVar[Mapping[str, str]] = {
+        "": "Pass one text; several are lines of a file, or of standard input with -."
+    }
 
     model: Source
     """A run folder, a model folder, a name on the hub, or one that comes with the package (tiny-en,
