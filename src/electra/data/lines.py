@@ -37,9 +37,7 @@ _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
 # Letters and signs of Europe, as bytes; others of two bytes are also two letters of cp1252
-_GARBLED = re.compile(
-    "[\xc2-\xc5\xcd-\xd3][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
-)
+_GARBLED = re.compile("[\xc2-\xc5\xcd-\xd3][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _NOT_ASCII = re.compile("[\xc2-\xf4][^\0-\x7f]")
 _CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "replace")
 _BYTES_OF_CP1252 = {ord(each): 0x80 + i for i, each in enumerate(_CP1252) if each != "\ufffd"}

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 DIVIDING = "\xad\xac\u2e17"  # soft hyphen, not sign, double oblique hyphen: they stand in no compound
 SIGNS = f"-\u2010={DIVIDING}"
-SUSPENDED = frozenset("and or nor to und oder bis et ou y o e en of".split())  # after pre- in "pre- and postwar"
+SUSPENDED = frozenset(
+    "and or nor to und oder bis et ou y o e en of".split()
+)  # after pre- in "pre- and postwar"
 BLOCK = 10_000  # lines of a file that are looked at together
 NAMED = 3  # words in a note
 _HYPHEN = re.compile("[-\u2010]")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _LAST = re.compile(rf"{_WORD.pattern}\Z")
-_LIGATURES = dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
+_LIGATURES = dict(
+    zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True)
+)
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 
 
@@ -91,12 +95,12 @@ class LineEnds:
         is_known = self._is_word(head + tail, seen)
         are_words = self._is_word(head, seen) and self._is_word(tail, seen)
         continues = tail[0].islower() or (tail.isupper() and head.isupper())
-        joins = sign in DIVIDING or is_known
-        if not joins and self.num_tokens is not None and not are_words and sign != "=":
+        joins, is_open = sign in DIVIDING or is_known, sign == "=" or after[0].casefold() in SUSPENDED
+        if not joins and self.num_tokens is not None and not are_words and not is_open:
             joins = self.num_tokens(head + tail) < self.num_tokens(head) + self.num_tokens(tail)
         if self.keep or not continues or seen[compound] > seen[(head + tail).casefold()]:
             joins = False
-        if not joins and (sign == "=" or after[0].casefold() in SUSPENDED):
+        if not joins and is_open:
             return None
         hyphen = sign if sign == "\u2010" else "-"
         text = stem + second if joins else stem + hyphen + second

@@ -392,7 +392,10 @@ MARKS = frozenset(
 def lacks_text(value: Any, source: Data | None = None) -> bool:
     """Whether a cell has no text: None, NaN or, in a file (`source`), what is written for these there."""
     if isinstance(value, str):
-        is_file, cell = isinstance(source, Path) or (source is not None and source.rows is None), value.strip()
+        is_file, cell = (
+            isinstance(source, Path) or (source is not None and source.rows is None),
+            value.strip(),
+        )
         is_mark = cell in MISSING or (cell in MARKS and any(map(str.isalnum, cell)))
         return lines.is_blank(value) or (is_file and is_mark)
     is_nan = isinstance(value, float) and math.isnan(value)

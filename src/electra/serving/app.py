@@ -94,7 +94,9 @@ def make_app(
     for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     page = _Page(directory=str(files("electra.serving") / "page"), html=True)
-    page.methods = {route.path[1:]: ", ".join(route.methods) for route in app.routes if isinstance(route, Route)}
+    page.methods = {
+        route.path[1:]: ", ".join(route.methods) for route in app.routes if isinstance(route, Route)
+    }
     app.mount("/", page)
     return app
 
@@ -177,5 +179,7 @@ async def _answer(http: HttpRequest, error: Any) -> Response:
     return _error(status, what, where, fix, headers)
 
 
-def _error(status: int, what: str, where: str, fix: str, headers: Mapping[str, str] | None = None) -> Response:
+def _error(
+    status: int, what: str, where: str, fix: str, headers: Mapping[str, str] | None = None
+) -> Response:
     return JSONResponse({"error": {"what": what, "where": where, "fix": fix}}, status, headers)

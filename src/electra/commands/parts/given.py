@@ -131,7 +131,9 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
     if blank:
         numbers = ", ".join(str(each.line) for each in blank[:3])
         more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
-        notes.append(f"{len(blank):,} of {plural(total, 'text')} are empty and get no answer ({numbers}{more})")
+        notes.append(
+            f"{len(blank):,} of {plural(total, 'text')} are empty and get no answer ({numbers}{more})"
+        )
     if broken:
         notes.append(note_garbled(len(broken), broken[0], name))
     for note in notes:
@@ -156,7 +158,9 @@ def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
         return _passages_of_words(source, extension, ends)
     if extension in TABLES:
         rows = open_table(source).rows
-        return (Passage(cell_text(row, column, where, source), row, name, where.number) for where, row in rows)
+        return (
+            Passage(cell_text(row, column, where, source), row, name, where.number) for where, row in rows
+        )
     lines = enumerate(ends.lines(_lines(source)), 1)
     return (Passage(text, {"text": text}, name, number) for number, text in lines)
 
@@ -180,9 +184,7 @@ def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path 
     return path
 
 
-def _passages_of_files(
-    files: Sequence[Path], where: str, column: str, ends: LineEnds
-) -> Iterator[Passage]:
+def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
     """Yields the passages of a folder's files; those without words, but not all, are noted."""
     blank, others = list[str](), list[str]()
     for file in files:

@@ -25,7 +25,16 @@ from electra.data import delimited
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
 from electra.data.table_files import Data, Given, extension_of, known_extension
-from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, lacks_text, open_table, read_lines, row_id
+from electra.data.tables import (
+    SAMPLE,
+    ReadOptions,
+    Row,
+    get_field,
+    lacks_text,
+    open_table,
+    read_lines,
+    row_id,
+)
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
@@ -184,7 +193,9 @@ class SentenceReader:
         num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
         splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.split
         annotated: list[tuple[Example, str, Any]] = []
-        keeps_empty = not self.labelled and isinstance(self.source, Given)  # for an answer to each that was passed
+        keeps_empty = not self.labelled and isinstance(
+            self.source, Given
+        )  # for an answer to each that was passed
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
             if not self.labelled and lacks_text(text, self.source):
