@@ -37,7 +37,8 @@ CONLLU = "\n".join(
 PAGE = """<?xml version="1.0" encoding="UTF-8"?><pc:PcGts xmlns:pc="x"><pc:Page><pc:ReadingOrder>
 <pc:OrderedGroup id="g"><pc:RegionRefIndexed index="1" regionRef="r1"/>
 <pc:RegionRefIndexed index="0" regionRef="r2"/></pc:OrderedGroup></pc:ReadingOrder>
-<pc:TextRegion id="r1"><pc:TextLine id="l1"><pc:TextEquiv index="1"><pc:Unicode>wrong</pc:Unicode></pc:TextEquiv>
+<pc:TextRegion id="r1"><pc:TextLine id="l1">
+<pc:TextEquiv index="1"><pc:Unicode>wrong</pc:Unicode></pc:TextEquiv>
 <pc:TextEquiv index="0"><pc:Unicode>The ex-</pc:Unicode></pc:TextEquiv></pc:TextLine>
 <pc:TextLine id="l2"><pc:Word id="w3"><pc:TextEquiv><pc:Unicode>ample</pc:Unicode></pc:TextEquiv></pc:Word>
 <pc:Word id="w4"><pc:Glyph><pc:TextEquiv><pc:Unicode>e</pc:Unicode></pc:TextEquiv></pc:Glyph>

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from reprlib import repr as shortened
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Annotated, Any, ClassVar
 
 from typing_extensions import override

@@ -168,7 +168,7 @@ def is_blank(text: str) -> bool:
 
 
 def garbled(text: str) -> list[str]:
-    """Returns the parts of a text that are UTF-8 read as cp1252, such as \u00c3\u00a9 for an e with an accent."""
+    """Returns the parts of a text that are UTF-8 read as cp1252: two or three characters for one."""
     if not _NOT_ASCII.search(text):
         return []
     as_bytes = text.translate(_BYTES_OF_CP1252)

@@ -1,9 +1,10 @@
 """What printing does to words: it divides them at the ends of lines, and writes fi as one letter.
 
-A word is joined where the whole is known: to the text itself, or to a model as a token of its own. It keeps its
-hyphen where the text has it so within a line, or where both halves are words and the whole is not (well-known).
-Signs that mean nothing else (a soft hyphen, U+00AC, U+2E17) always join. Another word is joined if it has fewer
-tokens than its halves, and keeps its hyphen otherwise, and if no model is at hand.
+A word is joined where the whole is known: to the text itself, or to a model as a token of its own. It keeps
+its hyphen where the text has it so within a line, or where both halves are words and the whole is not
+(well-known). Signs that mean nothing else (a soft hyphen, U+00AC, U+2E17) join unless the text has the word
+with a hyphen. Another word is joined if it has fewer tokens than its halves, and keeps its hyphen otherwise,
+and if no model is at hand.
 """
 
 from __future__ import annotations
@@ -23,16 +24,15 @@ if TYPE_CHECKING:
 DIVIDING = "\xad\xac\u2e17"  # soft hyphen, not sign, double oblique hyphen: they stand in no compound
 SIGNS = f"-\u2010={DIVIDING}"
 SUSPENDED = frozenset(
-    "and or nor to und oder bis et ou y o e en of".split()
+    ["and", "or", "nor", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of"]
 )  # after pre- in "pre- and postwar"
 BLOCK = 10_000  # lines of a file that are looked at together
 NAMED = 3  # words in a note
 _HYPHEN = re.compile("[-\u2010]")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _LAST = re.compile(rf"{_WORD.pattern}\Z")
-_LIGATURES = dict(
-    zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True)
-)
+_LIGATURES = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
+_LIGATURES |= {"\ufb05": "st", "\ufb06": "st"}
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 
 
@@ -73,8 +73,8 @@ class Whole(NamedTuple):
 class LineEnds:
     """Joins the words that are divided at the ends of lines, and counts them.
 
-    `num_tokens` says how many tokens a model has for a word (None: no model is at hand); with `keep`, no hyphen
-    is removed.
+    `num_tokens` says how many tokens a model has for a word (None: no model is at hand); with `keep`, no
+    hyphen is removed.
     """
 
     def __init__(self, num_tokens: Callable[[str], int] | None = None, keep: bool = False) -> None:

@@ -100,7 +100,7 @@ class Predictions:
         records = join_columns(rows, self.examples)
         for record, row, value in zip(records, rows, self.values, strict=True):
             if value is None:
-                record |= _no_answer(row)
+                record.update(_no_answer(row))
         return records
 
     def content(self, kind: Format = "tsv") -> bytes:

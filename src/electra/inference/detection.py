@@ -147,8 +147,8 @@ class TokenizedText:
     text: str
 
     def part(self, members: Sequence[int]) -> str:
-        """Returns the text of neighbouring tokens."""
-        return self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]]
+        """Returns the text of neighbouring tokens, with the letters of ligatures."""
+        return without_ligatures(self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]])
 
     def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
         """Yields the positions of each word's tokens; a token outside of words is a word by itself."""

@@ -1,7 +1,8 @@
 """Any encoder of transformers behind the interface of ours: padding instead of packing, and slower.
 
-The documents of a packed row are padded to rows of their own, read by the model, and put back in place. A model
-in which padding changes the states of a text (by a convolution, say) reads texts of the same length together.
+The documents of a packed row are padded to rows of their own, read by the model, and put back in place. A
+model in which padding changes the states of a text (by a convolution, say) reads together only texts of the
+same length.
 `EncoderConfig.settings` holds the model's config.json, from which the module is built; its weights keep
 transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D hidden, E embedding.
 """
@@ -82,8 +83,8 @@ def without_pooler(model: nn.Module) -> nn.Module:
 def reads_padding(model: Any, pad: int) -> bool:
     """Whether padding changes the states that a model of transformers gives to the text before it.
 
-    A short text is read alone, with padding, and with other tokens in its place. The states of the last two must
-    be equal bit for bit, as masked tokens have the weight 0, and those of the first but for rounding.
+    A short text is read alone, with padding, and with other tokens in its place. The states of the last two
+    must be equal bit for bit, as masked tokens have the weight 0, and those of the first but for rounding.
     """
     device, was_training = next(model.parameters()).device, model.training
     ids = torch.arange(1, 1 + TRIED, device=device)[None] % len(model.get_input_embeddings().weight)
@@ -111,7 +112,7 @@ class Texts:
 
     @classmethod
     def of(cls, document_ids_BT: Tensor, exact: bool = False) -> list[Texts]:
-        """Finds the texts, neighbours with the same id of 0 or more, grouped by length (within 2x, or `exact`)."""
+        """Finds the texts, neighbours with the same id of 0 or more, grouped by length (2x, or `exact`)."""
         real, begins = document_ids_BT >= 0, torch.ones_like(document_ids_BT, dtype=torch.bool)
         begins[:, 1:] = document_ids_BT[:, 1:] != document_ids_BT[:, :-1]
         begins = (begins & real).flatten()
@@ -245,7 +246,7 @@ class PublishedHead(nn.Module):
         if not self._reads_padding or bool(mask.all()):
             return self._logits(ids, mask, types)
         lengths_B, found = mask.sum(1), dict[int, Tensor]()
-        for length in lengths_B.unique().tolist():
+        for length in sorted({*lengths_B.tolist()}):
             rows = (lengths_B == length).nonzero().flatten()
             own_types = None if types is None else types[rows, :length]
             logits = self._logits(ids[rows, :length], mask[rows, :length], own_types)

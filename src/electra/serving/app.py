@@ -95,7 +95,7 @@ def make_app(
         app.add_exception_handler(kind, _answer)
     page = _Page(directory=str(files("electra.serving") / "page"), html=True)
     page.methods = {
-        route.path[1:]: ", ".join(route.methods) for route in app.routes if isinstance(route, Route)
+        route.path[1:]: ", ".join(route.methods or ()) for route in app.routes if isinstance(route, Route)
     }
     app.mount("/", page)
     return app
@@ -116,8 +116,9 @@ class _Page(StaticFiles):
 
 
 class _Guard:
-    """Middleware that answers no other hosts than its own, rejects bodies above a limit before they are parsed,
-    and adds HEADERS to responses.
+    """Middleware that rejects other hosts than its own, and bodies above a limit before they are parsed.
+
+    It adds HEADERS to responses.
     """
 
     def __init__(self, app: ASGIApp, max_body: int, hosts: Sequence[str]) -> None:

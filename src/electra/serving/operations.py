@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
-from electra.finetuning.predict import EVERYTHING
 from electra.data.lines import is_blank
+from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 from electra.inference.embedding import as_json, embed

@@ -105,9 +105,9 @@ class Passage(NamedTuple):
 def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = None) -> Iterator[Passage]:
     """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
 
-    The texts are those of a file (a table, lines, hOCR, ALTO, PAGE or DjVu XML, CoNLL), of a folder of files, of
-    standard input ("-"), or as passed. Tables and lines may be larger than memory. `ends` joins the words that
-    are divided at the ends of lines. A text that is missing is "". Both are counted in notes.
+    The texts are those of a file (a table, lines, hOCR, ALTO, PAGE or DjVu XML, CoNLL), of a folder of files,
+    of standard input ("-"), or as passed. Tables and lines may be larger than memory. `ends` joins the words
+    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes.
 
     Raises DataError for what is no text, and if there is none.
     """
@@ -190,8 +190,8 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
     for file in files:
         try:
             yield from _passages(file, column, ends)
-        except OtherXml as problem:
-            others.append(f"{file.name}: {problem.what}")
+        except OtherXml as other:
+            others.append(f"{file.name}: {other.what}")
         except NoWords:
             blank.append(file.name)
     if len(blank) + len(others) == len(files):

@@ -39,8 +39,8 @@ class OnTexts(AllowUnknown, OnBackend):
     """
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
-    lines from standard input. hOCR, ALTO, PAGE and DjVu XML are read by paragraph, CoNLL by sentence, a folder file by file.
-    In Python, also several texts.
+    lines from standard input. hOCR, ALTO, PAGE and DjVu XML are read by paragraph, CoNLL by sentence, a
+    folder file by file. In Python, also several texts.
     """
     _: KW_ONLY
     text_column: str = "text"
