@@ -38,8 +38,8 @@ SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
 # Letters and signs of Europe, as bytes; others of two bytes are also two letters of cp1252
 _GARBLED = re.compile("[\xc2-\xc5\xcd-\xd3][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_NOT_ASCII = re.compile("[\xc2-\xf4][^\0-\x7f]")
 _CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "replace")
+_MAYBE_GARBLED = re.compile(f"[\xc2-\xf4][\x80-\xbf{_CP1252}]")
 _BYTES_OF_CP1252 = {ord(each): 0x80 + i for i, each in enumerate(_CP1252) if each != "\ufffd"}
 _QUOTED = re.compile('"[^"]*"?')
 _BYTE_ORDER_MARKS = (
@@ -169,7 +169,7 @@ def is_blank(text: str) -> bool:
 
 def garbled(text: str) -> list[str]:
     """Returns the parts of a text that are UTF-8 read as cp1252: two or three characters for one."""
-    if not _NOT_ASCII.search(text):
+    if not _MAYBE_GARBLED.search(text):
         return []
     as_bytes = text.translate(_BYTES_OF_CP1252)
     parts = [(found.start(), found.end()) for found in _GARBLED.finditer(as_bytes)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from electra.commands.framework.display import Display
 from electra.commands.results.rows import Rows
+from electra.data.lines import is_blank
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Sources, as_names
@@ -45,7 +46,10 @@ def cut_to(model: Loaded, text: Sources, coverage: float, display: Display) -> L
         lambda line: held_out.append(line) if line.is_held_out else None,
     )
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
-    texts, kind = [line[:LONGEST] for line in texts[:LINES]], "held-out line" if held_out else "line"
+    texts, kind = (
+        [line[:LONGEST] for line in texts[:LINES] if not is_blank(line[:LONGEST])],
+        "held-out line" if held_out else "line",
+    )
     doing("counting pieces")
     smaller = cut(model.tokenizer, counts_in(sample, model.tokenizer), coverage)
     after, original_ids = in_vocabulary(model, smaller), ids_in_original(smaller, model.tokenizer)
