@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from typing_extensions import override
 
@@ -13,6 +13,8 @@ from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Run
 from electra.data.settings import AllowUnknown
 from electra.foundation.options import Source, checked_path
+from electra.foundation.progress import doing
+from electra.training.request import Request, Text
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,31 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.stores import run_store_path
-        from electra.commands.parts.train import Origin, Text, train_run
-        from electra.training.extend import extended_recipe
-
         began = time.monotonic()
+        with display_for(self.progress) as display:
+            doing("loading torch")
+            from electra.training.assemble import train_run
+
+            request = self.request()
+            train_run(replace(request, began=began), display.say)
+        return Run(request.out)
+
+    def request(self) -> Request:
+        """Returns what is trained: the recorded recipe, to the new budget."""
+        from electra.training.extend import extended_recipe
+        from electra.training.stores import run_store_path
+
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
         record, store = folder.record, run_store_path(folder, self.store)
-        text = Text(store=store, allow_unknown=self.allow_unknown)
-        recipe = extended_recipe(folder, record, self.budget)
-        origin = Origin(
+        return Request(
+            extended_recipe(folder, record, self.budget),
+            Text(store=store, allow_unknown=self.allow_unknown),
+            folder.path,
             record["identity"].get("initial_discriminator"),
             record["identity"].get("initial_generator"),
-            recipe=str(record["environment"].get("recipe", "")),
-            began=began,
+            source=str(record["environment"].get("recipe", "")),
             extend=True,
         )
-        with display_for(self.progress) as display:
-            return train_run(recipe, text, folder.path, origin, display)
 
 
 extend = function(Extend)
