@@ -18,13 +18,14 @@ from typing import Any
 import pandas
 import pytest
 
+from electra.commands.parts.given import read_passages
 from electra.commands.prepare import prepare
 from electra.data import python_docs, readers, tables
 from electra.data.corpus import Documents
 from electra.data.lines import guess_encoding
 from electra.data.settings import CorpusConfig
 from electra.data.sources import find_sources, is_same_text
-from electra.foundation.errors import CorpusError, ElectraError
+from electra.foundation.errors import CorpusError, DataError, ElectraError
 
 MIB = 1 << 20
 TEXTS = ["Der Koch kochte das Essen.", 'she said "no", twice', "요리사가 음식을\nzweite Zeile"]
@@ -434,3 +435,28 @@ def test_texts_and_addresses_are_no_names_of_files(tmp_path: Path) -> None:
         with pytest.raises(ElectraError) as caught:
             prepare(given, out=tmp_path / "out", vocab_size=60)
         assert "\n" not in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def test_divided_words_and_mojibake_are_noted(tmp_path: Path) -> None:
+    written(tmp_path / "a.txt", "The gov-\nernment.\nA government, a riv-\ner.\nA caf\u00c3\u00a9.\n")
+    corpus = read(tmp_path / "a.txt")
+    joined = "The government.\n\nA government, a riv-\ner.\nA caf\u00c3\u00a9.\n"
+    assert [each.text for each in corpus] == [joined]
+    notes = "\n".join(corpus.notes())
+    assert all(said in notes for said in ("gov-ernment", "riv-er", "iconv")), notes
+    assert "gov-\nernment" in texts(tmp_path / "a.txt", keep_hyphens=True)[0]
+    assert "gov-" in texts(tmp_path / "a.txt", unit="line")[0]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "shut").mkdir()
+    for folder in ("open", "shut"):
+        written(tmp_path / folder / "a.txt", "one\n")
+    access = os.access  # which says yes to root
+    shut = lambda path, mode: not str(path).endswith("shut") and access(path, mode)  # noqa: E731
+    monkeypatch.setattr("electra.data.folders.os.access", shut)
+    with pytest.raises(CorpusError, match="shut"):
+        texts(tmp_path)
+    with pytest.raises(DataError, match="shut"):
+        list(read_passages(tmp_path))

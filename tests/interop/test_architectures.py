@@ -36,7 +36,7 @@ from electra.pages import figures
 
 Given = Callable[[str], tuple[Path, Any]]
 TEXT = "the chef cooked the meal. the chef ate the meal and the cafe.\n"
-TEXTS = ["the chef cooked the meal", "a cafe", "", "The Chef ate, (meals) cooked! " * 3]
+TEXTS = ["the chef cooked the meal", "a cafe", "ate", "The Chef ate, (meals) cooked! " * 3]
 TINY = {
     "training.length": 24,
     "training.batch_size": 4,

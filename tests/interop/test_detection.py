@@ -41,7 +41,8 @@ def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
 
 
 def normal(text: str, lowercase: bool) -> str:
-    """BERT's cleaning, as far as a single token can show it."""
+    """BERT's cleaning, as far as a single token can show it, and the letters of a ligature."""
+    text = "".join(unicodedata.normalize("NFKC", c) if "\ufb00" <= c <= "\ufb06" else c for c in text)
     text = "".join(
         c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd"
     )

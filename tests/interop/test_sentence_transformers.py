@@ -22,7 +22,7 @@ from electra.foundation.errors import ModelError
 from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
 
-TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]
+TEXTS = ["the chef cooked the meal .", "a cat", "ate", "that old chef likes the new meal ."]
 
 
 def sentence_model(folder: Path, steps: Callable[[Any, int], list[Any]], **settings: Any) -> tuple[Path, Any]:

@@ -22,6 +22,7 @@ from electra.commands.framework.shared import OnTexts
 from electra.commands.parts.given import Passage, read_passages, target_of
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
+from electra.data.printed import LineEnds, tokens_by
 from electra.foundation.config import check_at_least
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
@@ -97,7 +98,7 @@ class Detect(
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
-        folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model))
+        folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model).expanduser())
         if folder and self.scorer == "auto" and folder.exists() and folder.record.get("task") == "ged":
             from electra.commands.parts.tagged import open_tagger
 
@@ -108,20 +109,23 @@ class Detect(
             detector = model.detector(self.scorer)
         clean = self.clean
         if isinstance(clean, str | os.PathLike):
-            clean = (each.text for each in read_passages(clean))
+            clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
-        source, passages = tee(read_passages(self.texts, self.text_column))
+        source, passages = tee(read_passages(self.texts, self.text_column, self._ends(detector)))
         texts, how = (each.text for each in source), (self.suggestions, self.near, self.allow_unknown)
         return zip(passages, detector(texts, marking.threshold, *how), strict=True)
+
+    def _ends(self, detector: Detector) -> LineEnds:
+        return LineEnds(tokens_by(lambda: detector.main.tokenizer), self.keep_hyphens)
 
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
         """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
             return [
                 _own(passage)
-                | {"file": passage.file, "line": passage.line, "score": float(f"{each.score:.4g}")}
+                | {"file": passage.file, "line": passage.line, "score": each.rounded_score}
                 | {"marked": each.with_marks(), "words": [_word(passage, each, word) for word in each.marked]}
                 for passage, each in found
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ def walk_folders(
         for each in list(below):
             path = os.path.join(name, each)
             real = os.path.realpath(path)
+            if fail is not None and not os.access(path, os.R_OK | os.X_OK):
+                fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), path))
             if real in around or not enter(Path(path)):
                 below.remove(each)
             else:

@@ -13,6 +13,7 @@ import codecs
 import io
 import lzma
 import re
+import unicodedata
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -21,7 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from electra.foundation.errors import DataError
 from electra.foundation.machine import library
-from electra.foundation.terminal_text import one_line
+from electra.foundation.terminal_text import one_line, plural
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 # A file may expand to EXPANSION_BYTES plus `ratio` times its size; tables compress to a tenth.
@@ -35,6 +36,11 @@ XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
 _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
+# Letters and signs of Europe, as bytes; others of two bytes are also two letters of cp1252
+_GARBLED = re.compile("[\xc2-\xc5\xcd-\xd3][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "replace")
+_MAYBE_GARBLED = re.compile(f"[\xc2-\xf4][\x80-\xbf{_CP1252}]")
+_BYTES_OF_CP1252 = {ord(each): 0x80 + i for i, each in enumerate(_CP1252) if each != "\ufffd"}
 _QUOTED = re.compile('"[^"]*"?')
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -154,6 +160,26 @@ def _undecoded(problem: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing to read: no characters but white space and invisible ones."""
+    return all(each.isspace() or unicodedata.category(each) in ("Cf", "Cc") for each in text)
+
+
+def garbled(text: str) -> list[str]:
+    """Returns the parts of a text that are UTF-8 read as cp1252: two or three characters for one."""
+    if not _MAYBE_GARBLED.search(text):
+        return []
+    as_bytes = text.translate(_BYTES_OF_CP1252)
+    parts = [(found.start(), found.end()) for found in _GARBLED.finditer(as_bytes)]
+    return [text[start:end] for start, end in parts]
+
+
+def note_garbled(count: int, example: str, name: str) -> str:
+    """Returns a note on the `garbled` parts of a file."""
+    problem = f"{plural(count, 'place')} such as {example} look like UTF-8 that was read as cp1252"
+    return f"{problem}: iconv -f UTF-8 -t CP1252 {name or 'FILE'} > FIXED"
 
 
 def encoding_of(head: bytes) -> str:

@@ -11,6 +11,7 @@ file or line.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,12 +27,15 @@ from electra.data.lines import (
     SURROGATES,
     Place,
     decode_head,
+    garbled,
     guess_encoding,
+    note_garbled,
     note_guess,
     open_bytes,
     open_text,
     refuse_other_content,
 )
+from electra.data.printed import LineEnds
 from electra.data.settings import CorpusConfig, Unit
 from electra.data.sources import Source, convert_errors
 from electra.data.tables import ReadOptions, get_field, stream_table
@@ -67,6 +71,9 @@ class Faults:
     nulls: int = 0  # rows whose text is null: empty documents
     first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
+    ends: LineEnds = field(default_factory=LineEnds)
+    garbled: Counter[str] = field(default_factory=Counter)  # parts that are UTF-8 read as cp1252
+    garbled_file: str = ""  # the first that has some
     files: dict[str, list[str]] = field(default_factory=dict)  # note -> the files that it is about
 
     def leave_out(self, error: CorpusError) -> None:
@@ -101,6 +108,11 @@ class Faults:
             files = _first([f"{name} ({number:,})" for name, number in self.undecoded.items()])
             advice = f"If they have another encoding, {IN_UTF8[0].lower()}{IN_UTF8[1:]}"
             notes.append(f"{size} in {count} could not be decoded and were replaced: {files}. {advice}")
+        if ends := self.ends.note():
+            notes.append(f"{ends}; `data.keep_hyphens` joins none")
+        if self.garbled:
+            example, file = next(iter(self.garbled)), self.garbled_file
+            notes.append(f"{file}: {note_garbled(self.garbled.total(), example, file)}")
         return notes + [f"{_first(files)}: {note}" for note, files in self.files.items()]
 
 
@@ -113,6 +125,7 @@ def _first(names: list[str], count: int | None = None) -> str:
 def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[Text]:
     """Yields a source's documents, with problems in `faults`; CorpusError if it is mostly unreadable."""
     faults = faults or Faults()
+    faults.ends.keep = config.keep_hyphens
     if source.name == python_docs.NAME:
         yield from map(Text, python_docs.documents())
     elif source.name.startswith(DATA_SET):
@@ -124,6 +137,9 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
             with convert_errors(source.name, OSError):
                 for document in read(source, source.path, config, faults):
                     replaced += document.replaced
+                    if found := garbled(document.text):
+                        faults.garbled.update(found)
+                        faults.garbled_file = faults.garbled_file or source.name
                     yield document
         except DataError as error:
             raise CorpusError(error.what, where=error.where, fix=error.fix) from None
@@ -145,7 +161,7 @@ def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults)
         with open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
             for document in _split_file(text, config.unit, is_wiki):
                 characters, lines = characters + len(document.text), lines + document.text.count("\n")
-                yield document
+                yield document._replace(text=faults.ends.text(document.text))
     if config.unit == "file" and not is_wiki and characters >= LARGE_FILE and lines >= 100:
         note = "read as one document; if its parts are documents, pass --data.unit blank-line or line"
         faults.files.setdefault(note, []).append(source.name)

@@ -43,6 +43,10 @@ class CorpusConfig:
     """Maximum fraction of table rows to leave out because they are unreadable or have no text; if there are
     more, nothing is prepared.
     """
+    keep_hyphens: bool = False
+    """Join no words that are divided at the ends of lines of a .txt file (default: join those that their
+    document has whole elsewhere; a note counts them).
+    """
     heldout: float = 0.005
     """Fraction of the documents to hold out for evaluation (at least one document), chosen by a hash of their
     text.
@@ -58,6 +62,8 @@ class CorpusConfig:
         """Returns the settings as a store records them."""
         settings = asdict(self)
         del settings["broken_rows"]  # decides whether a store is made, not what it contains
+        if not self.keep_hyphens:
+            del settings["keep_hyphens"]  # older stores do not record it
         return settings
 
 

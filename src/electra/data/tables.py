@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -448,6 +449,35 @@ def refuse_nul(value: Any, where: object) -> None:
 
 # Cells
 
+# Cells without a text or an answer: what pandas reads as missing, and what spreadsheets and databases write.
+MISSING = frozenset(
+    {
+        *("", "\\N", "NaT", "(null)", "<NA>", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND"),
+        *("#N/A", "#N/A N/A", "#NA", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"),
+        *("1.#QNAN", "-1.#QNAN"),
+    }
+)
+# Cells that mean the same, unless they look like labels of their column; see `answers.unanswered`.
+MARKS = frozenset(
+    {
+        *("?", "-", "--", "---", "\u2013", "\u2014", "\u2212"),
+        *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
+    }
+)
+
+
+def lacks_text(value: Any, source: Data | None = None) -> bool:
+    """Whether a cell has no text: None, NaN or, in a file (`source`), what is written for these there."""
+    if isinstance(value, str):
+        is_file, cell = (
+            isinstance(source, Path) or (source is not None and source.rows is None),
+            value.strip(),
+        )
+        is_mark = cell in MISSING or (cell in MARKS and any(map(str.isalnum, cell)))
+        return lines.is_blank(value) or (is_file and is_mark)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
 
 def get_field(row: Mapping[str, Any], column: str) -> Any:
     """Returns a cell, or the nested field a.b.c; None if there is none."""
@@ -458,9 +488,16 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
     return get_field(inner, rest) if isinstance(inner, Mapping) else None
 
 
-def cell_text(row: Mapping[str, Any], column: str, where: object) -> str:
-    """Returns the text of a cell; words in a list are joined by spaces. Raises DataError for other values."""
+def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | None = None) -> str:
+    """Returns the text of a cell; words in a list are joined by spaces.
+
+    Raises DataError for other values and without one; with `empty`, the table of the row, a cell without a
+    text has the text "".
+    """
     value, problem = get_field(row, column), ""
+    has_column = column in row or value is not None
+    if empty is not None and has_column and lacks_text(value, empty):
+        return ""
     fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         if _are_texts(value):

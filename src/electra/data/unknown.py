@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from electra.data.lines import garbled
+from electra.data.printed import without_ligatures
 from electra.data.tokenizer import CHARACTERS, EXAMPLES, Count, Tokenizer
 from electra.foundation.errors import TokenizerError, UnknownTokens
 
@@ -65,7 +67,7 @@ def read(tokenizer: Tokenizer, texts: Iterable[str], allow: bool) -> Iterator[st
     source, count, said = iter(texts), Count(), ""
     while ahead := list(islice(source, TEXTS_AHEAD)):
         tokenizer.counted = count
-        tokenizer.encode_corpus(ahead)
+        tokenizer.encode_corpus([*map(without_ligatures, ahead)])
         if (line := note(tokenizer, allow)) and not said:
             warnings.warn(said := line, UnknownTokens, stacklevel=2)
         tokenizer.counted = Count()  # the model encodes the same texts
@@ -90,6 +92,8 @@ def _reason(word: str, limit: int, entries: Mapping[str, int]) -> tuple[str, str
     if len(word) > limit:
         cause = f"words of more than {limit} letters, such as {{}}: no spaces between letters or words?"
         return cause, f"Separate letters or words by spaces, or {_BYTES}"
+    if garbled(word):
+        return "such as {}: UTF-8 read as cp1252?", "Repair it: iconv -f UTF-8 -t CP1252 FILE > FIXED"
     letter = next((letter for letter in word if letter not in entries), word[0])
     script = unicodedata.name(letter, "Other").replace("-", " ").partition(" ")[0].title()
     return (

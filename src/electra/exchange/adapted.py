@@ -117,6 +117,7 @@ def read_networks(
     try:
         with quietly(), torch.inference_mode():
             fits = encoder(torch.arange(3)[None]).shape == (1, 3, config.hidden_size)
+            _ = encoder.reads_padding  # tried before several threads use the model
     except Exception as problem:  # it raises whatever the model lacks, such as boxes on a page
         raise ModelError(f"it does not read texts ({reason_of(problem)})", where=folder) from None
     if not fits:

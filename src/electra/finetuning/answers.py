@@ -14,25 +14,10 @@ from typing import Any
 
 from electra.data.characters import latin, strange_character, visible
 from electra.data.delimited import SEPARATORS
-from electra.data.tables import printed_list
+from electra.data.tables import MARKS, MISSING, printed_list
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import one_line, plural
 
-# Cells without an answer: what pandas reads as missing, and what spreadsheets and databases write.
-MISSING = frozenset(
-    {
-        *("", "\\N", "NaT", "(null)", "<NA>", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND"),
-        *("#N/A", "#N/A N/A", "#NA", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"),
-        *("1.#QNAN", "-1.#QNAN"),
-    }
-)
-# Cells that mean the same, unless they look like the labels of their column; see `unanswered`.
-MARKS = frozenset(
-    {
-        *("?", "-", "--", "---", "\u2013", "\u2014", "\u2212"),
-        *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
-    }
-)
 NO_CLASS = (-1, -100)  # beside classes from 0: no label in data sets of the hub, and in torch
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(?:\.0*)?")  # 007 is a code, not a number, and so is 1.10
 _SEPARATORS = ("\n", "\t", "|", ";", ",")  # in this order: later ones occur in names

@@ -118,7 +118,8 @@ class TextTask(Task):
         for index, ((where, row), cell, gold) in enumerate(zip(rows, cells, answers.golds, strict=True)):
             left_out += [(where, cell)] if gold is None and index not in void else []
             if gold is not None or not labelled:
-                texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
+                empty = None if labelled else path
+                texts = tuple(_text(row, name, where, empty, name in printed) for name in text_columns)
                 examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
         counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
@@ -248,8 +249,8 @@ def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
     return bool(texts) and all(isinstance(item, str) for items in lists for item in items)
 
 
-def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
-    text = cell_text(row, column, where)
+def _text(row: Row, column: str, where: Place, empty: Data | None, is_printed: bool) -> str:
+    text = cell_text(row, column, where, empty)
     return cell_text({column: printed_list(text)}, column, where) if is_printed and text.strip() else text
 
 

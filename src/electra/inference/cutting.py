@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
+from electra.data.lines import is_blank
 from electra.data.settings import CorpusConfig
 from electra.data.store_builder import read_sample
 from electra.exchange.layers import in_vocabulary
@@ -40,7 +41,10 @@ def cut_to(model: Loaded, text: Sequence[str], coverage: float) -> tuple[Loaded,
         text, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
     )
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
-    texts, kind = [line[:LONGEST] for line in texts[:LINES]], "held-out line" if held_out else "line"
+    texts, kind = (
+        [line[:LONGEST] for line in texts[:LINES] if not is_blank(line[:LONGEST])],
+        "held-out line" if held_out else "line",
+    )
     doing("counting pieces")
     smaller = cut(model.tokenizer, counts_in(sample, model.tokenizer), coverage)
     after, original_ids = in_vocabulary(model, smaller), ids_in_original(smaller, model.tokenizer)

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from electra.data.lines import is_blank
+from electra.data.printed import places_of_letters, without_ligatures
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.terminal_text import make_visible
@@ -77,6 +79,11 @@ class Detection:
         return float(-np.log1p(-np.minimum(p, 1 - 1e-9)).mean()) if len(p) else 0.0
 
     @property
+    def rounded_score(self) -> float | None:
+        """The score with 4 significant digits, for files; None if the text has no words."""
+        return float(f"{self.score:.4g}") if self.words else None
+
+    @property
     def marked(self) -> tuple[Span, ...]:
         """The words whose P(replaced) is at least `threshold`."""
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
@@ -126,8 +133,7 @@ class Detection:
                 found = suggestions[word]
                 row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
             words += [row] * (is_marked or all_words)
-        score = float(f"{self.score:.4g}")
-        return {"text": self.text, "score": score, "threshold": self.threshold, "words": words}
+        return {"text": self.text, "score": self.rounded_score, "threshold": self.threshold, "words": words}
 
 
 @dataclass(frozen=True)
@@ -141,8 +147,8 @@ class TokenizedText:
     text: str
 
     def part(self, members: Sequence[int]) -> str:
-        """Returns the text of neighbouring tokens."""
-        return self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]]
+        """Returns the text of neighbouring tokens, with the letters of ligatures."""
+        return without_ligatures(self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]])
 
     def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
         """Yields the positions of each word's tokens; a token outside of words is a word by itself."""
@@ -289,11 +295,21 @@ def require_log_odds(loaded: Loaded) -> None:
 
 
 def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
-    """Tokenises a text of any length, without special tokens; offsets include a token's combining marks."""
-    encoding = tokenizer.encode(text)
+    """Tokenises a text of any length, without special tokens; offsets include a token's combining marks.
+
+    A ligature is read as its letters. A text of invisible characters has no tokens.
+    """
+    if is_blank(text):
+        return TokenizedText(np.zeros(0, np.int64), [], [], [], text)
+    plain = without_ligatures(text)
+    encoding = tokenizer.encode(plain)
     positions = [i for i, special in enumerate(encoding.special) if not special]
     ids = [encoding.ids[i] for i in positions]
-    offsets = _whole_characters(text, [encoding.offsets[i] for i in positions])
+    spans = [encoding.offsets[i] for i in positions]
+    if len(plain) > len(text):
+        places = [*places_of_letters(text), len(text)]
+        spans = [(places[start], places[max(start, end - 1)] + (end > start)) for start, end in spans]
+    offsets = _whole_characters(text, spans)
     words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
     return TokenizedText(
         np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words, text

@@ -21,6 +21,7 @@ import numpy as np
 from electra.artifacts.included import MODELS, included_model
 from electra.artifacts.model import DETECTION, ModelFolder, Scorer
 from electra.data import unknown
+from electra.data.printed import without_ligatures
 from electra.exchange.load import Loaded, load_language_model
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
@@ -222,7 +223,7 @@ class Detector:
         starts, ends = np.array(read.offsets, np.int64).reshape(-1, 2).T
         for members in tokens.word_tokens():
             start, end = tokens.offsets[members[0]][0], max(tokens.offsets[i][1] for i in members)
-            word = text[start:end]
+            word = without_ligatures(text[start:end])
             if not any(map(str.isalnum, word)):
                 is_initial = word in ".!?:"
                 continue

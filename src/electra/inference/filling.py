@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from electra.data.printed import without_ligatures
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ModelError
@@ -80,7 +81,7 @@ def suggest(
             for word in found.marked:
                 over = [i for i, (a, b) in enumerate(tokens.offsets) if a < word.end and b > word.start]
                 hidden = over or [len(tokens.ids)]
-                asked.append((word, spellings.near(word.text)))
+                asked.append((word, spellings.near(without_ligatures(word.text))))
                 before = tokens.ids[: hidden[0]][-(size // 2) :]
                 after = tokens.ids[hidden[-1] + 1 :][: size // 2 - 1]
                 yield np.array([tokenizer.specials.cls, *before, mask, *after, tokenizer.specials.sep])

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
+from electra.data.lines import is_blank
 from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError
-from electra.inference.embedding import embed
+from electra.foundation.terminal_text import plural
+from electra.inference.embedding import as_json, embed
 from electra.inference.filling import fill, to_json
 from electra.serving import limits
 from electra.serving.limits import RequestError
@@ -28,6 +30,17 @@ class Request(BaseModel):
     model: str | None = Field(
         None, description="Name of a served model (default: the first that supports the operation)"
     )
+
+    _notes: dict[str, None] = PrivateAttr(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the response warns of, once the work is done."""
+        empty = sum(isinstance(item, str) and is_blank(item) for item in self.items)
+        counted = (
+            [f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"] if empty else []
+        )
+        return [*counted, *self._notes]
 
     @property
     def items(self) -> Sequence[Any]:
@@ -76,7 +89,7 @@ class Detect(TextRequest):
 
 
 class Embed(TextRequest):
-    """Returns a vector for each text."""
+    """Returns a vector for each text; null for an empty one."""
 
     ABILITY = "embed"
 
@@ -86,9 +99,7 @@ class Embed(TextRequest):
 
     @override
     def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
-        # 9 significant digits represent a float32 exactly
-        vectors = embed(served.encoder, self.texts[part], self.pooling)
-        return [[float(f"{x:.9g}") for x in vector] for vector in vectors]
+        return [*map(as_json, embed(served.encoder, self.texts[part], self.pooling))]
 
 
 class Predict(Request):
@@ -112,7 +123,9 @@ class Predict(Request):
         given: list[Any] = [*self.inputs]
         if not is_tagger:
             given = [tuple(item) if isinstance(item, list) else item for item in given]
-        examples = served.predictor.texts(given, self.threshold, part=part).by_example()
+        predictions = served.predictor.texts(given, self.threshold, part=part)
+        self._notes |= dict.fromkeys(predictions.unread)
+        examples = predictions.by_example()
         if len(examples) != len(given[part]):
             fix = "Send texts, lists of words for a tagger, or objects with the task's columns"
             raise DataError("each input must be one example of the task", fix=fix)

@@ -50,6 +50,7 @@ class Command(Generic[R_co]):
 
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
+    ADVICE: ClassVar[Mapping[str, str]] = {}  # on options it does not have, and ("") on one argument too many
     """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function

@@ -55,6 +55,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
         known = [flag for flag in parser._option_string_actions if flag not in FLAGS]
         namesakes = " or ".join(each for each in known if each.endswith(f".{word.lstrip('-')}"))
         fix = f"Use {namesakes}." if namesakes else unknown_choice(f"--{word.lstrip('-')}", known)[1]
+        fix = command.ADVICE.get(word if word.startswith("--") else "", fix)
         raise ConfigError(what, fix=f"{fix} See {parser.prog} --help".strip())
     values: dict[str, Any] = {}
     for option in options:

@@ -42,18 +42,26 @@ class OnBackend(OnDevice):
 class OnTexts(AllowUnknown, OnBackend):
     """The options of a command that applies a model to texts."""
 
+    ADVICE: ClassVar[Mapping[str, str]] = {
+        "": "Pass one text; several are lines of a file, or of standard input with -."
+    }
+
     model: Source
     """A run folder, a model folder, a name on the hub, or one that comes with the package (tiny-en,
     small-en).
     """
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
-    lines from standard input. hOCR and ALTO are read by paragraph, CoNLL by sentence, a folder file by file.
-    In Python, also several texts.
+    lines from standard input. hOCR, ALTO, PAGE and DjVu XML are read by paragraph, CoNLL by sentence, a
+    folder file by file. In Python, also several texts.
     """
     _: KW_ONLY
     text_column: str = "text"
     """The table column that contains the texts."""
+    keep_hyphens: bool = False
+    """Join no words that are divided at the ends of lines of a scan or a .txt file (default: join those that
+    the text or the model knows; a note counts them).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, cast
 
 from electra.commands.framework.shared import Texts
 from electra.data.folders import walk_folders
-from electra.data.lines import COMPRESSIONS
-from electra.data.scanned import SCANNED, read_paragraphs
+from electra.data.lines import COMPRESSIONS, garbled, is_blank, note_garbled
+from electra.data.printed import LineEnds
+from electra.data.scanned import SCANNED, OtherXml, read_paragraphs
 from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
-from electra.data.tables import cell_text, open_table, read_lines
+from electra.data.tables import cell_text, lacks_text, open_table, read_lines
 from electra.foundation.errors import ConfigError, DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, Source, checked_path
@@ -63,16 +64,16 @@ def is_table(value: Any) -> bool:
 
 
 def each_text(texts: Any) -> Iterator[str]:
-    """Yields the texts, or the single text. Raises DataError for anything that is not a text."""
+    """Yields the texts, or the single text; "" for None and NaN. Raises DataError for anything else."""
     if hasattr(texts, "to_pylist") and not is_table(texts):  # a column of pyarrow
         texts = texts.to_pylist()
     if isinstance(texts, Mapping) or is_table(texts):
         raise DataError("expected texts, got a table", where="texts", fix="Pass one column: frame['text']")
     fix = "Pass a text, or a list of texts"
     for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):
-        if not isinstance(text, str):
+        if not isinstance(text, str) and not lacks_text(text):
             raise DataError(f"{shortened(text)} is not text", where=f"text {number}", fix=fix)
-        yield text
+        yield text if isinstance(text, str) else ""
 
 
 def _columns(table: Any) -> list[str]:
@@ -101,34 +102,71 @@ class Passage(NamedTuple):
     words: tuple[tuple[int, str], ...] = ()  # of a scan or CoNLL: where words begin, their names in the file
 
 
-def read_passages(texts: Texts, column: str = "text") -> Iterator[Passage]:
+def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = None) -> Iterator[Passage]:
     """Returns each text with its row: the columns of a table, of which `column` has the text, or only `text`.
 
-    The texts are those of a file (a table, lines, hOCR, ALTO, CoNLL), of a folder of files, of standard input
-    ("-"), or as passed. Tables and lines may be larger than memory.
+    The texts are those of a file (a table, lines, hOCR, ALTO, PAGE or DjVu XML, CoNLL), of a folder of files,
+    of standard input ("-"), or as passed. Tables and lines may be larger than memory. `ends` joins the words
+    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes.
 
     Raises DataError for what is no text, and if there is none.
     """
-    if isinstance(texts, str) and not texts.strip():
+    ends = ends or LineEnds()
+    if isinstance(texts, str) and is_blank(texts):
         raise DataError("no text", fix="Pass a text, or a file of texts")
+    is_name = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
+    return _noted(_passages(texts, column, ends), ends, str(texts) if is_name else "")
+
+
+def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[Passage]:
+    """Yields passages, and then warns with notes on what they were."""
+    total, blank, broken = 0, list[Passage](), list[str]()
+    for passage in passages:
+        total += 1
+        if is_blank(passage.text):
+            blank.append(passage)
+        broken += garbled(passage.text)
+        yield passage
+    notes = [ends.note()] if ends.note() else []
+    if blank:
+        numbers = ", ".join(str(each.line) for each in blank[:3])
+        more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
+        notes.append(
+            f"{len(blank):,} of {plural(total, 'text')} are empty and get no answer ({numbers}{more})"
+        )
+    if broken:
+        notes.append(note_garbled(len(broken), broken[0], name))
+    for note in notes:
+        warnings.warn(f"{name}: {note}" if name else note, Note, stacklevel=2)
+
+
+def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     if isinstance(texts, str | os.PathLike) and os.path.isdir(texts):
         known = (".txt", *TABLES, *SCANNED, *CONLL)
-        files = [file for folder in walk_folders(Path(texts)) for file in sorted(folder.iterdir())]
+        folders = walk_folders(Path(texts), fail=_refuse_folder)
+        files = [file for folder in folders for file in sorted(folder.iterdir())]
         files = [file for file in files if file.is_file() and split_name(file)[1] in known]
         if not files:
             raise DataError("no files of texts", where=str(texts), fix=f"Use {', '.join(known)}")
-        return _passages_of_files(files, str(texts), column)
+        return _passages_of_files(files, str(texts), column, ends)
     source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
     if source is None:
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
         return (Passage(text, {"text": text}, "", number) for number, text in enumerate(found, 1))
     name, extension = str(source), extension_of(source)
     if extension in SCANNED or extension in CONLL:
-        return _passages_of_words(source, extension)
+        return _passages_of_words(source, extension, ends)
     if extension in TABLES:
         rows = open_table(source).rows
-        return (Passage(cell_text(row, column, where), row, name, where.number) for where, row in rows)
-    return (Passage(text, {"text": text}, name, number) for number, text in enumerate(_lines(source), 1))
+        return (
+            Passage(cell_text(row, column, where, source), row, name, where.number) for where, row in rows
+        )
+    lines = enumerate(ends.lines(_lines(source)), 1)
+    return (Passage(text, {"text": text}, name, number) for number, text in lines)
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise DataError(f"cannot be read ({error.strerror})", where=error.filename) from error
 
 
 def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
@@ -146,28 +184,32 @@ def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path 
     return path
 
 
-def _passages_of_files(files: Sequence[Path], where: str, column: str) -> Iterator[Passage]:
+def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
     """Yields the passages of a folder's files; those without words, but not all, are noted."""
-    blank = list[str]()
+    blank, others = list[str](), list[str]()
     for file in files:
         try:
-            yield from read_passages(file, column)
+            yield from _passages(file, column, ends)
+        except OtherXml as other:
+            others.append(f"{file.name}: {other.what}")
         except NoWords:
             blank.append(file.name)
-    if len(blank) == len(files):
-        raise NoWords(f"no words in {plural(len(files), 'file')}", where=where)
-    if blank:
-        listed = ", ".join(blank[:3]) + f" and {len(blank) - 3} more" * (len(blank) > 3)
-        warnings.warn(
-            f"{where}: no words in {len(blank)} of {len(files)} files: {listed}", Note, stacklevel=2
-        )
+    if len(blank) + len(others) == len(files):
+        named = f" ({'; '.join(others[:3])})" if others else ""
+        raise NoWords(f"no words in {plural(len(files), 'file')}{named}", where=where)
+    for names, problem in ((blank, "no words in"), (others, "skipped")):
+        if names:
+            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            warnings.warn(
+                f"{where}: {problem} {len(names)} of {len(files)} files: {listed}", Note, stacklevel=2
+            )
 
 
-def _passages_of_words(source: Data, extension: str) -> Iterator[Passage]:
+def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator[Passage]:
     """Yields the paragraphs of a scan or the sentences of a CoNLL file, whose words are joined by spaces."""
     found: Iterable[tuple[int, Sequence[tuple[str, str]]]]
     if extension in SCANNED:
-        found = read_paragraphs(source)
+        found = read_paragraphs(source, ends)
     else:
         from electra.finetuning.labelled.word_columns import read_blocks
 

@@ -37,9 +37,10 @@ class TaggedWords(Detector):
         assert predictor is not None
         wrong = predictor.task.labels.index("i")
         while chunk := list(islice(source, TEXTS_PER_CHUNK)):
-            found = predictor.texts([text if text.strip() else "." for text in chunk])  # it wants words
+            found = predictor.texts(chunk)
             for text, example, values in zip(chunk, found.examples, found.values, strict=True):
-                places = zip(example.spans if text.strip() else (), values[:, wrong].tolist(), strict=False)
+                scores = [] if values is None else values[:, wrong].tolist()
+                places = zip(example.spans, scores, strict=False)
                 words = tuple(_bare(text, start, end, p) for (start, end), p in places)
                 yield Detection(text, (), words, threshold)
 

@@ -58,7 +58,8 @@ def read_questions(
         answers = _answers_column(answers, {name for _, row in rows for name in row})
     examples: dict[str, Example] = {}
     for index, (where, row) in enumerate(rows):
-        texts = (cell_text(row, question, where), cell_text(row, context, where))
+        empty = None if labelled else source
+        texts = (cell_text(row, question, where, empty), cell_text(row, context, where, empty))
         gold = None if answers is None else _gold(row, answers, texts[1], where)
         if gold is None and labelled:
             others = [name for name in row if name not in (question, context, "id")]

@@ -27,8 +27,18 @@ from electra.data import delimited
 from electra.data.characters import latin, strange_character, visible
 from electra.data.lines import Place
 from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import Data, extension_of, known_extension
-from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, key_of, printed_list, read_lines, row_id
+from electra.data.table_files import Data, Given, extension_of, known_extension
+from electra.data.tables import (
+    SAMPLE,
+    ReadOptions,
+    Row,
+    get_field,
+    key_of,
+    lacks_text,
+    printed_list,
+    read_lines,
+    row_id,
+)
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split
@@ -239,14 +249,19 @@ class SentenceReader:
         num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
         splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.split
         annotated: list[tuple[Example, str, Any]] = []
+        keeps_empty = not self.labelled and isinstance(
+            self.source, Given
+        )  # for an answer to each that was passed
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
+            if not self.labelled and lacks_text(text, self.source):
+                text = ""
             is_text = are_texts and isinstance(text, str)
             words, spans = split_text(text, splitting) if is_text else (_words(text, word, where), ())
             gold = None if cell is None or are_spans else _words(cell, str(tag), where, are_tags=True)
             others = {name: other for name, other in row.items() if name != word}
             example = Example(row_id(row, "id", index), where, words, gold, others, spans)
-            annotated += [(example, text if is_text else "", cell)] if words else []
+            annotated += [(example, text if is_text else "", cell)] if words or keeps_empty else []
         if num_empty := len(rows) - len(annotated):
             self.notes.append(f"{num_empty} of {len(rows)} rows without words left out")
         if are_spans:
