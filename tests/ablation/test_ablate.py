@@ -4,8 +4,10 @@ that never stopped.
 
 from __future__ import annotations
 
+import html
 import json
 import runpy
+import shlex
 import signal
 import subprocess
 import time
@@ -17,7 +19,9 @@ import pytest
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 
 from electra.artifacts.run import RunFolder
+from electra.commands.ablate import Ablate
 from electra.commands.framework.main import main
+from electra.commands.framework.parser import parse
 from electra.data.store import TokenStore
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say
@@ -203,6 +207,12 @@ def test_what_is_done_is_not_repeated_and_arms_and_seeds_may_be_added(
     capsys.readouterr()
     assert ablate(command, budget="40steps") == 2
     assert "flops" in capsys.readouterr().err
+    given = [words(command | {"--only": "rtd"}), words(command), words(bare)]
+    given.append(words(command | {"--seed": "3", "--seeds": "1", "--only": "mlm"}))
+    lines = html.unescape((out / "report.html").read_text()).split("<pre>")[1].split("</pre>")[0].splitlines()
+    assert [parse(Ablate, shlex.split(line)[2:]) for line in lines] == [
+        parse(Ablate, each[1:]) for each in given
+    ]
 
 
 @pytest.mark.slow

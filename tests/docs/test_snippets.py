@@ -21,6 +21,8 @@ import electra
 from electra.commands.framework import main as command_line
 from electra.commands.framework.command import Command
 from electra.commands.framework.main import class_of, main
+from electra.commands.framework.parser import parse
+from electra.foundation.errors import ElectraError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # pages of results name their commits
@@ -156,3 +158,19 @@ def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
                 assert {keyword.arg for keyword in node.keywords} <= set(known), (
                     f"{page}: {ast.unparse(node)}"
                 )
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES]
+)
+def test_a_command_is_spelled_as_a_line_that_says_the_same(
+    page: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    try:
+        command, _ = parse(class_of(words[0]), words[1:])
+    except (ElectraError, SystemExit):
+        pytest.skip("--help, or a pattern")
+    electra, name, *spelled = shlex.split(command.line)
+    assert (electra, name) == ("electra", words[0])
+    assert parse(type(command), spelled)[0] == command

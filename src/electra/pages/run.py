@@ -68,7 +68,7 @@ def write_page(run: Path) -> Path:
 def page(run: RunRecord) -> Page:
     """Returns the page of a run."""
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
-    command = run.setting("environment.command")
+    command = str(run.setting("environment.command") or "")  # older runs have no other record of it
     settings = [Table.pairs("Data audit", run.audit), Table.pairs("All settings", run.recipe)]
     return Page(
         run.path.resolve().name,
@@ -78,7 +78,7 @@ def page(run: RunRecord) -> Page:
         facts=list(_facts(run)),
         warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
         notes=run.ledger.notes,
-        command=f"electra {command}" if command else "",
+        commands=RunFolder(run.path).commands or ([f"electra {command}"] if command else []),
     )
 
 

@@ -5,7 +5,7 @@ Every number comes from results.json, written by `electra ablate`; nothing is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ def write_page(out: Path) -> Path:
     """Writes the page of a study. Raises ConfigError if there are no results of this version."""
     path, what = StudyFolder(out).results, "the results of a study"
     results = durable.read_record(path, FORMAT, ConfigError, what, fix="Run electra ablate")
-    return publish(StudyPage(results).page(), StudyFolder(out).page)
+    return publish(StudyPage(results, StudyFolder(out).commands).page(), StudyFolder(out).page)
 
 
 class StudyPage:
     """The contents of results.json, with the titles of its arms and metrics."""
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
+    def __init__(self, results: Mapping[str, Any], commands: Sequence[str] = ()) -> None:
         self.results, self.study, self.primary = results, results["study"], results["primary"]
+        self.commands = commands
         self.arms: Mapping[str, Any] = results["budgets"][-1]["arms"]
         self.baselines = {*baselines_of(self.study).values()}
         one = len(self.baselines) == 1
@@ -62,8 +63,7 @@ class StudyPage:
             ],
             warnings=[*([] if results["complete"] else [f"Not finished. Missing: {missing}."]), *failed],
             notes=[] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."],
-            command=f"electra ablate {study['name']} --recipe {results['recipe']}"
-            f" --budget {results['budget']} --seeds {len(results['seeds'])} ...",
+            commands=self.commands,
         )
 
     def arm(self, name: str) -> str:

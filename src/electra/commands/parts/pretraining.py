@@ -98,4 +98,4 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
         prepared, name = store is not None, as_name(source, "recipe")
         recipe = settle(recipe, models, out, display, source=name, given=given, prepared=prepared)
         text = Text(tuple(sources), store, self.workers, given, self.allow_unknown)
-        return recipe, text, Origin(*models, recipe=name, command=self.invocation)
+        return recipe, text, Origin(*models, recipe=name, command=self.line)
