@@ -22,7 +22,7 @@ from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run
-from electra.training.schedule import Course
+from electra.training.schedule import Course, can_be_extended
 from electra.training.telemetry import Telemetry
 
 SECONDS = 2.0  # spent on timing updates, in each phase of the training
@@ -101,13 +101,14 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
     )
     tokens = updates * run.tokens_per_step
     ratio = tokens_per_parameter(run, updates, corpus_tokens)
+    length = "" if can_be_extended(run.training.schedule) else "; the run cannot be extended"
     facts = {
         "objective": run.identity["objective"],
         "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
         "vocabulary": f"{main.vocab_size:,}",
         "parameters": run.describe_networks(),
         "rows x tokens": f"{training.batch_size} x {training.length}",
-        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}",
+        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}{length}",
         "updates": f"{updates:,} ({tokens / 1e6:,.1f} M tokens, {updates * run.flops_per_step:.2g} FLOPs)",
         "epochs": f"{tokens / max(1, corpus_tokens):.2g} of {corpus_tokens:,} tokens",
         "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",

@@ -36,6 +36,7 @@ from electra.training.record import (
     refuse_foreign_checkpoint,
 )
 from electra.training.run import Run, build_run
+from electra.training.schedule import can_be_extended
 from electra.training.token_init import initialise_tokens
 
 MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
@@ -215,6 +216,11 @@ def describe(run: Run) -> str:
     training, num_rows, threads = run.training, run.batches.num_blocks, torch.get_num_threads()
     main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
+    length = (
+        ""
+        if can_be_extended(training.schedule)
+        else f"; schedule {training.schedule}, so it cannot be extended"
+    )
     return (
         f"{run.identity['objective']}, {shape}; {run.describe_networks()} parameters;"
         f" {training.batch_size} x {training.length} tokens per update,"
@@ -222,5 +228,5 @@ def describe(run: Run) -> str:
         f" {run.device}, {run.precision}, {threads} thread{'s' * (threads > 1)}, {run.world.size}"
         f" process{'es' * (run.world.size > 1)}{', compiled layers' * run.compiled}"
         f"{', one CUDA graph' * (run.fixed is not None and run.fixed.use_graph)};"
-        f" up to {mebibytes(run.disk_bytes)} on disk"
+        f" up to {mebibytes(run.disk_bytes)} on disk{length}"
     )
