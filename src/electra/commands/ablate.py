@@ -27,7 +27,7 @@ from electra.foundation.options import (
     optional_name,
 )
 from electra.foundation.signals import StopRequest, stops_after
-from electra.foundation.work import Piece, run_pieces
+from electra.foundation.work import run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -175,13 +175,14 @@ def _train(
             durable.commit_json(session.folder.results, contents)
         return contents
 
-    def ended(run: Piece, error: ElectraError | None) -> None:
+    def ended(run: Any, error: ElectraError | None) -> None:
         nonlocal num_ended
         num_ended += 1
         failures.update({run.name: error} if error else {})
-        how = f"failed: {error}" if error else "done"
-        session.say(f"{run.name} {how}  ({num_ended} of {len(chosen)} runs)")
-        record()
+        how = f"failed: {error}" if error else _score(record(), run)
+        session.say(f"{run.name}: {how} ({num_ended} of {len(chosen)})")
+        if error:
+            record()
 
     stopped = False
     try:
@@ -198,6 +199,13 @@ def _train(
         session.interrupt()
     for failure in results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
+
+
+def _score(results: Mapping[str, Any], run: StudyRun) -> str:
+    """Returns a run's main score; "done" if the study has none that all arms share."""
+    scores = results["budgets"][-1]["arms"][run.job.arm]["scores"]
+    value = scores.get(results["primary"], {}).get("by_seed", {}).get(str(run.job.seed))
+    return "done" if value is None else f"{value:.3f}".removeprefix("0")
 
 
 def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:

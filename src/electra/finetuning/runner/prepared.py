@@ -32,7 +32,7 @@ from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens, Windows, batch_of
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
-from electra.foundation.progress import Say, quiet
+from electra.foundation.progress import Say, advance, expect, quiet
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import finite, pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
@@ -222,8 +222,10 @@ def run_model(
         logits = finite(model(batch).float())
         if batch.targets is not None:
             losses[int(rows.index[0])] = task.loss(logits, batch.targets)
+        advance(len(rows.index))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
+    expect(len(windows.input_ids))
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
     count = sum(count for _, count in losses.values())
     total = sum(float(losses[row][0]) for row in sorted(losses))
