@@ -182,7 +182,7 @@ class Terminal(Display):
         if self._what.endswith(" left"):
             return ""
         if share is None or share <= first:
-            return f" ({clock(spent)} so far)" if spent >= 1 else ""
+            return f" ({clock(spent)} so far)" if spent >= 5 else ""
         left = (self._counted - began) * (1 - share) / (share - first) - (time.monotonic() - self._counted)
         return f" ({share:.0%} done, {time_left(left) if left >= 0 else f'{clock(spent)} so far'})"
 
