@@ -113,6 +113,12 @@ def test_a_study_from_plan_to_page(
     for arm in arms.values():
         assert all(0.3 < value <= 1 for value in arm["scores"]["pos"]["by_seed"].values())
     assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
+    floors = [results["at_start"][arm]["panel"] for arm in ("rtd", "mlm")]
+    assert floors[0] == floors[1] == results["at_start"]["rtd"]["pos"], "one shape, scored once"
+    [record] = out.glob("untrained/*/score.json")
+    assert json.loads(record.read_text())["scores"]["pos"]["value"] == floors[0] > 0
+    tuned = json.loads(next(out.glob("untrained/*/panel/pos/finetune.json")).read_text())["settings"]
+    assert (tuned["init"], tuned["head"]) == ("random", "frozen")
     assert "detection" in (out / "report.html").read_text()
     assert main(["detect", str(out / "arms/rtd/seed-1"), "the cat sees the sea ."]) == 0  # a run like any
 

@@ -110,6 +110,7 @@ ablate = function(Ablate)
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
     """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
     from electra.foundation.threads import free_cores, given
+    from electra.laboratory.ablation.floors import language_notes
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
@@ -150,6 +151,10 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
                 say(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
             if dry_run:
                 return
+            if notes := language_notes(plan["panel"], store.tokenizer):
+                plan["panel"]["notes"] = notes
+                for note in notes:
+                    say(f"note: {note}")
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
             folder.write_record(plan)  # compared above; it may have new arms
             session.share()
@@ -164,6 +169,7 @@ def _train(
     display: Display,
 ) -> None:
     """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
+    from electra.laboratory.ablation.floors import floors_of
     from electra.laboratory.ablation.results import study_results, summary_lines
     from electra.pages.study import write_page
 
@@ -171,7 +177,8 @@ def _train(
 
     def record() -> dict[str, Any]:
         with session.exclusive():
-            contents = study_results(plan, runs, failures)
+            floors = floors_of(session.folder.path, plan, runs)
+            contents = study_results(plan, runs, failures, floors)
             durable.commit_json(session.folder.results, contents)
         return contents
 
@@ -188,6 +195,10 @@ def _train(
     try:
         with stops_after("this update; each run saves a checkpoint"):
             run_pieces(chosen, say=display.progress, stop=session.stopping, ended=ended)
+            floors = floors_of(session.folder.path, plan, runs)
+            failed = run_pieces(floors, say=display.progress, stop=session.stopping)
+            for name, error in failed.items():
+                session.say(f"{name}: failed: {error}")
     except Interrupted:
         stopped = True
     results = record()

@@ -21,7 +21,7 @@ from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import plural
 from electra.pages.figures import Figure, Series, smooth
-from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
+from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, meaning_of_curve, title
 from electra.pages.page import Number, Page, Section, Table, publish
 
 DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
@@ -143,7 +143,7 @@ def _held_out(run: RunRecord) -> Section:
         label, levels = "chance" if key == "auc" else "base rate", [baseline(key, p.values) for p in points]
         series = [Series("held out", x, [point.values.get(key) for point in points])]
         series.append(Series(label, x, levels, style="reference"))
-        curves.append(Figure(key, title(key), meaning(key), series, axis="tokens"))
+        curves.append(Figure(key, title(key), meaning_of_curve(key, series[0].y), series, axis="tokens"))
     return Section("Held-out metrics", lead, figures=curves, tables=[table])
 
 

@@ -62,7 +62,8 @@ class StudyPage:
                 ("Recipe", str(results["recipe"])),
             ],
             warnings=[*([] if results["complete"] else [f"Not finished. Missing: {missing}."]), *failed],
-            notes=[] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."],
+            notes=[*results.get("notes", ())]
+            or ([] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."]),
             commands=self.commands,
         )
 
@@ -101,16 +102,22 @@ class StudyPage:
         scores = self.scores(self.primary) if self.primary else {}
         tests = {name: score.get("against_baseline") or {} for name, score in scores.items()}
         tests = {name: test for name, test in tests.items() if test.get("p_holm") is not None}
-        clear = {name: test["difference"] > 0 for name, test in tests.items() if test["p_holm"] < 0.05}
-        ways = []
-        for is_above, way in ((True, "above"), (False, "below")):
-            if names := [name for name, above in clear.items() if above == is_above]:
-                p, listed = max(tests[name]["p_holm"] for name in names), ", ".join(map(self.arm, names))
-                ways.append(f"{listed} {way} {self.baseline} (p <= {p:.2g})")
+        clear = {name: test for name, test in tests.items() if test["p_holm"] < 0.05}
+        ways = [self.difference(name, test, scores[name]["n"]) for name, test in clear.items()]
         if len(clear) < len(tests):
             others = f"{len(tests) - len(clear)} of the arms" if clear else "any arm"
             ways.append(f"no measurable difference for {others}")
         return f"{self.metric(self.primary)[0]}: {'; '.join(ways)}." if ways else ""
+
+    def difference(self, name: str, test: Score, seeds: int) -> str:
+        """Returns how far an arm is above or below its baseline, with the interval, in words."""
+        way = "above" if test["difference"] > 0 else "below"
+        is_share = self.primary in (*self.results["panel"], "panel")
+        unit, factor, digits = (" points", 100, 1) if is_share else ("", 1, 3)
+        size, low, high = (factor * test[end] for end in ("difference", "low", "high"))
+        size_shown = f"{size:+.{digits}f}{unit} [{low:z.{digits}f}, {high:z.{digits}f}]"
+        p = "p < .001" if test["p_holm"] < 0.001 else f"p = {test['p_holm']:.3f}".replace("0.", ".", 1)
+        return f"{self.arm(name)} {way} {self.baseline} ({size_shown}, {p}, {seeds} seeds)"
 
     def result(self) -> Section:
         """Returns the section on the primary metric, with its tests."""
@@ -136,7 +143,7 @@ class StudyPage:
         notes = []
         if all(row["at_start"] is None for row in rows):
             del columns["Before training"]
-            notes.append("No untrained encoder was scored: electra finetune --init random gives that floor.")
+            notes.append("No untrained encoder was scored: rerun the command.")
         if paper["source"]:
             source = ", ".join(filter(None, (paper["metric"], paper["source"])))
             notes.append(f"Paper: {source}. {paper['note']}")
@@ -192,7 +199,7 @@ class StudyPage:
                 clipped = [metrics.clip_interval(metric, *ends) for ends in zip(low, high, strict=True)]
                 bands = zip(*clipped, strict=True) if clipped and has_bands else ()
                 series.append(Series(self.arm(name), x, y, *bands))
-            title, about = metrics.title(metric), metrics.meaning(metric)
+            title, about = metrics.title(metric), metrics.meaning_of_curve(metric, *(s.y for s in series))
             yield Figure(f"curve-{metric}", title, about, series, axis="flops")
 
     def costs(self) -> Iterator[Table]:
