@@ -6,7 +6,7 @@ export TOKENIZERS_PARALLELISM := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup setup-locked lock quickstart check test test-slow test-reliability test-portable test-mutations test-pythons \
-	test-oldest test-package docs dist audit bench bench-scale clean
+	test-oldest test-package docs dist audit bench bench-scale clean distclean
 
 setup: .venv/.installed
 
@@ -64,8 +64,8 @@ ORDINARY = not slow and not reliability and not cuda and not package
 # The tests that take seconds. `make check FAST=` leaves them to `make test`, which runs all.
 FAST ?= tests/core tests/model tests/objectives
 check: setup
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "$(ORDINARY)" $(FAST))
 
@@ -143,5 +143,9 @@ bench-scale: setup
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/processes.py
 
+# What was built. `distclean` also removes the environments, which take minutes to make.
 clean:
-	rm -rf build dist .venv .venv-3.* .venv-lock .venv-oldest .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache
+
+distclean: clean
+	rm -rf .venv .venv-3.* .venv-lock .venv-oldest

@@ -30,11 +30,12 @@ import torch
 from electra.foundation.config import find_recipe, merge, read_toml
 from electra.model import flops
 from electra.training import compilation
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.estimate import random_store
 from electra.training.loop import update
 from electra.training.recipe import make_recipe
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 from electra.training.telemetry import Telemetry
 
 TERMS = (

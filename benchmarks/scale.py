@@ -55,7 +55,7 @@ from pathlib import Path
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.start import start
+from electra.training.assemble import start
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 steps = int(sys.argv[2])

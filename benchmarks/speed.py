@@ -28,11 +28,12 @@ from electra.foundation.config import find_recipe
 from electra.foundation.errors import RunFailed
 from electra.model.precision import device_kind
 from electra.training import compilation
+from electra.training.assemble import build_run
 from electra.training.distributed import World, join_world, leave_world
 from electra.training.estimate import random_store
 from electra.training.loop import update
 from electra.training.recipe import Recipe, make_recipe, read_recipe
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 from electra.training.telemetry import Telemetry
 
 WARM_UP = 4  # steps that are not measured; a graph is captured in the third

@@ -85,7 +85,7 @@ FORKS.set_forkserver_preload(
         "__main__",
         "driven",
         "electra.commands.pretrain",
-        "electra.commands.parts.train",
+        "electra.training.assemble",
         "electra.training.loop",
         "electra.inference.examples",
         "electra.exchange.huggingface",

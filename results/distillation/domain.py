@@ -34,6 +34,7 @@ def lines_of(texts: Iterable[str], rng: random.Random) -> Iterator[str]:
 
 def write(wikipedia: str) -> None:
     import zstandard
+
     from electra.data import python_docs
 
     rng, texts, pairs, seen = random.Random(1), list[str](), dict[str, str](), set[str]()
@@ -74,9 +75,10 @@ def retrieval(similarity: Any) -> tuple[float, float]:
 
 
 def score(sts_b: str, names: Sequence[str]) -> None:
-    import electra
     from scipy.stats import spearmanr
     from sklearn.feature_extraction.text import TfidfVectorizer
+
+    import electra
 
     queries, documents = zip(*json.loads(Path("pairs.json").read_text()), strict=True)
     rows = [line.split("\t") for line in (Path(sts_b) / "dev.tsv").read_text(encoding="utf-8").splitlines()]

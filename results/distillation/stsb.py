@@ -6,9 +6,10 @@ python stsb.py STS-B MODEL ...
 import sys
 from pathlib import Path
 
-import electra
 import numpy as np
 from scipy.stats import spearmanr
+
+import electra
 
 [dev] = Path(sys.argv[1]).glob("dev.tsv")
 rows = [line.split("\t") for line in dev.read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-# Made by docs/make_cli.py.
+# Made by docs/site/make_cli.py.
 from electra.commands.ablate import ablate as ablate
 from electra.commands.analyze import analyze as analyze
 from electra.commands.detect import detect as detect

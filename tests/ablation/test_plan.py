@@ -19,8 +19,8 @@ from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.laboratory.ablation.plan import Job, all_jobs, job_recipe, make_plan, seeds_begun
 from electra.laboratory.ablation.study import read_study
 from electra.testing import toy
+from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import build_run
 
 NO_PANEL: dict[str, Any] = {"folder": "", "tasks": {}, "identity": {}}
 

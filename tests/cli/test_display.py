@@ -120,6 +120,7 @@ def test_without_a_terminal_a_line_every_half_minute_says_how_long_it_takes(
 
 @pytest.mark.usefixtures("impatient")
 def test_a_terminal_shows_a_bar_below_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich.progress")  # imported before the clock runs
     main_end, side = os.openpty()
     monkeypatch.setenv("TERM", "xterm")
     with open(side, "w", encoding="utf-8") as terminal:

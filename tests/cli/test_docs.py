@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_cli", DOCS / "make_cli.py")
+    spec = importlib.util.spec_from_file_location("make_cli", DOCS / "site" / "make_cli.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -28,13 +28,15 @@ def generator() -> ModuleType:
 
 def test_the_reference_is_up_to_date() -> None:
     made = generator().page()
-    assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run: python docs/make_cli.py"
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run: python docs/site/make_cli.py"
     for name in (*COMMANDS, *OBJECTIVES.names()):
         assert f"`{name}`" in made
 
 
 def test_the_stub_says_where_each_name_is_from() -> None:
-    assert generator().STUB.read_text(encoding="utf-8") == generator().stub(), "run: python docs/make_cli.py"
+    assert generator().STUB.read_text(encoding="utf-8") == generator().stub(), (
+        "run: python docs/site/make_cli.py"
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -19,7 +19,6 @@ import driven
 import pytest
 
 from electra.commands.framework.main import main
-from electra.commands.parts import train
 from electra.foundation import durable, errors
 from electra.foundation.errors import (
     AbsentNetwork,
@@ -38,6 +37,7 @@ from electra.foundation.errors import (
     StoreError,
     TokenizerError,
 )
+from electra.training import assemble
 
 command_line = importlib.import_module("electra.commands.framework.main")  # the module, not its function
 SETTINGS = driven.SETTINGS | {
@@ -156,7 +156,8 @@ class Place:
             "prepare": {"--out": "made", "--workers": "1", "--vocab-size": "60", "--unit": "line"},
             "finetune": {"--task": "classification", "--out": "tuned"},
         }.get(words[0], {})
-        kept = {flag: value for flag, value in usual.items() if flag not in words}
+        typed_too = {*words, "--training.steps"} if "--budget" in words else {*words}  # a run has one length
+        kept = {flag: value for flag, value in usual.items() if flag not in typed_too}
         return [*words, *(word for pair in kept.items() for word in pair)]
 
     def copy(self, what: Path) -> Path:
@@ -212,7 +213,7 @@ def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose checkpoints of steps 2 and 4 are there, without its exports."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "finish", lambda run: None)
+        patch.setattr(assemble, "finish", lambda run: None)
         patch.chdir(folder)
         assert main(Place(folder, toy_store, folder).words("pretrain")) == 0
     return folder / "run"
@@ -220,7 +221,7 @@ def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, toy_store: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(train, "finish", lambda run: None)
+    monkeypatch.setattr(assemble, "finish", lambda run: None)
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         Path(name).parent.mkdir(exist_ok=True)

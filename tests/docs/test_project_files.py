@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -76,3 +78,45 @@ def test_what_publishes_is_installed_by_hash() -> None:
     lock = (ROOT / ".github" / "release.lock").read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[\w-])", lock, flags=re.M)[1:]
     assert all(re.match(r"[\w.-]+==\S+ ", block) and "--hash=sha256:" in block for block in blocks)
+
+
+def test_an_index_shows_links_that_work_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """README.md as hatch_build.py gives it to an index: links to files are addresses of files that exist."""
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "someone/electra")
+    metadata: dict[str, Any] = {}
+    hook.IndexPage(str(ROOT), {}).update(metadata)
+    page, address = metadata["readme"]["text"], "https://github.com/someone/electra"
+    links = re.findall(r"\]\(([^)\s]+)\)", page)
+    ours = [link for link in links if link.startswith(address)]
+    assert len(ours) > 10 and all(re.match("https?:|#", link) for link in links)
+    for link in ours:
+        path = re.fullmatch(rf"{address}/(?:blob|raw)/main/([^#]+)(#.*)?", link)
+        assert path is not None and (ROOT / path[1]).exists(), link
+    assert {"Source", "Issues", "Documentation"} <= set(metadata["urls"])
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("https://github.com/a/b.git", "https://github.com/a/b"),
+        ("git@example.org:a/b.git", "https://example.org/a/b"),
+        ("ssh://git@example.org/a/b", "https://example.org/a/b"),
+        ("/srv/git/electra", ""),
+        ("", ""),
+    ],
+)
+def test_the_address_is_that_of_the_remote(
+    remote: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hatchling")
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if remote:
+        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", remote], check=True)
+    assert importlib.import_module("hatch_build").repository(tmp_path) == address

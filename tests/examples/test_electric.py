@@ -16,7 +16,6 @@ from driven import toy_store  # noqa: F401
 from torch.nn import functional as F
 
 import electra
-from electra.commands.parts.train import finish
 from electra.data.store import TokenStore
 from electra.foundation.errors import ModelError
 from electra.foundation.extensions import OBJECTIVES, trust
@@ -26,8 +25,9 @@ from electra.laboratory.analysis.scoring.scorers import token_scores
 from electra.laboratory.analysis.scoring.token_rows import log_odds
 from electra.testing import ObjectiveContract, toy
 from electra.training import loop
+from electra.training.assemble import start
 from electra.training.distributed import World
-from electra.training.start import start
+from electra.training.finish import finish
 
 ELECTRIC = Path(__file__).parents[2] / "examples" / "electric.py"
 

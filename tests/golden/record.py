@@ -23,9 +23,9 @@ import torch
 
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.loop import update
-from electra.training.run import build_run
 
 FOLDER = Path(__file__).parent
 STEPS = 100

@@ -1,4 +1,4 @@
-"""Copies of the networks of a run or pair, and of the included models as docs/make_included.py makes them."""
+"""Copies of networks of a run or pair, and of included models as docs/site/make_included.py makes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _module(file: str) -> Any:
     return module
 
 
-make_included, from_pickle = _module("docs/make_included.py"), _module("examples/from_pickle.py")
+make_included, from_pickle = _module("docs/site/make_included.py"), _module("examples/from_pickle.py")
 
 
 def copy_networks(source: str | Path, out: Path, dtype: Dtype = "float32") -> Path:

@@ -19,7 +19,6 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 
 import electra
 from electra.artifacts.model import CARD, CONFIG, ONNX
-from electra.commands.parts.warm_start import initial_models
 from electra.data.hub_files import could_be_hub_name
 from electra.exchange.huggingface import export
 from electra.exchange.load import load
@@ -28,6 +27,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 from electra.training.recipe import Recipe
+from electra.training.starts import initial_models
 
 ExportPair = Callable[..., tuple[Pair, Path]]
 FILES = ["1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json"]

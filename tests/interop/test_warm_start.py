@@ -9,12 +9,18 @@ import pytest
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.warm_start import open_start
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
+from electra.training.recipe import Recipe
+from electra.training.starts import Starts, open_starts
 
 MakePair = Callable[..., Pair]
 ExportPair = Callable[..., tuple[Pair, Path]]
+
+
+def opened(discriminator: Path | None = None, generator: Path | None = None) -> Starts:
+    names = (None if folder is None else str(folder) for folder in (discriminator, generator))
+    return open_starts(Recipe(), *names)
 
 
 def differing(one: Pair, other: Pair) -> list[str]:
@@ -30,7 +36,7 @@ def test_a_pair_continues_with_the_same_weights(
     pair, folder = export_pair(size="mini", sharing=sharing)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing=sharing)
     assert differing(pair, fresh)
-    assert open_start(folder, folder, uncased).load_into(fresh) == ()
+    assert opened(folder, folder).fitted(uncased).load_into(fresh) == ()
     assert differing(pair, fresh) == []
 
 
@@ -41,14 +47,14 @@ def test_the_projection_of_a_modern_generator_is_recovered(
     """The exported generator contains table x projection; the new run has both factors."""
     pair, folder = export_pair(size="tiny", architecture="modern")
     fresh = make_pair("tiny", "modern", uncased.vocab_size, seed=7)
-    open_start(folder, folder).load_into(fresh)
+    opened(folder, folder).load_into(fresh)
     ids = torch.randint(5, 100, (2, 9))
     for name in ("generator", "discriminator"):
         old, new = getattr(pair, name), getattr(fresh, name)
         assert (old.logits(old.encoder(ids)) - new.logits(new.encoder(ids))).abs().max() <= 1e-4
     _, other = export_pair("other", size="tiny", architecture="modern", seed=3)
     with pytest.raises(ModelError):
-        open_start(folder, other).load_into(fresh)
+        opened(folder, other).load_into(fresh)
 
 
 def test_discriminator_alone_leaves_the_generator_fresh(
@@ -56,7 +62,7 @@ def test_discriminator_alone_leaves_the_generator_fresh(
 ) -> None:
     pair, folder = export_pair(size="mini")
     fresh, untouched = (make_pair("mini", vocab_size=uncased.vocab_size, seed=7) for _ in range(2))
-    open_start(folder / "discriminator").load_into(fresh)
+    opened(folder / "discriminator").load_into(fresh)
     assert fresh.auxiliary is not None and untouched.auxiliary is not None
     changed = set(differing(untouched, fresh))
     own = {name for name, _ in fresh.auxiliary.named_parameters() if ".embeddings." not in f".{name}"}
@@ -71,7 +77,7 @@ def test_shared_weights_come_from_the_discriminator(
     pair, one = export_pair("one", size="mini", seed=1)
     _, two = export_pair("two", size="mini", seed=2)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7)
-    [note] = open_start(one, two).load_into(fresh)
+    [note] = opened(one, two).load_into(fresh)
     assert "shared weights" in note
     assert fresh.main is not None and pair.main is not None
     assert torch.equal(fresh.main.encoder.token_table(), pair.main.encoder.token_table())
@@ -85,11 +91,11 @@ def test_mismatched_sizes_are_named(
         ModelError,
         match=r"tensor encoder.*\[.*\].*\[.*\]",
     ):
-        open_start(folder).load_into(make_pair("tiny", vocab_size=uncased.vocab_size))
+        opened(folder).load_into(make_pair("tiny", vocab_size=uncased.vocab_size))
     with pytest.raises(ModelError):
-        open_start(folder).load_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1))
+        opened(folder).load_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1))
     fitting = make_pair("mini", vocab_size=uncased.vocab_size)
     with pytest.raises(ModelError):
-        open_start(folder, tokenizer=cased).load_into(fitting)
+        opened(folder).fitted(cased).load_into(fitting)
     with pytest.raises(ModelError):
-        open_start(None, folder).load_into(Pair(fitting.main))
+        opened(None, folder).load_into(Pair(fitting.main))

@@ -15,9 +15,9 @@ from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.evaluation import evaluate
-from electra.training.run import build_run
 
 DRAWS = 200_000
 

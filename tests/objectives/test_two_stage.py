@@ -14,8 +14,9 @@ from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 from electra.training.schedule import part
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}

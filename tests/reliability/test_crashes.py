@@ -32,8 +32,9 @@ from electra.foundation.errors import FullDisk
 from electra.model.pair import build_pair
 from electra.testing import toy
 from electra.training import checkpoint, loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 
 CHANGED = ("rename", "remove", "rmdir", "mkdir", "chmod", "link", "symlink", "truncate")
 CHANGES = {f"os.{name}" for name in CHANGED}

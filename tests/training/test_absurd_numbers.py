@@ -14,9 +14,9 @@ from electra.commands.framework.main import main
 from electra.foundation.config import merge
 from electra.foundation.errors import ElectraError
 from electra.testing import toy
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.recipe import EvaluationSection, ModelSection, TrainingSection
-from electra.training.run import build_run
 
 SECTIONS = {"model": ModelSection, "training": TrainingSection, "evaluation": EvaluationSection}
 NUMBERS = [

@@ -17,12 +17,12 @@ from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError
 from electra.testing import toy
 from electra.training import budget, checkpoint, estimate, evaluation, loop
+from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.extend import extended_recipe
 from electra.training.replay import replay
 from electra.training.run import Run
 from electra.training.schedule import Course
-from electra.training.start import start
 
 Speed = Callable[[float], float]
 CHANGES: dict[str, Speed] = {  # how much slower the machine is, by the fraction of the budget
@@ -66,7 +66,12 @@ class Machine:
         clock = SimpleNamespace(
             monotonic=lambda: self.now, perf_counter=time.perf_counter, thread_time=lambda: self.computed
         )
-        for module in ("budget", "start", "loop"):  # in `time` itself it would stop other threads
+        for module in (
+            "budget",
+            "assemble",
+            "estimate",
+            "loop",
+        ):  # in `time` itself it would stop other threads
             monkeypatch.setattr(f"electra.training.{module}.time", clock)
         measured = seconds / updates * slower(0.0)
         monkeypatch.setattr(estimate, "measure", lambda run, limit: measured)

@@ -15,10 +15,10 @@ from electra.foundation.signals import StopRequest
 from electra.model.pair import Pair
 from electra.testing import toy
 from electra.training import compilation
+from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.loop import train, update
-from electra.training.run import Run, build_run
-from electra.training.start import start
+from electra.training.run import Run
 
 needs_compiler = pytest.mark.skipif(not DEVICES["cpu"].has_compiler(), reason="needs a C++ compiler")
 

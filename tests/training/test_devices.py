@@ -14,9 +14,9 @@ import torch
 
 from electra.testing import toy
 from electra.training import compilation
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
-from electra.training.run import build_run
 
 pytestmark = [
     pytest.mark.cuda,

@@ -30,10 +30,10 @@ from electra.model.flops import forward_flops, training_flops
 from electra.model.networks import Network, Networks
 from electra.model.pair import EncoderAlone, build_encoder, build_networks, build_pair
 from electra.testing import toy
+from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run
-from electra.training.start import start
 
 WORDS = ("run", "runs", "running", "quick", "zebra")
 TEXT = "the old chef ate a new meal. that cat like the meal. the chef cook.\n"
@@ -173,11 +173,11 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     asked = recipe(
         teacher, training={"steps": 6, "checkpoint_every": 3, "log_every": 1}, objective={"noise_share": 0.4}
     )
-    from electra.commands.parts.warm_start import warm_start
+    from electra.training.starts import open_starts
 
     def begin(name: str) -> Any:
-        warm = warm_start(f"{teacher}[0,3]", None, asked, store.tokenizer)
-        return start(asked, tmp_path / name, store, World(), warm=warm)
+        starts = open_starts(asked, f"{teacher}[0,3]").fitted(store.tokenizer)
+        return start(asked, tmp_path / name, store, World(), starts=starts)
 
     with begin("whole") as run, StopRequest() as stop:
         first = load(teacher, "encoder").encoder.layers[3].output.weight
@@ -199,8 +199,8 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     rows = list(RunFolder(tmp_path / "run").ledger().rows_of_kind("train"))
     assert rows[-1]["losses"]["states"] < rows[0]["losses"]["states"]
     with pytest.raises(ElectraError, match="initial_discriminator"):
-        warm = warm_start(f"{teacher}[0,2]", None, asked, store.tokenizer)
-        with start(asked, tmp_path / "run", store, World(), warm=warm):
+        starts = open_starts(asked, f"{teacher}[0,2]").fitted(store.tokenizer)
+        with start(asked, tmp_path / "run", store, World(), starts=starts):
             pass
 
 

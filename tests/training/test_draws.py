@@ -17,10 +17,9 @@ from electra.foundation.config import merge
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
 from electra.training import evaluation, loop
+from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
-from electra.training.run import build_run
-from electra.training.start import start
 
 NAMES = toy.names()
 

@@ -20,9 +20,8 @@ from electra.artifacts.run import RunFolder
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop
+from electra.training.assemble import build_run, start
 from electra.training.distributed import World
-from electra.training.run import build_run
-from electra.training.start import start
 
 STEPS, EPOCH = 12, 10  # an epoch of 77 rows ends within the update that finishes step 10
 SMALL = {"layers": 1, "hidden_size": 64}

@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 import electra
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.commands.parts.recipes import compose
 from electra.data.store import TokenStore
 from electra.foundation.config import RECIPES
 from electra.foundation.errors import ConfigError
+from electra.training.assemble import build_objective
 from electra.training.distributed import World
 from electra.training.extend import keep_milestone
-from electra.training.run import build_run
+from electra.training.request import compose
 from electra.training.schedule import can_be_extended, multiplier, plateau_end, progress
 
 SMALL = {
@@ -128,8 +128,8 @@ def test_the_page_says_which_recipes_can_be_extended(toy_store: Path) -> None:
         recipe = compose(name, {**changes, "model.size": "tiny", "training.steps": 10})
         if name == "distil":  # its teacher has another tokenizer than this store
             recipe = replace(recipe, objective={"name": "mlm"})
-        run = build_run(recipe, Path("nowhere"), store, World())
-        assert can_be_extended(run.training.schedule) == (answer == "yes"), name
+        _, made = build_objective(recipe, store, World())
+        assert can_be_extended(made.training.schedule) == (answer == "yes"), name
 
 
 @pytest.mark.parametrize(("schedule", "can"), [("wsd", True), ("linear", False), ("reference", False)])

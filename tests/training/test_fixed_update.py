@@ -13,9 +13,10 @@ from typing_extensions import override
 from electra.foundation.errors import ConfigError, RunFailed
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.fixed_update import FixedUpdate, why_not
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 
 STEPS = 6
 FIXED = ("mlm", "rtd", "electra_15", "replace_mlm")

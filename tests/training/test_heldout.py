@@ -10,9 +10,9 @@ from pathlib import Path
 from electra.data.store import TokenStore
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.evaluation import evaluate
-from electra.training.run import build_run
 
 
 def test_heldout_numbers_are_of_the_heldout_documents(tmp_path: Path) -> None:

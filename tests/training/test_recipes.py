@@ -18,9 +18,10 @@ from electra.model.pair import build_pair
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe, recorded_recipe
-from electra.training.run import build_run
+from electra.training.request import compose
 
 # Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size;
 # mask share; peak rate, warm-up steps, batch, length, steps.
@@ -163,3 +164,42 @@ def test_a_wrong_value_is_said_to_be_where_the_user_wrote_it(
     assert main(["pretrain", "x", "--out", str(tmp_path / "run"), "--recipe", str(own)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {own}: {setting}: {problem}")
+
+
+BOTH = "[training]\nsteps = 7\nbudget = '30m'\n"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "budget"),
+    [
+        ("tiny", {"training.steps": 5}, "30m"),
+        ("tiny", {"training.steps": 5, "training.budget": "30m"}, None),
+        ("tiny", {"training.budget": "5Mtokens"}, "30m"),
+        ("mine.toml", {}, None),
+    ],
+)
+def test_two_lengths_are_refused(
+    recipe: str, settings: dict[str, Any], budget: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(BOTH)
+    with pytest.raises(ConfigError) as caught:
+        compose(recipe, settings, budget)
+    assert caught.value.key in ("training.steps", "training.budget")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "budget", "length"),
+    [
+        ("paper-small", {}, "30m", (None, "30m")),
+        ("paper-small", {"training.budget": "30m"}, None, (None, "30m")),
+        ("budget-tiny", {"training.steps": 5}, None, (5, None)),
+        ("budget-tiny", {"training.budget": "30m"}, "30m", (None, "30m")),
+        ("paper-small", {}, None, (1_000_000, None)),
+    ],
+)
+def test_the_length_that_was_passed_replaces_the_recipes(
+    recipe: str, settings: dict[str, Any], budget: str | None, length: tuple[int | None, str | None]
+) -> None:
+    training = compose(recipe, settings, budget).training
+    assert (training.steps, training.budget) == length

@@ -23,16 +23,16 @@ from electra.foundation.errors import CheckpointError, ConfigError
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import start
 from electra.training.distributed import World
-from electra.training.networks import WarmStart
 from electra.training.replay import replay
-from electra.training.start import start
+from electra.training.starts import Starts
 
 
-def train(folder: Path, warm: WarmStart | None = None, **sections: Any) -> RunFolder:
+def train(folder: Path, starts: Starts | None = None, **sections: Any) -> RunFolder:
     settings = {"steps": 12, "checkpoint_every": 3, "evaluate_every": 12}
     recipe = toy.recipe(**merge({"training": settings, "model": {"layers": 1}}, sections))
-    with start(recipe, folder, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
+    with start(recipe, folder, toy.store(), World(), starts=starts) as run, StopRequest() as stop:
         assert loop.train(run, stop)
     return RunFolder(folder)
 
@@ -114,8 +114,8 @@ def test_too_few_checkpoints_or_updates_are_refused(run: RunFolder) -> None:
 def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> None:
     with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:
         config = replace(shape.pair.main.encoder.config, num_layers=3)
-    warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
-    assert not problems(train(tmp_path / "second", warm))
+    starts = Starts({"discriminator": "there"}, {"discriminator": config})
+    assert not problems(train(tmp_path / "second", starts))
 
 
 @pytest.mark.slow

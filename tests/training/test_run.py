@@ -30,11 +30,11 @@ from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, Ru
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop
+from electra.training.assemble import build_run, start
 from electra.training.distributed import World
-from electra.training.networks import WarmStart
 from electra.training.record import _plain
-from electra.training.run import Run, build_run
-from electra.training.start import describe, start
+from electra.training.run import Run
+from electra.training.starts import Starts
 
 
 def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
@@ -76,17 +76,17 @@ def test_the_record_says_what_was_built(tmp_path: Path) -> None:
     other = replace(shape, num_layers=3)
     for config, size in ((other, ("tiny", 3, 128)), (replace(shape, num_layers=4), ("tiny", None, None))):
         out = tmp_path / str(config.num_layers)
-        warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
-        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm) as run:
+        starts = Starts({"discriminator": "there"}, {"discriminator": config})
+        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), starts=starts) as run:
             pass
         record = RunFolder(out).record
         model = record["model"]
         assert (model["size"], model.get("layers"), model.get("hidden_size")) == size
         assert record["tokenizer"]["vocab_size"] == shape.vocab_size == toy.VOCABULARY
-        assert f"{config.num_layers} layers of 128, vocabulary 60" in describe(run)
+        assert f"{config.num_layers} layers of 128, vocabulary 60" in run.describe()
         old = {**record, "model": {**model, "size": "mini", "layers": None}}
         RunFolder(out).write_record(_plain(old))  # as an older version wrote it
-        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm):
+        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), starts=starts):
             pass
 
 

@@ -12,8 +12,9 @@ import torch
 
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run, build_run
+from electra.training.run import Run
 
 
 class Pretended(World):

@@ -15,8 +15,8 @@ from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.testing import toy
 from electra.training import token_init
+from electra.training.assemble import start
 from electra.training.distributed import World
-from electra.training.start import start
 
 
 def pair(architecture: str, sharing: Any) -> Pair:

@@ -12,8 +12,8 @@ from driven import command, complete, ranks, rows, run_processes
 from electra.artifacts.run import RunFolder
 from electra.testing import toy
 from electra.training import loop
+from electra.training.assemble import build_run
 from electra.training.distributed import World, digest
-from electra.training.run import build_run
 
 DRIFTING = str(Path(__file__).with_name("drifting.py"))
 

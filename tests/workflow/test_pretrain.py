@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.display import Display
 from electra.commands.framework.main import main
-from electra.commands.parts.recipes import compose
-from electra.commands.parts.warm_start import SHARE_OF_RATE, settle, with_shape
 from electra.commands.prepare import prepare
 from electra.commands.pretrain import pretrain
 from electra.foundation.errors import ConfigError
 from electra.model.sizes import SIZES as SHAPES
 from electra.model.sizes import discriminator_config
 from electra.training import estimate
-from electra.training.networks import WarmStart
+from electra.training.assemble import SHARE_OF_RATE, open_request, preview_lines, with_shape
+from electra.training.request import Request, Text, compose
 
 
 def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None:
     given = compose("tiny", {"training.generator_learning_rate": 1e-3}, "5steps")
-    options = {"source": "tiny", "given": (), "prepared": True}
-    recipe = settle(given, ("tiny-en", None), tmp_path / "new", Display(), **options)  # type: ignore[arg-type]
+    request = Request(given, Text(store="store"), tmp_path / "new", "tiny-en", source="tiny")
+    recipe, _ = open_request(request)
     rate = given.training.learning_rate * SHARE_OF_RATE
     assert recipe.training.learning_rate == pytest.approx(rate)
     assert recipe.training.generator_learning_rate == pytest.approx(1e-3 * SHARE_OF_RATE)
     RunFolder(tmp_path).write_record({"training": {"learning_rate": 5e-4}})  # begun by an older version
-    recipe = settle(given, ("tiny-en", None), tmp_path, Display(), **options)  # type: ignore[arg-type]
+    recipe, _ = open_request(replace(request, out=tmp_path))
     assert (recipe.training.learning_rate, recipe.training.generator_learning_rate) == (5e-4, 1e-3)
 
 
@@ -44,8 +43,8 @@ def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
         (own, (), True),
     ):
         recipe = compose(source, dict.fromkeys(given, 3e-3), "5steps")
-        options = {"source": source, "given": given, "prepared": True}
-        settled = settle(recipe, ("tiny-en", None), tmp_path / "new", Display(), **options)  # type: ignore[arg-type]
+        out, text = tmp_path / "new", Text(store="store")
+        settled, _ = open_request(Request(recipe, text, out, "tiny-en", source=str(source), given=given))
         assert (settled.training.learning_rate == recipe.training.learning_rate) == is_set, source
 
 
@@ -78,13 +77,12 @@ def test_the_shape_of_the_model_may_be_repeated() -> None:
     config = discriminator_config(
         shape, "electra", vocab_size=50, dropout=0.0, attention_dropout=0.0, pad_id=0
     )
-    warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
     settings = {"model.layers": shape.num_layers, "model.hidden_size": shape.hidden_size}
     given = compose("tiny", settings, "5steps")
-    assert with_shape(given, warm, list(settings)).model.size == "tiny"
+    assert with_shape(given, config, tuple(settings)).model.size == "tiny"
     with pytest.raises(ConfigError, match="has no effect"):
-        with_shape(compose("tiny", {"model.layers": 1}, "5steps"), warm, ["model.layers"])
-    assert with_shape(compose("tiny", {"model.layers": 1}, "5steps"), warm, []).model.layers is None
+        with_shape(compose("tiny", {"model.layers": 1}, "5steps"), config, ("model.layers",))
+    assert with_shape(compose("tiny", {"model.layers": 1}, "5steps"), config, ()).model.layers is None
 
 
 def test_settings_that_a_prepared_store_does_not_have_are_refused(tmp_path: Path, no_figures: None) -> None:
@@ -140,6 +138,6 @@ def test_a_budget_too_small_names_the_size_that_fits(
 ) -> None:
     monkeypatch.setattr(estimate.measure, "__defaults__", (0.01,))  # seconds
     shape = {"model.size": "small", "training.length": 16, "training.batch_size": 4}
-    lines = estimate.estimate(compose("tiny", shape, budget), 100, 10**9)
+    lines = preview_lines(compose("tiny", shape, budget), 100, 10**9)
     [told] = [line for line in lines if "expect little better than chance" in line]
     assert told.partition("--model.size ")[2] == size

@@ -12,7 +12,6 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import Display, display_for
-from electra.commands.parts.train import Text, open_store
 from electra.commands.results.folders import Study
 from electra.foundation import durable
 from electra.foundation.config import check_at_least
@@ -114,6 +113,8 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
+    from electra.training.request import Request, Text
+    from electra.training.stores import open_store
 
     check_at_least(request, {"seeds": 1})
     study, arms = read_study(find_study(request.study)), as_strings(request.only, "only")
@@ -127,7 +128,8 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     recipe = optional_name(request.recipe, "recipe") or study.recipe
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        store = open_store(Text(store=as_name(request.store, "store")), baseline, folder.path, display)
+        text = Text(store=as_name(request.store, "store"))
+        store = open_store(Request(baseline, text, folder.path), baseline, display.say)
         with StopRequest() as session.stopping:
             plan = make_plan(
                 study,

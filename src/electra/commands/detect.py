@@ -18,8 +18,8 @@ from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
+from electra.commands.framework.shared import OnTexts
 from electra.commands.parts.given import Passage, read_passages, target_of
-from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
 from electra.foundation.config import check_at_least

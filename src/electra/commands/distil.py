@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from typing_extensions import override
 
 from electra.commands.framework.command import Sections, function
-from electra.commands.parts.pretraining import Plan, PretrainingCommand
-from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
+from electra.commands.framework.shared import PretrainingCommand
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, Sources, as_name, optional_name
+from electra.foundation.options import OnCommandLine, Source, Sources, as_name, checked_path, optional_name
+from electra.training.request import Request, compose, names_of, recipe_for, recipe_sections
 
 RECIPE = "distil"
 
@@ -64,9 +64,9 @@ class Distil(
     """Settings that override the recipe's, by dotted name: {"objective.states_weight": 10.0}."""
 
     @override
-    def plan(self) -> Plan:
+    def request(self) -> Request:
         teacher, start = as_name(self.teacher, "teacher"), optional_name(self.init, "init")
-        source = recipe_for(self.recipe, self.out, RECIPE)
+        source = as_name(recipe_for(self.recipe, self.out, RECIPE), "recipe")
         settings = {"objective.teacher": teacher, "tokenizer.source": start or teacher}
         recipe = compose(source, settings | dict(self.overrides or {}), self.budget)
         if self.keep_layers is not None:
@@ -74,8 +74,16 @@ class Distil(
             if start is not None:
                 fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
                 raise ConfigError("the student has two starting points", key="init", fix=fix)
-            start = f"{teacher}[{','.join(map(str, layers))}]"  # see `warm_start.split_layers`
-        return Plan(source, recipe, (start, None))
+            start = f"{teacher}[{','.join(map(str, layers))}]"  # see `starts.split_layers`
+        return Request(
+            recipe,
+            self.text(self.data, None),
+            checked_path(self.out, "out"),
+            start,
+            source=source,
+            given=names_of(self.overrides),
+            command=self.line,
+        )
 
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:

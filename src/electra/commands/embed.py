@@ -13,8 +13,8 @@ from typing_extensions import override
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for, json_text
+from electra.commands.framework.shared import OnTexts
 from electra.commands.parts.given import read_passages, target_of
-from electra.commands.parts.shared import OnTexts
 from electra.commands.results.model import load
 from electra.foundation import durable
 from electra.foundation.options import Source

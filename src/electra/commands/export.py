@@ -11,10 +11,10 @@ from typing_extensions import override
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts.cut import cut_to
 from electra.commands.results.model import load
+from electra.commands.results.rows import Rows
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, Sources, checked_path
+from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,17 @@ class Export(
 
                 chosen = model.chosen(self.network)
                 if self.cut_to is not None:
+                    from electra.inference.cutting import cut_to
+
                     require_replaceable(out)
-                    chosen = cut_to(chosen, self.cut_to, self.coverage, display)
+                    chosen, sizes, changes = cut_to(chosen, as_names(self.cut_to, "cut_to"), self.coverage)
+                    for line in (*Rows(sizes).table().splitlines(), changes):
+                        display.say(line)
                 export(chosen, out, model.source, dtype=self.dtype)
                 rounded = "4 bits may round a fine-tuning away: compare its predictions, or export int8"
                 is_coarse = self.dtype == "int4" and chosen.kind in TUNED
-                for note in (*chosen.notes, *[rounded] * is_coarse):
+                notes = (*chosen.notes, rounded) if is_coarse else chosen.notes
+                for note in notes:
                     display.say(f"note: {note}")
                 return out
             is_other = self.network in ("generator", "language_model") or self.cut_to is not None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, replace
 
 from typing_extensions import override
 
@@ -14,11 +13,9 @@ from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Run
 from electra.data.settings import AllowUnknown
 from electra.foundation.options import Source, checked_path
+from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
-
-if TYPE_CHECKING:
-    from electra.commands.parts.train import Text
-    from electra.training.recipe import Recipe
+from electra.training.request import Request, Text
 
 
 @dataclass(frozen=True)
@@ -47,48 +44,44 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        from electra.commands.parts.train import Origin, train_run
-
         began = time.monotonic()
+        with display_for(self.progress) as display:
+            doing("loading torch")
+            from electra.training.assemble import train_run
+
+            request = self.request()
+            train_run(replace(request, began=began), display.say)
+        return Run(request.out)
+
+    def request(self) -> Request:
+        """Returns what is trained: the recorded recipe, to the new budget."""
+        from electra.training.extend import extended_recipe
+        from electra.training.stores import run_store_path
+
         folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
-        record, recipe, text = self._plan(folder)
-        origin = Origin(
+        record, store = folder.record, run_store_path(folder, self.store)
+        return Request(
+            extended_recipe(folder, record, self.budget),
+            Text(store=store, allow_unknown=self.allow_unknown),
+            folder.path,
             record["identity"].get("initial_discriminator"),
             record["identity"].get("initial_generator"),
-            recipe=str(record["environment"].get("recipe", "")),
-            began=began,
+            source=str(record["environment"].get("recipe", "")),
             extend=True,
         )
-        with display_for(self.progress) as display:
-            return train_run(recipe, text, folder.path, origin, display)
 
     @override
     def preview(self) -> None:
         """Print what the longer run would be, as a whole, and the update at which training would resume."""
-        from electra.commands.parts.train import open_store, with_store_settings
-        from electra.training.estimate import estimate
-        from electra.training.extend import cooldown_start
-
-        folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
-        record, recipe, text = self._plan(folder)
         with display_for(self.progress) as display, interrupt_on_signal("the plan"):
-            store = open_store(text, recipe, folder.path, display)
-            display.progress("timing a few updates")
-            for line in estimate(
-                with_store_settings(recipe, store), store.vocab_size, store.train.num_tokens
-            ):
-                display.say(line)
-            display.say(f"{'resumes at':<15}{cooldown_start(record):,} of these updates")
+            doing("loading torch")
+            from electra.training.assemble import preview
+            from electra.training.extend import cooldown_start
 
-    def _plan(self, folder: RunFolder) -> tuple[dict[str, Any], Recipe, Text]:
-        """Returns the run's record, its recipe with the new budget, and the store to train on."""
-        from electra.commands.parts.stores import run_store_path
-        from electra.commands.parts.train import Text
-        from electra.training.extend import extended_recipe
-
-        record, store = folder.record, run_store_path(folder, self.store)
-        text = Text(store=store, allow_unknown=self.allow_unknown)
-        return record, extended_recipe(folder, record, self.budget), text
+            request = self.request()
+            preview(request, display.say)
+            done = cooldown_start(RunFolder(request.out).record)
+            display.say(f"{'resumes at':<15}{done:,} of these updates")
 
 
 extend = function(Extend)

@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import json_text
+from electra.commands.framework.shared import OnBackend
 from electra.commands.parts.given import is_file
-from electra.commands.parts.shared import OnBackend
 from electra.data.settings import AllowUnknown
 from electra.data.table_files import Data, Given, is_saved_dataset, split_name
 from electra.data.tables import read_bytes, read_lines

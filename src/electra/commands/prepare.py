@@ -11,8 +11,7 @@ from typing_extensions import override
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts import stores
-from electra.commands.parts.shared import Workers
+from electra.commands.framework.shared import Workers
 from electra.commands.results.folders import Store
 from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
 from electra.foundation.options import Source, Sources, as_names, checked_path, optional_name
@@ -57,16 +56,18 @@ class Prepare(
     def run(self) -> Store:
         out, source = checked_path(self.out, "out"), optional_name(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, **asdict(self.part(TokenizerConfig)))
+        from electra.training.stores import build
+
         existed = StoreFolder(out).exists()
         with display_for(self.progress) as display:
-            stores.build(
+            build(
                 as_names(self.corpus, "corpus"),
                 out,
                 tokenizer,
                 self.part(CorpusConfig),
                 workers=self.workers,
                 allow_unknown=self.allow_unknown,
-                display=display,
+                say=display.say,
             )
             store = Store(out)
             outcome = "already complete" if existed else "written"

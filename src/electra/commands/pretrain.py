@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing_extensions import override
 
 from electra.commands.framework.command import function
-from electra.commands.parts.pretraining import Plan, PretrainingCommand
-from electra.commands.parts.recipes import Overrides, compose, recipe_for
-from electra.foundation.options import Source, Sources, optional_name
+from electra.commands.framework.shared import Overrides, PretrainingCommand
+from electra.foundation.options import Source, Sources, as_name, checked_path, optional_name
+from electra.training.request import Request, compose, names_of, recipe_for
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,22 @@ class Pretrain(
     """
 
     @override
-    def plan(self) -> Plan:
-        from electra.commands.parts.warm_start import initial_models
+    def request(self) -> Request:
+        from electra.training.starts import initial_models
 
-        source = recipe_for(self.recipe, self.out)
+        source = as_name(recipe_for(self.recipe, self.out), "recipe")
         recipe = compose(source, self.overrides, self.budget)
-        models = initial_models(recipe, self.init, self.init_discriminator)
-        return Plan(source, recipe, models, optional_name(self.store, "store"))
+        main, generator = initial_models(recipe, self.init, self.init_discriminator)
+        return Request(
+            recipe,
+            self.text(self.data, optional_name(self.store, "store")),
+            checked_path(self.out, "out"),
+            main,
+            generator,
+            source=source,
+            given=names_of(self.overrides),
+            command=self.line,
+        )
 
 
 pretrain = function(Pretrain)

@@ -49,8 +49,8 @@ class Verify(
         path = checked_path(self.folder, "folder")
         yield "DAMAGED", check(path)
         if self.replay is not None:
-            from electra.commands.parts.stores import open_run_store
             from electra.training.replay import replay
+            from electra.training.stores import open_run_store
 
             run = RunFolder.open(path)
             yield "DIFFERS", replay(run, open_run_store(run, self.store), self.replay)

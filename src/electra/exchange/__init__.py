@@ -11,7 +11,6 @@ loaded        a loaded model
 source        finds the folder of a model: a path, an included model or a name on the hub
 run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these
-warm_start    initialises a new run's networks from other weights
 layers        keeps some of a trained model's layers or vocabulary entries
 onnx_graph    exports a network as ONNX, and runs it
 verify        checks a folder's files against their recorded digests

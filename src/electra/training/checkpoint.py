@@ -1,20 +1,25 @@
-"""Checkpoints: directories of safetensors and JSON, written atomically and verified by SHA-256."""
+"""Checkpoints: directories of safetensors and JSON, written atomically and verified by SHA-256; resuming."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from electra.artifacts.checkpoints import Checkpoint, at_step, list_checkpoints
+from electra.artifacts.checkpoints import Checkpoint, at_step, list_checkpoints, newest_checkpoint
+from electra.artifacts.run import RunFolder
 from electra.exchange.run_folder import fill
 from electra.foundation import durable
-from electra.foundation.errors import CheckpointError
+from electra.foundation.durable import mebibytes
+from electra.foundation.errors import CheckpointError, FullDisk
 from electra.model.pair import Pair
 from electra.training.optimizer import Optimizer
+from electra.training.record import refuse_foreign_checkpoint
+from electra.training.run import Run
 
 
 def write(
@@ -76,3 +81,39 @@ def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
     except KeyError as missing:
         raise CheckpointError(f"{missing} is missing", where=saved.optimizer) from None
     return state
+
+
+def resume(run: Run) -> list[str]:
+    """Restores the newest intact checkpoint, if any; returns warnings about damaged ones."""
+    folder = RunFolder(run.folder).checkpoints
+    newest, damaged = None, tuple[str, ...]()
+    if run.world.is_main:
+        for place in (folder, run.folder):  # files that a killed process left half-written or half-deleted
+            durable.remove_leftovers(place)
+        newest, damaged = newest_checkpoint(folder)
+    path = run.world.broadcast(str(newest.path) if newest else None)
+    if path is not None:
+        refuse_foreign_checkpoint(Checkpoint(Path(path)), run)
+        state = restore(Path(path), run.pair, run.optimizer)
+        run.step = run.saved_step = int(state["step"])
+        run.seconds = float(state["seconds"])
+        run.spent = float(state.get("spent", run.seconds))
+        run.logged = run.step, run.seconds
+    return list(damaged)
+
+
+def refuse_full_disk(run: Run) -> None:
+    """Raises FullDisk if the disk has no room for the whole run; the message says how much is needed."""
+    existing_bytes = sum(
+        file.stat().st_size
+        for saved in RunFolder(run.folder).saved_checkpoints()
+        for file in saved.path.glob("*.safetensors")
+    )
+    needed_bytes = run.disk_bytes - existing_bytes
+    free_bytes = shutil.disk_usage(durable.nearest_existing(run.folder)).free
+    if free_bytes < needed_bytes:
+        raise FullDisk(
+            f"this run needs {mebibytes(needed_bytes)} of disk space; {mebibytes(free_bytes)} are free",
+            where=run.folder,
+            fix="Free some space, choose another `out`, or lower `training.keep`",
+        )

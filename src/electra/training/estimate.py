@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from electra.data.store import RANDOM, TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
-from electra.foundation.progress import duration
-from electra.foundation.threads import set_threads
+from electra.foundation.errors import ConfigError
+from electra.foundation.progress import Say, duration
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, Size
-from electra.training.budget import scaled, steps_for
+from electra.training.budget import FINISH_SECONDS, scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
-from electra.training.networks import WarmStart
-from electra.training.recipe import Recipe
-from electra.training.run import Run, build_run
+from electra.training.recipe import TrainingSection
+from electra.training.run import Run
 from electra.training.schedule import Course, can_be_extended
 from electra.training.telemetry import Telemetry
 
+MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
+UPDATES_SHARE = 0.8  # of the time that is left, for updates, before the first evaluation is timed
 SECONDS = 2.0  # spent on timing updates, in each phase of the training
 LONG = 1 << 30  # not a run's number of updates: only the phases' shares of them matter
 TOO_LITTLE = 5  # tokens per parameter of the layers: a quarter of
@@ -79,20 +82,13 @@ def random_store(vocab_size: int) -> TokenStore:
     return TokenStore(Path("memory"), split, split, specials, vocab_size, RANDOM, description)
 
 
-def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStart | None = None) -> list[str]:
-    """Returns what a recipe would train, how long it takes and what it needs on this machine, for the user.
+def estimate(run: Run, corpus_tokens: int, *, trained: bool) -> list[str]:
+    """Returns what a run would train, how long it takes and what it needs on this machine, for the user.
 
-    Measures it on random ids and without compiling the layers, and writes nothing. Of `warm`, the models to
-    start from, only the shapes are used. Raises ConfigError if settings do not fit the machine or the
-    objective, or the budget is too small; and RunFailed if a gradient is not finite.
+    Measuring changes the run's weights. `trained`: its networks start from trained weights. Raises
+    ConfigError if the budget is too small, and RunFailed if a gradient is not finite.
     """
-    set_threads(recipe.training.threads)
-    # Random initialisation: co-occurrences of random ids would carry no information.
-    training = replace(recipe.training, log_every=LONG)
-    timed = replace(recipe, training=training, model=replace(recipe.model, start="fresh"))
-    shapes = None if warm is None else WarmStart({}, warm.shapes)
-    run = build_run(timed, Path("memory"), random_store(vocab_size), World(), shapes)
-    seconds, main = measure(run), run.networks.main
+    training, main, seconds = run.training, run.networks.main, measure(run)
     updates = (training.steps if training.budget is None else None) or steps_for(
         training.budget or "",
         tokens_per_step=run.tokens_per_step,
@@ -114,7 +110,7 @@ def estimate(recipe: Recipe, vocab_size: int, corpus_tokens: int, warm: WarmStar
         "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",
         "memory": f"{mebibytes(device_kind(run.device).peak_memory())} on {run.device}, {run.precision}",
         "disk": mebibytes(run.disk_bytes),
-        "enough?": (too_little(run, updates, corpus_tokens) if warm is None else "")
+        "enough?": ("" if trained else too_little(run, updates, corpus_tokens))
         or f"{ratio:,.1f} tokens per parameter of the layers",
     }
     return [f"{name:<15}{value}" for name, value in facts.items()]
@@ -151,3 +147,43 @@ def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
         f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
         f" chance: {fix}"
     )
+
+
+def known_steps(training: TrainingSection, recorded: Mapping[str, Any] | None) -> int | None:
+    """Returns the number of updates if it was set, or resolved from the same budget before."""
+    if training.budget is None:
+        return training.steps
+    then = {} if recorded is None else recorded["training"]
+    return int(then["steps"]) if then.get("budget") == training.budget else None
+
+
+def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:
+    """Returns the number of steps of a budget, and a note for the user ("": none).
+
+    Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps
+    of a run that is extended, and the seconds that it took. Raises ConfigError if neither steps nor a budget
+    is set, or the budget is less than one step; and RunFailed if a gradient is not finite while a time budget
+    is measured.
+    """
+    text, seconds = run.training.budget, run.budget_seconds
+    if text is None:
+        fix = "Set `budget`, for example 30m, 50Mtokens or 5000steps"
+        raise ConfigError("neither steps nor a budget is set", key="training.steps", fix=fix)
+    if seconds is None:
+        tokens, flops = run.tokens_per_step, run.flops_per_step
+        return steps_for(text, tokens_per_step=tokens, flops_per_step=flops), ""
+    say(f"measuring how many updates fit in {text}")
+    per_update = measure(run, min(SECONDS, MEASURING_SHARE * seconds))
+    before = done[1] + time.monotonic() - began
+    left = UPDATES_SHARE * (seconds - before) - FINISH_SECONDS
+    if left < per_update:
+        needed = before + (FINISH_SECONDS + per_update) / UPDATES_SHARE
+        raise ConfigError(
+            f"{text} is too short by {duration(needed - seconds)}: {duration(before)} are spent already, an"
+            f" update takes {duration(per_update)}, and saving {duration(FINISH_SECONDS)}",
+            key="budget",
+            fix=f"Use at least `budget={scaled(text, 1.5 * needed / seconds)}`",
+        )
+    steps = done[0] + int(left / per_update)
+    note = f"{text} is about {steps:,} steps at {per_update:.2g} s per update; the run follows the clock"
+    return steps, note

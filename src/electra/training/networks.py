@@ -1,42 +1,23 @@
-"""The networks of a recipe: their shapes, the models that they start from, and whether they fit."""
+"""The networks of a recipe: their shapes, and whether they fit the objective and the machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 
 from electra.artifacts.networks import EXPORTED, NAMES
-from electra.data.store import RANDOM, TokenStore
-from electra.exchange.load import Loaded, load
-from electra.exchange.pooling import MEAN, TextVector
+from electra.data.store import TokenStore
 from electra.exchange.weights import digest
-from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.errors import ConfigError
 from electra.foundation.machine import memory
 from electra.model.networks import Network, Networks
-from electra.model.pair import AnyNetwork, Pair
+from electra.model.pair import AnyNetwork
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.objectives.parts.interface import Objective
 from electra.training.recipe import ModelSection, Recipe, RowsSection
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """Models to start from instead of random weights.
-
-    Attributes:
-        names: The source of each network, by network name; "" for random weights.
-        shapes: The shape of each network, by name.
-        load: Fills a pair with their weights; returns notes for the user.
-        text_vector: How the main network's start turns a text into a vector.
-    """
-
-    names: Mapping[str, str]
-    shapes: Mapping[str, EncoderConfig]
-    load: Callable[[Pair], tuple[str, ...]] = lambda pair: ()
-    text_vector: TextVector = MEAN
 
 
 def network_table(
@@ -66,38 +47,6 @@ def network_table(
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", auxiliary_config, rate=auxiliary_rate, exported=exported))
     return Networks.in_order([*rows, *objective.extra_networks(main_config)])
-
-
-def open_frozen(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, Loaded]]:
-    """Opens the frozen encoders. Returns the table with their shapes, and the models by name.
-
-    They must have been trained with the store's tokenizer, or have a larger vocabulary from which the store's
-    was cut; then only the rows of their tables for the store's entries are used. With a store of random ids,
-    they get tables of that size. Raises ConfigError if a frozen network has no source, and ModelError if a
-    network cannot be opened, or was trained with another tokenizer.
-    """
-    if not networks.frozen:
-        return networks, {}
-    from electra.exchange.layers import in_vocabulary, with_vocab_size
-
-    opened: dict[str, Loaded] = {}
-    for row in networks.frozen:
-        if not row.source:
-            problem = "required: a run, a model folder or a hub name"
-            raise ConfigError(problem, key=f"objective.{row.name}")
-        loaded = load(row.source, "encoder")
-        if store.tokenizer_digest == RANDOM:
-            loaded = with_vocab_size(loaded, store.vocab_size)
-        else:
-            loaded = in_vocabulary(loaded, store.tokenizer) or loaded
-            if loaded.tokenizer.digest != store.tokenizer_digest:
-                problem = f"the {row.name} has another tokenizer than the store"
-                fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
-                raise ModelError(problem, where=loaded.folder, fix=fix)
-        opened[row.name] = loaded
-    shapes = {name: loaded.config for name, loaded in opened.items()}
-    rows = [replace(row, shape=shapes.get(row.name, row.shape)) for row in networks.rows]
-    return Networks.in_order(rows), opened
 
 
 def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:

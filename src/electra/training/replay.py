@@ -22,14 +22,15 @@ from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
 from electra.model.sizes import recorded_config
 from electra.training import checkpoint
+from electra.training.assemble import build_run
 from electra.training.compilation import compile_run
 from electra.training.distributed import World
 from electra.training.extend import restore_clock_state
 from electra.training.loop import update
-from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
 from electra.training.record import parts_of, refuse_foreign_checkpoint
-from electra.training.run import Run, build_run
+from electra.training.run import Run
+from electra.training.starts import Starts
 from electra.training.telemetry import Telemetry
 
 COMPARED = ("loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops")
@@ -104,8 +105,9 @@ def rebuild(folder: RunFolder, start: Checkpoint, part: Mapping[str, Any], store
         if name.startswith("initial_")
     }
     shapes = {name: recorded_config(shape) for name, shape in network_tables(record).items()}
-    warm, own = WarmStart(initial, shapes) if initial else None, text_vector_of(folder.path)
-    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), warm, text_vector=own)
+    starts = Starts(initial, shapes) if initial else None
+    own = text_vector_of(folder.path)
+    run = build_run(replace(recipe, training=as_then), folder.path, store, World(), starts, text_vector=own)
     restore_clock_state(run, record)
     refuse_foreign_checkpoint(start, run)
     compile_run(run, bool(part.get("compiled")))

@@ -1,4 +1,4 @@
-"""A run: what the training loop works on, built from a recipe, a token store and a folder."""
+"""A run: what the training loop works on. `assemble.py` builds it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,20 @@ from typing import Any
 
 import torch
 
-from electra import objectives
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.exchange.pooling import MEAN, TextVector
-from electra.foundation import seeds, threads
-from electra.foundation.errors import ConfigError
-from electra.foundation.extensions import OBJECTIVES
+from electra.foundation.durable import mebibytes
+from electra.foundation.terminal_text import plural
 from electra.model.networks import Networks
-from electra.model.pair import EncoderAlone, Pair, build_networks
-from electra.model.precision import pick_device, pick_precision
-from electra.model.sizes import EncoderConfig
-from electra.objectives.parts.corpus_counts import CorpusCounts
+from electra.model.pair import Pair
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import Clock, seconds_of
-from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
-from electra.training.fixed_update import Enqueued, FixedUpdate, why_not
-from electra.training.networks import (
-    WarmStart,
-    frozen_identity,
-    in_phases,
-    network_table,
-    open_frozen,
-    refuse_length,
-    refuse_memory,
-    refuse_settings,
-    with_shape_of,
-)
+from electra.training.distributed import FixedOrder, Reduction, World
+from electra.training.fixed_update import Enqueued, FixedUpdate
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, multiplier, part, progress
+from electra.training.schedule import Course, can_be_extended, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -154,6 +138,36 @@ class Run:
         """Returns the weights and the optimizer state, by name."""
         return {**dict(self.pair.named_parameters()), **self.optimizer.tensors()}
 
+    def set_length(self, steps: int) -> None:
+        """Sets the number of updates of a run whose budget was unresolved."""
+        self.course = Course([(0, steps)])
+        self.recipe = replace(self.recipe, training=replace(self.training, steps=steps))
+
+    def describe(self) -> str:
+        """Returns the description of a run that is logged when it starts."""
+        training, num_rows = self.training, self.batches.num_blocks
+        main = self.networks.main
+        how = [
+            str(self.device),
+            self.precision,
+            plural(torch.get_num_threads(), "thread"),
+            f"{self.world.size} process" if self.world.size == 1 else f"{self.world.size} processes",
+        ]
+        if self.compiled:
+            how.append("compiled layers")
+        if self.fixed is not None and self.fixed.use_graph:
+            how.append("one CUDA graph")
+        length = ""
+        if not can_be_extended(training.schedule):
+            length = f"; schedule {training.schedule}, so it cannot be extended"
+        return (
+            f"{self.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
+            f" {main.vocab_size:,}; {self.describe_networks()} parameters;"
+            f" {training.batch_size} x {training.length} tokens per update,"
+            f" {self.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
+            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk{length}"
+        )
+
     def describe_networks(self) -> str:
         """Returns the networks with their numbers of parameters, for the user."""
         counts = {
@@ -257,25 +271,6 @@ class Run:
         return self.clock.total(self.step, self.total_steps, self.seconds_left_over)
 
 
-def identity_of(
-    recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
-) -> dict[str, Any]:
-    """Returns what, besides the recipe, must not change when the run resumes."""
-    name = str(recipe.objective.get("name", "rtd"))
-    identity = {
-        "objective": OBJECTIVES.canonical_name(name),
-        **OBJECTIVES.identity(name),
-        "data": store.digest,
-        "tokenizer": store.tokenizer_digest,
-        "seed_scheme": seeds.SCHEME,
-    }
-    if objective.output:
-        identity["output"] = objective.output
-    if warm is not None:
-        identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
-    return identity
-
-
 FIXED_ORDER_ROWS = 8  # default rows per forward pass if the order of sums is fixed
 
 
@@ -285,113 +280,3 @@ def micro_batch_rows(training: TrainingSection, processes: int) -> int:
         return training.micro_batch or min(FIXED_ORDER_ROWS, training.batch_size)
     per_process = training.batch_size // processes
     return min(training.micro_batch or per_process, per_process)
-
-
-def build_run(
-    recipe: Recipe,
-    folder: Path,
-    store: TokenStore,
-    world: World,
-    warm: WarmStart | None = None,
-    *,
-    text_vector: TextVector | None = None,
-) -> Run:
-    """Builds a run at step 0, without restoring a checkpoint.
-
-    Nothing is written. Without models to start from (`warm`), the weights are random. `text_vector` is that
-    of the run in the folder (None: a new run, with that of its teacher or of the model it starts from).
-    Raises ConfigError if settings do not fit the machine, the objective or the number of processes; and
-    ModelError if a model that the run uses has another tokenizer than the store.
-    """
-    training = recipe.training
-    if training.batch_size % world.size:
-        problem = f"must be a multiple of the number of processes ({world.size}), not {training.batch_size}"
-        raise ConfigError(problem, key="training.batch_size")
-    if training.threads:
-        threads.use(training.threads)
-    specials, statistics = store.specials._asdict(), CorpusCounts(store)
-    objective = objectives.create(
-        recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
-    )
-    if training.schedule == "auto":
-        training = replace(training, schedule="linear" if in_phases(objective) else "wsd")
-        recipe = replace(recipe, training=training)
-    objective.mean_progress = training.decay / 2 if training.schedule == "wsd" else 0.5
-    refuse_settings(recipe, objective)
-    shapes = None if warm is None else warm.shapes
-    networks = network_table(recipe.model, store, objective, training.generator_learning_rate, shapes)
-    networks, frozen = open_frozen(networks, store)
-    notes: tuple[str, ...] = ()
-    teacher = next((loaded.text_vector for loaded in frozen.values()), None)
-    if text_vector is None:
-        text_vector, notes = _own_text_vector(teacher or (warm.text_vector if warm else None), networks.main)
-    if teacher is not None and text_vector.files:  # not in runs of older versions, which compared means
-        objective.pooling = teacher.pooling
-        objective.after_pooling = teacher.after_pooling if teacher.steps else None
-    refuse_length(training.length, *(row.config for row in networks.rows if row.role != "auxiliary"))
-    device = pick_device(training.device, world.local_rank, "training.device")
-    refuse_memory(training, networks, device, world.size)
-    precision = pick_precision(training.precision, device)
-    pair = build_networks(
-        networks,
-        heads=objective.heads(networks),
-        frozen={name: EncoderAlone(loaded.encoder) for name, loaded in frozen.items()},
-        sharing=recipe.model.sharing,
-        seed=training.seed,
-        initialisation=recipe.model.initialisation,
-    ).to(device)
-    identity = identity_of(recipe, objective, store, warm)
-    identity |= {"precision": precision, **frozen_identity(pair.frozen)}
-    if warm is not None:
-        notes += warm.load(pair)
-        if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
-            recipe = with_shape_of(recipe, networks.main)
-    objective.tie_weights(pair)
-    optimizer = Optimizer(pair, training, networks.rates)
-    reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
-    if training.summation == "fixed":
-        micro_batch = micro_batch_rows(training, world.size)
-        micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
-        reduction = FixedOrder(world, optimizer.parameters, micro_batches)
-    run = Run(
-        folder=folder,
-        store=store,
-        networks=networks,
-        pair=pair,
-        objective=objective,
-        optimizer=optimizer,
-        reduction=reduction,
-        batches=Batches(store.train, length=training.length, seed=training.seed, specials=store.specials),
-        heldout=Batches(store.heldout, length=training.length, seed=0, specials=store.specials),
-        world=world,
-        device=device,
-        precision=precision,
-        telemetry=Telemetry(folder, is_main=world.is_main),
-        flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
-        identity=identity,
-        recipe=recipe,
-        course=Course([(0, training.steps or 0)]),
-        notes=notes,
-        text_vector=text_vector,
-    )
-    if training.graph != "off":
-        is_cuda = device.type == "cuda"
-        reason = why_not(objective, pair, training, world.size) if is_cuda else "it needs a CUDA GPU"
-        if reason is None:
-            run.fixed = FixedUpdate(objective, pair, optimizer, training, device, precision, graph=True)
-        elif training.graph == "on":
-            raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
-    return run
-
-
-def _own_text_vector(given: TextVector | None, main: EncoderConfig) -> tuple[TextVector, tuple[str, ...]]:
-    """Returns a new run's text vector, made of its teacher's or its start's, and notes for the user."""
-    if given is None:
-        return MEAN, ()
-    own, notes = given.fitted(main.hidden_size, main.max_positions), tuple[str, ...]()
-    if left_out := [name for name, _ in given.steps if name not in dict(own.steps)]:
-        steps = " and ".join(dict.fromkeys(left_out))
-        notes = (f"{steps} of the teacher's vectors left out: its width is not the student's",)
-    if own.prompt:
-        notes += (f"the prompt {own.prompt!r} is kept for electra embed, and not part of the training text",)
-    return own, notes

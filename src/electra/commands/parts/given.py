@@ -12,7 +12,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, NamedTuple, cast
 
-from electra.commands.parts.shared import Texts
+from electra.commands.framework.shared import Texts
 from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS
 from electra.data.scanned import SCANNED, read_paragraphs

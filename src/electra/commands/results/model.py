@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.commands.framework.display import ProgressOption, display_for
+from electra.commands.framework.shared import Backend
 from electra.commands.parts.given import each_text
-from electra.commands.parts.shared import Backend
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Device

@@ -25,11 +25,11 @@ from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.laboratory.ablation.study import ARM_KEYS, Arm, Study, arm_recipe
 from electra.training import budget
+from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.estimate import measure
 from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.record import with_defaults
-from electra.training.run import build_run
 
 FORMAT = 1
 MEASUREMENTS, SECONDS = 4, 0.5  # of each arm, for a budget of time

@@ -32,11 +32,11 @@ from electra.foundation.work import Piece
 from electra.laboratory.ablation.plan import Job, job_recipe, read_plan
 from electra.laboratory.evaluation.suite import load_suite
 from electra.laboratory.evaluation.tasks import ReadyTask, find_tasks
+from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.record import parts_of, read_record
 from electra.training.run import Run
-from electra.training.start import start
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Draw docs/pictures/hour.svg (what an hour buys) and electra.svg (the networks of a training step).
 
-    python docs/make_drawings.py
+    python docs/site/make_drawings.py
 
 Both follow the reader's light or dark scheme.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-PICTURES = Path(__file__).parent / "pictures"
+PICTURES = Path(__file__).parents[1] / "pictures"
 RECORD = "results/what-an-hour-buys"
 STYLE = """<style>
 .page { fill: #ffffff; } text { font: 14px system-ui, sans-serif; fill: #1b1f24; }

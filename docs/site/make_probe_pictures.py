@@ -1,6 +1,6 @@
 """Draw docs/pictures/probe-*.svg: one figure of each probe, from the records of results/what-it-knows.
 
-    python docs/make_probe_pictures.py
+    python docs/site/make_probe_pictures.py
 
 The pictures follow the reader's light or dark scheme, as those of make_drawings.py do.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from electra.pages.figures import Figure, Series, draw
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "what-it-knows" / "records.tar.xz"
 SCHEME = """<style>
 svg { color: #1b1f24; background: #ffffff; }

@@ -1,23 +1,25 @@
-"""Builds or opens the store of a corpus, for `prepare` and for commands that take text instead of a store."""
+"""The stores that runs are trained on: built from text, opened, and compared with what was asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.foundation.errors import ConfigError, StoreError
+from electra.foundation.errors import ConfigError, RunFolderError, StoreError
+from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import Source
-from electra.foundation.progress import doing
+from electra.foundation.progress import Say, doing
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
+from electra.training.request import Request, Text
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
@@ -28,6 +30,46 @@ SAMPLED_CHARACTERS = 4_000_000  # from which the size of a corpus is estimated
 SAMPLED_IDS = 1 << 24  # of a store without an audit, in which unknown tokens are counted
 
 
+def open_store(request: Request, recipe: Recipe, say: Say) -> TokenStore:
+    """Opens the store, or prepares the text in OUT/store in the main process while the others wait."""
+    from electra.data.store import TokenStore
+
+    run, text = RunFolder(request.out), request.text
+    if text.store is not None:
+        source = recipe.tokenizer.source
+        store = TokenStore.open(text.store, existing_tokenizer(source) if source else None)
+        refuse_preparing(request, store)
+        check_unknown(store, text.allow_unknown, say)
+        return store
+    if not is_main():
+        while not run.store.exists():  # before it joins the process group, whose timeout is short
+            time.sleep(0.5)
+        return TokenStore.open(run.store.path)
+    recorded = run.record.get("environment", {}).get("store") if run.exists() else None
+    if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
+        fix = "Pass it as `store` to resume, or choose another `out`"
+        raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
+    how: dict[str, Any] = {"workers": text.workers, "allow_unknown": text.allow_unknown, "say": say}
+    return build(text.corpus, run.store.path, recipe.tokenizer, recipe.data, **how)
+
+
+def is_main() -> bool:
+    """Whether this process writes: it is alone, or the launcher gave it the first rank."""
+    return not is_distributed() or launch_variable("RANK") == 0
+
+
+def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
+    """Returns the recipe with the settings that the store was made with, as far as they are recorded."""
+    recorded = store.description.get("settings", {})
+
+    def known(section: Any, settings: Mapping[str, Any]) -> Any:
+        names = {field.name for field in fields(section)}
+        return replace(section, **{name: settings[name] for name in names & set(settings)})
+
+    tokenizer = known(recipe.tokenizer, recorded.get("tokenizer", {}))
+    return replace(recipe, tokenizer=tokenizer, data=known(recipe.data, recorded.get("corpus", {})))
+
+
 def build(
     corpus: Sequence[str],
     out: Path,
@@ -36,7 +78,7 @@ def build(
     *,
     workers: int | None,
     allow_unknown: bool,
-    display: Display,
+    say: Say,
 ) -> TokenStore:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit."""
     from electra.data.audit import format_rows
@@ -50,16 +92,16 @@ def build(
             corpus, tokenizer_for(tokenizer), out, config=data, workers=workers, allow_unknown=allow_unknown
         )
     store = TokenStore.open(out)
-    check_unknown(store, allow_unknown, display)
+    check_unknown(store, allow_unknown, say)
     for name, value in format_rows(store.audit):
-        display.say(f"{name:<16}{value}")
+        say(f"{name:<16}{value}")
     entries, wanted = store.vocab_size, tokenizer.vocab_size
     if tokenizer.source is None and entries < wanted:
-        display.say(f"this text supports a vocabulary of only {entries:,} entries, not {wanted:,}")
+        say(f"this text supports a vocabulary of only {entries:,} entries, not {wanted:,}")
     return store
 
 
-def check_unknown(store: TokenStore, allow: bool, display: Display) -> None:
+def check_unknown(store: TokenStore, allow: bool, say: Say) -> None:
     """Says the share of unknown tokens of a store. Raises TokenizerError if it is too large."""
     from electra.data import unknown
 
@@ -69,7 +111,7 @@ def check_unknown(store: TokenStore, allow: bool, display: Display) -> None:
         ids = store.train.tokens[:SAMPLED_IDS]
         count = unknown.Count(len(ids), int((ids == store.specials.unk).sum()))
     if note := unknown.note(store.tokenizer, allow, count):
-        display.say(note)
+        say(note)
 
 
 def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
@@ -79,9 +121,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
 
 
-def corpus_size(
-    corpus: tuple[str, ...], recipe: Recipe, allow_unknown: bool, display: Display
-) -> tuple[int, int]:
+def corpus_size(text: Text, recipe: Recipe, say: Say) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data import unknown
     from electra.data.store_builder import read_sample
@@ -90,32 +130,29 @@ def corpus_size(
 
     tokenizer, sizes = tokenizer_for(recipe.tokenizer), list[int]()
     sample = read_sample(
-        corpus, recipe.data, SAMPLED_CHARACTERS, lambda document: sizes.append(len(document.text))
+        text.corpus, recipe.data, SAMPLED_CHARACTERS, lambda document: sizes.append(len(document.text))
     )
     if isinstance(tokenizer, TokenizerConfig):
         doing("training a vocabulary on a sample")
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
     tokenizer.counted = unknown.Count()
     tokens = sum(map(len, tokenizer.encode_corpus(sample))) * sum(sizes) / max(1, sum(map(len, sample)))
-    if note := unknown.note(tokenizer, allow_unknown):
-        display.say(note)
-    display.say(
+    if note := unknown.note(tokenizer, text.allow_unknown):
+        say(note)
+    say(
         f"{len(sizes):,} documents, {sum(sizes):,} characters, about {tokens:,.0f} tokens with a vocabulary"
         f" of {tokenizer.vocab_size:,}"
     )
     return round(tokens), tokenizer.vocab_size
 
 
-def refuse_preparing(settings: Iterable[str], recipe: Recipe, store: TokenStore) -> None:
-    """Raises ConfigError if a store has other values than the recipe of `settings`.
-
-    `settings` are the names of those that the user passed, with their sections; they would have no effect.
-    """
+def refuse_preparing(request: Request, store: TokenStore) -> None:
+    """Raises ConfigError if the user passed settings of text that the store was made with other values of."""
     recorded, sections = store.description.get("settings", {}), {"data": "corpus", "tokenizer": "tokenizer"}
-    for name in settings:
+    for name in request.given:
         section, _, key = name.partition(".")
         if section in sections and key != "source":  # the store is opened with the tokenizer `source`
-            config = getattr(recipe, section)
+            config = getattr(request.recipe, section)
             value = getattr(config, key)
             default = next(field.default for field in fields(config) if field.name == key)
             prepared = recorded.get(sections[section], {}).get(key, default)

@@ -1,4 +1,4 @@
-"""Takes the picture of the demo page: run `electra serve tiny-en`, then `python docs/make_picture.py`."""
+"""Takes the picture of the demo page: run `electra serve tiny-en`, then `python docs/site/make_picture.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
-PICTURE = Path(__file__).parent / "pictures" / "demo.png"
+PICTURE = Path(__file__).parents[1] / "pictures" / "demo.png"
 
 
 def main(address: str) -> None:
@@ -26,7 +26,9 @@ def main(address: str) -> None:
         WebDriverWait(browser, 30).until(
             lambda page: page.execute_script("return document.querySelectorAll('#marks span').length > 0")
         )
-        end = browser.execute_script("return document.querySelector('#detect').getBoundingClientRect().bottom")
+        end = browser.execute_script(
+            "return document.querySelector('#detect').getBoundingClientRect().bottom"
+        )
         size = {"width": 1000, "height": int(end) + 16, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         PICTURE.parent.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Make a model that comes with the package out of a run or pair: 16, 8 or 4 bits, what is shared stored once, a card.
 
-    python docs/make_included.py RUN NAME SUMMARY.md [float16|int8|int4]
+    python docs/site/make_included.py RUN NAME SUMMARY.md [float16|int8|int4]
 
 SUMMARY.md says what the card shall say first: how it was trained, the text and its licence, what it can do.
 """

@@ -1,6 +1,6 @@
 """What one training sequence costs under each objective, beside mlm: the table in objectives.md.
 
-python docs/make_costs.py [SIZE [LENGTH [VOCABULARY]]]     default: small 128 30522, the paper's ELECTRA-Small
+python docs/site/make_costs.py [SIZE [LENGTH [VOCABULARY]]]     default: small 128 30522, the paper's ELECTRA-Small
 """
 
 from __future__ import annotations

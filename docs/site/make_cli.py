@@ -1,6 +1,6 @@
 """Write docs/cli.md, the reference of every command, recipe key and objective, and the stub of `electra`, from the code itself.
 
-    python docs/make_cli.py
+    python docs/site/make_cli.py
 
 What is described is what the command line is made of: the fields of each command and the line below each of them.
 `tests/cli/test_docs.py` holds the file to it.
@@ -29,7 +29,7 @@ from electra.foundation.extensions import OBJECTIVES, TASKS
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
-PATH = Path(__file__).with_name("cli.md")
+PATH = Path(__file__).parents[1] / "cli.md"
 STUB = Path(electra.__file__).with_suffix(".pyi")
 CODES = (
     "0 success, 1 failure, 2 invalid input (one line on stderr says what is wrong, where, and what to do), "
@@ -37,7 +37,7 @@ CODES = (
 )
 INTRODUCTION = f"""# Command line and recipes
 
-Every command, option and recipe, with defaults. Made by `python docs/make_cli.py` from the code; change it there.
+Every command, option and recipe, with defaults. Made by `python docs/site/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--multi-label` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
@@ -200,7 +200,7 @@ def stub() -> str:
     lines = [f"from electra.{home} import {name} as {name}" for name, home in places.items()]
     lines.sort(key=lambda line: (line.split()[1], line.split()[3]))
     return "\n".join(
-        ["# Made by docs/make_cli.py.", *lines, "", "__version__: str", "__all__: list[str]", ""]
+        ["# Made by docs/site/make_cli.py.", *lines, "", "__version__: str", "__all__: list[str]", ""]
     )
 
 

@@ -1,6 +1,6 @@
 """Draw docs/pictures/imports.svg: which room imports which, read from the code.
 
-    python docs/make_imports.py
+    python docs/site/make_imports.py
 
 A room stands above all that it imports, so every arrow points down; a circle of imports is an error. Arrows
 that follow from others are faint.
@@ -17,7 +17,7 @@ from graphlib import TopologicalSorter
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCE, PICTURE = ROOT / "src" / "electra", ROOT / "docs" / "pictures" / "imports.svg"
 WIDTH, ROW, BOX, HEIGHT, TOP = 760, 78, 116, 32, 24
 STYLE = """
