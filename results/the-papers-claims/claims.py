@@ -73,8 +73,8 @@ def family(study: str, task: str) -> None:
         )
 
 
-def short(p: float) -> str:
-    return f"{p:.3f}".removeprefix("0")
+def short(p: float | None) -> str:
+    return "undefined" if p is None else f"{p:.3f}".removeprefix("0")
 
 
 for study in COMPARED:

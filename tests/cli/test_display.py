@@ -110,7 +110,7 @@ def test_without_a_terminal_a_line_every_half_minute_says_how_long_it_takes(
         assert clock.wait(29) == [], "a line that stays is a sign of life"
         doing("step 6/9  loss 0.4", 6 / 9)
         [line] = clock.wait(5)
-        assert line == "step 6/9  loss 0.4 (67% done, 0m30s left)"
+        assert line == "step 6/9  loss 0.4 (67% done, 0m27s left)"
         doing("step 7/9  1h20m left", 7 / 9)
         assert clock.wait(31) == ["step 7/9  1h20m left"]
         doing("")

@@ -19,7 +19,6 @@ from driven import toy_store  # noqa: F401
 
 import electra
 from electra.commands.framework import main as command_line
-from electra.commands.framework.command import Command
 from electra.commands.framework.main import class_of, main
 from electra.commands.framework.parser import parse
 from electra.foundation.errors import ElectraError
@@ -33,7 +32,9 @@ TYPED = re.compile(r"\s*(\$ )?(\w+=\S+ |timeout .* |torchrun .* |python -m )?([\
 PARTIAL = re.compile(
     r"electra [\w-]+ needs |expected (one|at least one) argument|'N' is not a"
 )  # one option alone
-ABSENT = re.compile(r"no such (\w+ )*file", re.I)  # files of the reader's, which are not here
+ABSENT = re.compile(
+    r"no such (\w+ )*(file|folder|store)|not a local folder", re.I
+)  # files of the reader's, which are not here
 
 
 def text_of(page: Path) -> str:
@@ -62,6 +63,28 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words[at + 1 : end]
 
 
+class Reached(Exception):
+    """The work would begin now."""
+
+
+def reached(*args: Any, **kwargs: Any) -> Any:
+    raise Reached
+
+
+HEAVY = (
+    "electra.artifacts.folder.open_session",
+    "electra.training.assemble.train_run",
+    "electra.training.assemble.preview",
+    "electra.training.stores.build",
+    "electra.finetuning.runner.finetune.load",
+    "electra.commands.finetune.load_data_set",
+    "electra.finetuning.predict.open_predictor",
+    "electra.laboratory.evaluation.tasks.evaluate",
+    "electra.laboratory.analysis.contract.named_models",
+    "electra.laboratory.ablation.plan.make_plan",
+    "electra.commands.results.model.Model.__init__",
+    "electra.serving.models.open_models",
+)
 OPEN = ("...", "[", "VERB", "COMMAND", "NAME")  # in a pattern, which is not to be typed as it stands
 CASES = [
     (page.name, words)
@@ -78,25 +101,21 @@ def test_commands_are_found() -> None:
 @pytest.mark.parametrize(
     ("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES]
 )
-def test_a_command_parses(
+def test_a_command_reaches_its_work(
     page: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Everything but the verb's own work, which a stand-in takes the place of."""
+    """Everything but what is heavy, which says that it was reached: reading options, `run` and its checks."""
     monkeypatch.chdir(ROOT)
-    command = class_of(words[0])
-    monkeypatch.setattr(command, "main", lambda self: 0)
-    monkeypatch.setattr(
-        command, "preview", command.preview if command.preview is Command.preview else lambda self: None
-    )
+    for name in HEAVY:
+        monkeypatch.setattr(name, reached)
     try:
         code = main(words)
-    except SystemExit as ended:  # --help
-        code = int(ended.code or 0)
+    except (Reached, SystemExit) as ended:  # SystemExit: --help
+        code = int(getattr(ended, "code", 0) or 0)
     said = capsys.readouterr().err
     plain = " ".join(said.split())
-    assert code == 0 or ABSENT.search(plain) or PARTIAL.search(plain), (
-        f"{page}: electra {shlex.join(words)}\n{said}"
-    )
+    is_absent = ABSENT.search(plain) and "hub:" not in plain
+    assert code == 0 or is_absent or PARTIAL.search(plain), f"{page}: electra {shlex.join(words)}\n{said}"
 
 
 def test_what_else_is_typed_is_there() -> None:
