@@ -24,7 +24,11 @@ from electra.commands.framework.parser import parse
 from electra.foundation.errors import ElectraError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # pages of results name their commits
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMIT = re.compile(r"commit [0-9a-f]{8}")  # with which the commands of a page ran, if not with this one
+RESULTS = [
+    page for page in sorted((ROOT / "results").glob("*/README.md")) if not COMMIT.search(page.read_text())
+]
 EXAMPLES = [path for path in sorted((ROOT / "examples").iterdir()) if path.suffix in (".py", ".toml", ".md")]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 INLINE = re.compile(r"`(electra [^`\n]+)`")
@@ -47,6 +51,13 @@ def text_of(page: Path) -> str:
 def commands(page: Path) -> Iterator[list[str]]:
     """The words after `electra` of each command: in blocks, and between backticks."""
     text = text_of(page)
+    if page.name == "Makefile":
+        text = re.sub(
+            r"^\t@?",
+            "    ",
+            text.replace("$(PYTHON) -m ", "").replace("$(BIN)/", "").replace("$(BUDGET)", "10m"),
+            flags=re.M,
+        )
     blocks = [block for language, block in FENCE.findall(text) if language in ("", "sh", "bash", "console")]
     blocks += re.findall(r"^(?: {4}.*\n)+", text, flags=re.M)
     joined = re.sub(r"\\\n\s*", " ", "\n".join(blocks))
@@ -87,8 +98,8 @@ HEAVY = (
 )
 OPEN = ("...", "[", "VERB", "COMMAND", "NAME")  # in a pattern, which is not to be typed as it stands
 CASES = [
-    (page.name, words)
-    for page in [*PAGES, *EXAMPLES]
+    (page.parent.name if page.name == "README.md" else page.name, words)
+    for page in [*PAGES, *EXAMPLES, *RESULTS, ROOT / "Makefile"]
     for words in commands(page)
     if not any(mark in word for word in words for mark in OPEN)
 ]
