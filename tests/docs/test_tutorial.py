@@ -145,7 +145,8 @@ def test_wrong_words(
     Path("clean.txt").write_text("\n".join(lines))
     with pytest.warns(Note, match="page-2"):
         said = follow("wrong-words.md", {}, monkeypatch, capsys)
-        exec(compile(blocks("wrong-words.md")[0], "wrong-words.md", "exec"), {})
+        for block in blocks("wrong-words.md"):
+            exec(compile(block, "wrong-words.md", "exec"), {})
     assert "hridge" in said[0] and "made wrong" in said[2] and "2 words" in said[3]
     with open("marked.csv", encoding="utf-8", newline="") as file:
         [row] = csv.DictReader(file)

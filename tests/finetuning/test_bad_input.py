@@ -187,5 +187,7 @@ def test_the_same_rows_resume_and_others_are_refused(
     assert electra.finetune(electra_folder, data=pd.DataFrame(rows()), **plain).results == first
     monkeypatch.setattr("electra.commands.finetune.load_data_set", lambda name, error: {"train": rows()})
     assert electra.finetune(electra_folder, data="hub:owner/name", **plain).results == first
+    words = ["--task", "classification", "--data", "hub:owner/name", "--device", "cpu", "--epochs", "0.1"]
+    assert main(["finetune", str(electra_folder), *words, "--out", str(tmp_path / "out")]) == 0
     with pytest.raises(RunFolderError):
         electra.finetune(electra_folder, data=ROWS, **plain)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +57,36 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
     assert Predict(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "electra", "transformers"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize("page", ["README.md", "serving.md"])
+def test_the_lines_for_a_machine_without_torch_give_the_same_probabilities(
+    page: str, written: tuple[Path, Path]
+) -> None:
+    texts = (
+        ["The chef cooked the meal.", "It was raw."]
+        if page == "README.md"
+        else ["A fine film.", "My grim town."]
+    )
+    path = written[1] / page if page == "README.md" else Path(__file__).parents[2] / "docs" / page
+    code = next(part for part in path.read_text().split("```python\n")[1:] if "InferenceSession" in part)
+    code = code.partition("```")[0].replace('"reviews-onnx"', '"."')
+    ran = subprocess.run(
+        [sys.executable, "-c", BLOCKED + code], cwd=written[1], capture_output=True, text=True, check=True
+    )
+    expected = open_predictor(str(written[0]), allow_unknown=True).texts(texts)
+    said = ast.literal_eval(ran.stdout.partition("} ")[2])
+    np.testing.assert_allclose(said, np.stack(expected.values), atol=1e-5)
 
 
 def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:

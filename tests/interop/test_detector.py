@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -178,8 +179,24 @@ def test_detection_is_measured_on_text_that_is_long_enough() -> None:
 def test_show_fills_masks(capsys: pytest.CaptureFixture[str]) -> None:
     rows = electra.show("tiny-en", "The [MASK] of the king and his [MASK].")
     assert [row["[MASK]"] for row in rows] == [1] * 5 + [2] * 5 and all(0 < row["P"] < 1 for row in rows)
-    assert main(["show", "tiny-en", "The band released its first album in 1994."]) == 0
-    assert "replaced tokens found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["The band released its first album in 1994.", "Brot schlaft auf dem Sofa", "a"]
+)
+def test_show_counts_what_is_found_and_what_is_falsely_marked(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "tiny-en", text, "--allow-unknown"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    found, replaced, alarms, original = (int(number) for number in re.findall(r"\d+", said)[:4])
+    threshold = electra.load("tiny-en").network("discriminator").threshold
+    scored = [
+        row for row in electra.show("tiny-en", text, allow_unknown=True) if row["P(replaced)"] is not None
+    ]
+    marked = [row["Label"] for row in scored if row["P(replaced)"] >= threshold]
+    assert (found, alarms) == (marked.count("replaced"), len(marked) - marked.count("replaced"))
+    assert replaced + original == len(scored)
 
 
 def test_files_are_written_with_the_columns_of_the_input(

@@ -16,7 +16,7 @@ from electra.commands.framework.main import main
 from electra.pages import figures, probes, suite
 from electra.pages.figures import Figure, Series
 from electra.pages.finetuning import interval, labels_section
-from electra.pages.metrics import clip_interval
+from electra.pages.metrics import clip_interval, meaning, meaning_of_curve
 from electra.pages.page import Number, Page, Section, Table, render
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -187,3 +187,19 @@ def test_smoothing_follows_without_lagging() -> None:
 def test_intervals_stay_in_the_possible_range(metric: str, ends: tuple[float, float]) -> None:
     assert clip_interval(metric, -0.332, 0.66) == ends
     assert clip_interval("auc", 0.5, 1.2) == (0.5, 1.0) and clip_interval(metric, None, None) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "curves", "is_explained"),
+    [
+        ("auc", [[0.5, 0.78, 0.59]], True),
+        ("auc", [[0.5, 0.7, None, 0.78]], False),
+        ("gain", [[0.0, 0.01], [0.09, 0.02]], True),
+        ("auc", [[], [None]], False),
+        ("mlm_loss", [[9.0, 4.0]], False),
+    ],
+)
+def test_a_curve_that_falls_although_higher_is_better_says_why(
+    key: str, curves: list[list[float | None]], is_explained: bool
+) -> None:
+    assert (meaning_of_curve(key, *curves) != meaning(key)) == is_explained

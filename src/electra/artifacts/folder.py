@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
+from electra.artifacts.session import LOG, Session, open_session, recorded_commands, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.terminal_text import with_article
@@ -91,6 +91,11 @@ class Folder:
         return self.path / REPORT
 
     log = ChildPath(LOG)
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines of the commands that made what is here; [] if an older version made it."""
+        return recorded_commands(self.path)
 
     @property
     def record(self) -> dict[str, Any]:

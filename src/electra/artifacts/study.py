@@ -17,6 +17,7 @@ class StudyFolder(Folder):
 
     OUT/  study.json   results.json   report.html   log.txt   tokenizer/
           arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
+          untrained/ARM/                 the scores of an untrained encoder in the shape of the arm
     """
 
     KIND = "study"
@@ -26,6 +27,7 @@ class StudyFolder(Folder):
     results = ChildPath("results.json")
     tokenizer = ChildPath("tokenizer")
     arms = ChildPath("arms")
+    untrained = ChildPath("untrained")
 
     def run(self, arm: str, seed: int) -> RunFolder:
         """Returns the run of an arm, whether or not it exists."""

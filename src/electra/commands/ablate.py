@@ -26,7 +26,7 @@ from electra.foundation.options import (
     optional_name,
 )
 from electra.foundation.signals import StopRequest, stops_after
-from electra.foundation.work import Piece, run_pieces
+from electra.foundation.work import run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -109,6 +109,7 @@ ablate = function(Ablate)
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
     """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
     from electra.foundation.threads import free_cores, given
+    from electra.laboratory.ablation.floors import language_notes
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
@@ -152,6 +153,10 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
                 say(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
             if dry_run:
                 return
+            if notes := language_notes(plan["panel"], store.tokenizer):
+                plan["panel"]["notes"] = notes
+                for note in notes:
+                    say(f"note: {note}")
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
             folder.write_record(plan)  # compared above; it may have new arms
             session.share()
@@ -166,6 +171,7 @@ def _train(
     display: Display,
 ) -> None:
     """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
+    from electra.laboratory.ablation.floors import floors_of
     from electra.laboratory.ablation.results import study_results, summary_lines
     from electra.pages.study import write_page
 
@@ -173,22 +179,28 @@ def _train(
 
     def record() -> dict[str, Any]:
         with session.exclusive():
-            contents = study_results(plan, runs, failures)
+            floors = floors_of(session.folder.path, plan, runs)
+            contents = study_results(plan, runs, failures, floors)
             durable.commit_json(session.folder.results, contents)
         return contents
 
-    def ended(run: Piece, error: ElectraError | None) -> None:
+    def ended(run: Any, error: ElectraError | None) -> None:
         nonlocal num_ended
         num_ended += 1
         failures.update({run.name: error} if error else {})
-        how = f"failed: {error}" if error else "done"
-        session.say(f"{run.name} {how}  ({num_ended} of {len(chosen)} runs)")
-        record()
+        how = f"failed: {error}" if error else _score(record(), run)
+        session.say(f"{run.name}: {how} ({num_ended} of {len(chosen)})")
+        if error:
+            record()
 
     stopped = False
     try:
         with stops_after("this update; each run saves a checkpoint"):
             run_pieces(chosen, say=display.progress, stop=session.stopping, ended=ended)
+            floors = floors_of(session.folder.path, plan, runs)
+            failed = run_pieces(floors, say=display.progress, stop=session.stopping)
+            for name, error in failed.items():
+                session.say(f"{name}: failed: {error}")
     except Interrupted:
         stopped = True
     results = record()
@@ -200,6 +212,13 @@ def _train(
         session.interrupt()
     for failure in results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
+
+
+def _score(results: Mapping[str, Any], run: StudyRun) -> str:
+    """Returns a run's main score; "done" if the study has none that all arms share."""
+    scores = results["budgets"][-1]["arms"][run.job.arm]["scores"]
+    value = scores.get(results["primary"], {}).get("by_seed", {}).get(str(run.job.seed))
+    return "done" if value is None else f"{value:.3f}".removeprefix("0")
 
 
 def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:

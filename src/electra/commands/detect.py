@@ -113,8 +113,14 @@ class Detect(
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
-        source, passages = tee(read_passages(self.texts, self.text_column, self._ends(detector)))
-        texts, how = (each.text for each in source), (self.suggestions, self.near, self.allow_unknown)
+        texts: Iterable[str]
+        if self.out or self.top:  # all of them are needed anyway, and progress tells their number
+            passages: Iterable[Passage] = [*read_passages(self.texts, self.text_column, self._ends(detector))]
+            texts = [each.text for each in passages]
+        else:
+            source, passages = tee(read_passages(self.texts, self.text_column, self._ends(detector)))
+            texts = (each.text for each in source)
+        how = self.suggestions, self.near, self.allow_unknown
         return zip(passages, detector(texts, marking.threshold, *how), strict=True)
 
     def _ends(self, detector: Detector) -> LineEnds:

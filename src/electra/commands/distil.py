@@ -89,7 +89,7 @@ class Distil(
             start,
             source=source,
             given=names_of(self.overrides),
-            command=self.invocation,
+            command=self.line,
         )
 
 

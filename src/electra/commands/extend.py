@@ -14,6 +14,7 @@ from electra.commands.results.folders import Run
 from electra.data.settings import AllowUnknown
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
+from electra.foundation.signals import interrupt_on_signal
 from electra.training.request import Request, Text
 
 
@@ -68,6 +69,19 @@ class Extend(
             source=str(record["environment"].get("recipe", "")),
             extend=True,
         )
+
+    @override
+    def preview(self) -> None:
+        """Print what the longer run would be, as a whole, and the update at which training would resume."""
+        with display_for(self.progress) as display, interrupt_on_signal("the plan"):
+            doing("loading torch")
+            from electra.training.assemble import preview
+            from electra.training.extend import cooldown_start
+
+            request = self.request()
+            preview(request, display.say)
+            done = cooldown_start(RunFolder(request.out).record)
+            display.say(f"{'resumes at':<15}{done:,} of these updates")
 
 
 extend = function(Extend)

@@ -69,8 +69,8 @@ class Finetune(
 
         folder, model = FinetuningFolder(checked_path(self.out, "out")), as_name(self.model, "model")
         data = self.data
-        if isinstance(data, str) and data.startswith(DATA_SET):
-            data = load_data_set(data, DataError)
+        if isinstance(data, str | os.PathLike) and (name := as_name(data, "data")).startswith(DATA_SET):
+            data = load_data_set(name, DataError)
         given = {} if isinstance(data, str | os.PathLike) else tables(data)
         values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {"out": folder.path}
         values["data"] = given.get("train") or checked_path(cast(Source, data), "data")

@@ -78,10 +78,14 @@ class Show(
         sys.stdout.write(f"{make_visible(rows.table())}\n")
         if all("Masked" in row and row["Masked"] is None for row in rows):
             sys.stderr.write("note: the model has no generator, so the text is scored unchanged\n")
-        elif replaced := [row["Label"] == "replaced" for row in rows if row.get("P(replaced)") is not None]:
+            return 0
+        if scored := [row for row in rows if row.get("P(replaced)") is not None]:
             threshold = Model(self.model, device="cpu").network("discriminator").threshold
-            found = sum(row["Label"] == "replaced" and row["P(replaced)"] >= threshold for row in rows)
-            counts = f"{found} of {sum(replaced)} replaced tokens found"
+            marked = [row["Label"] for row in scored if row["P(replaced)"] >= threshold]
+            replaced = sum(row["Label"] == "replaced" for row in scored)
+            found, others = marked.count("replaced"), len(scored) - replaced
+            counts = f"{found} of {replaced} replaced tokens found"
+            counts += f"; {len(marked) - found} of {others} original ones marked, too"
             sys.stdout.write(f"{counts} (threshold for the generator's samples: {threshold:.3g})\n")
         return 0
 

@@ -26,6 +26,7 @@ from electra.data.lines import is_blank
 from electra.data.printed import places_of_letters, without_ligatures
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.progress import advance
 from electra.foundation.terminal_text import make_visible
 from electra.model.precision import to_float64
 
@@ -201,6 +202,7 @@ def log_odds(loaded: Loaded, texts: Sequence[TokenizedText]) -> list[npt.NDArray
     scores = [np.zeros(len(tokens.ids)) for tokens in texts]
     outputs = map_rows(rows, network, loaded.device, pad=specials.pad)
     for (index, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
+        advance(int(keep_from == 0))
         scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
     return scores
 
@@ -246,8 +248,11 @@ def surprisals(
             found.append(list(zip(surprises.tolist(), expected, strict=True)))
         return found
 
+    last = -1
     for row, found in enumerate(map_rows(rows(), network, loaded.device, pad=specials.pad)):
         text_index, masked, _, _ = pending.pop(row)
+        advance(MASKED_APART * (text_index - last))
+        last = text_index
         for members, (surprise, expected) in zip(masked, found, strict=True):
             if len(members) == 1:
                 scores[text_index][0, members] = surprise

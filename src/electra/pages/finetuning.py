@@ -38,7 +38,7 @@ def write_page(path: Path) -> Path:
     losses = Figure(
         "loss", "Training loss", "Mean since the previous point.", lines, x="step", y="training loss"
     )
-    model, data = record.get("model", "a model"), environment.get("data", {}).get("data", "DATA")
+    model = record.get("model", "a model")
     is_random = settings.get("init") == "random"
     source = f"{'random initialization in the shape of ' * is_random}{model}"
     summary = f"Fine-tuned from {source}. Not finished: rerun the command to resume."
@@ -55,7 +55,7 @@ def write_page(path: Path) -> Path:
         kicker="electra finetune",
         facts=_facts(results) if results else (),
         notes=list(map(str, results.get("notes", ()))),
-        command=f"electra finetune {model} --task {record.get('task')} --data {data} --out ...",
+        commands=folder.commands,
     )
     return publish(page, folder.page)
 

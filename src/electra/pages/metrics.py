@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 
 METRICS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FALL = 0.02  # below its maximum: a curve that falls
 PLOTTED = [key for key, metric in METRICS.items() if metric.get("plotted")]
 
 
@@ -19,6 +20,15 @@ def title(key: str) -> str:
 def meaning(key: str) -> str:
     """Returns the meaning of a metric in a sentence; empty if it is not described."""
     return METRICS[key]["meaning"] if key in METRICS else ""
+
+
+def meaning_of_curve(key: str, *curves: Sequence[float | None]) -> str:
+    """Returns the meaning of a metric, and why it falls if one of its curves over the training does."""
+    known = [[value for value in curve if value is not None] for curve in curves]
+    falls = any(curve and curve[-1] < max(curve) - FALL for curve in known)
+    if key not in ("auc", "average_precision", "gain") or not falls:
+        return meaning(key)
+    return f"{meaning(key)} It falls while the generator improves: its words are then harder to detect."
 
 
 def baseline(key: str, values: Mapping[str, float | None]) -> float | None:

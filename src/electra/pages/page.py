@@ -104,7 +104,7 @@ class Page:
     facts: Sequence[Sequence[object]] = ()  # label, value and perhaps a remark of the tiles under the verdict
     warnings: Sequence[str] = ()  # sentences that must not be overlooked
     notes: Sequence[str] = ()  # further sentences on the first screen
-    command: str = ""  # the command that gives these results, if known
+    commands: Sequence[str] = ()  # the command lines that give these results, if known
 
 
 def render(page: Page) -> str:

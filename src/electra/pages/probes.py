@@ -29,7 +29,6 @@ def write_page(path: Path) -> Path:
         raise ConfigError(f"no probe results here ({folder.RECORD})", where=path, fix="Run electra analyze")
     records = {name: read_record(file) for name, file in folder.probes().items()}
     models = dict.fromkeys(str(model["name"]) for record in records.values() for model in record["models"])
-    sources = dict.fromkeys(model["source"] for record in records.values() for model in record["models"])
     results = [(record["title"], text) for record in records.values() if (text := headline(record))]
     lead = "Of the first model, with 95 % intervals in brackets."
     summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), results, noted=True)])
@@ -38,7 +37,7 @@ def write_page(path: Path) -> Path:
         f"{len(records)} probes.",
         [summary if results else None, *(section(name, record) for name, record in records.items())],
         kicker="electra analyze",
-        command=f"electra analyze {' '.join(map(str, sources))} ...",
+        commands=folder.commands,
     )
     return publish(page, folder.page)
 

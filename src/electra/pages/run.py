@@ -21,7 +21,7 @@ from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import plural
 from electra.pages.figures import Figure, Series, smooth
-from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, title
+from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, meaning_of_curve, title
 from electra.pages.page import Number, Page, Section, Table, publish
 
 DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
@@ -68,7 +68,7 @@ def write_page(run: Path) -> Path:
 def page(run: RunRecord) -> Page:
     """Returns the page of a run."""
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
-    command = run.setting("environment.command")
+    command = str(run.setting("environment.command") or "")  # older runs have no other record of it
     settings = [Table.pairs("Data audit", run.audit), Table.pairs("All settings", run.recipe)]
     return Page(
         run.path.resolve().name,
@@ -78,7 +78,7 @@ def page(run: RunRecord) -> Page:
         facts=list(_facts(run)),
         warnings=[f"Step {event.step:,}: {event.message or 'collapse'}" for event in alarms[-1:]],
         notes=run.ledger.notes,
-        command=f"electra {command}" if command else "",
+        commands=RunFolder(run.path).commands or ([f"electra {command}"] if command else []),
     )
 
 
@@ -143,7 +143,7 @@ def _held_out(run: RunRecord) -> Section:
         label, levels = "chance" if key == "auc" else "base rate", [baseline(key, p.values) for p in points]
         series = [Series("held out", x, [point.values.get(key) for point in points])]
         series.append(Series(label, x, levels, style="reference"))
-        curves.append(Figure(key, title(key), meaning(key), series, axis="tokens"))
+        curves.append(Figure(key, title(key), meaning_of_curve(key, series[0].y), series, axis="tokens"))
     return Section("Held-out metrics", lead, figures=curves, tables=[table])
 
 

@@ -5,7 +5,7 @@ Every number comes from results.json, written by `electra ablate`; nothing is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ def write_page(out: Path) -> Path:
     """Writes the page of a study. Raises ConfigError if there are no results of this version."""
     path, what = StudyFolder(out).results, "the results of a study"
     results = durable.read_record(path, FORMAT, ConfigError, what, fix="Run electra ablate")
-    return publish(StudyPage(results).page(), StudyFolder(out).page)
+    return publish(StudyPage(results, StudyFolder(out).commands).page(), StudyFolder(out).page)
 
 
 class StudyPage:
     """The contents of results.json, with the titles of its arms and metrics."""
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
+    def __init__(self, results: Mapping[str, Any], commands: Sequence[str] = ()) -> None:
         self.results, self.study, self.primary = results, results["study"], results["primary"]
+        self.commands = commands
         self.arms: Mapping[str, Any] = results["budgets"][-1]["arms"]
         self.baselines = {*baselines_of(self.study).values()}
         one = len(self.baselines) == 1
@@ -61,9 +62,9 @@ class StudyPage:
                 ("Recipe", str(results["recipe"])),
             ],
             warnings=[*([] if results["complete"] else [f"Not finished. Missing: {missing}."]), *failed],
-            notes=[] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."],
-            command=f"electra ablate {study['name']} --recipe {results['recipe']}"
-            f" --budget {results['budget']} --seeds {len(results['seeds'])} ...",
+            notes=[*results.get("notes", ())]
+            or ([] if results["panel"] else ["No evaluation tasks: there are only pre-training metrics."]),
+            commands=self.commands,
         )
 
     def arm(self, name: str) -> str:
@@ -101,16 +102,22 @@ class StudyPage:
         scores = self.scores(self.primary) if self.primary else {}
         tests = {name: score.get("against_baseline") or {} for name, score in scores.items()}
         tests = {name: test for name, test in tests.items() if test.get("p_holm") is not None}
-        clear = {name: test["difference"] > 0 for name, test in tests.items() if test["p_holm"] < 0.05}
-        ways = []
-        for is_above, way in ((True, "above"), (False, "below")):
-            if names := [name for name, above in clear.items() if above == is_above]:
-                p, listed = max(tests[name]["p_holm"] for name in names), ", ".join(map(self.arm, names))
-                ways.append(f"{listed} {way} {self.baseline} (p <= {p:.2g})")
+        clear = {name: test for name, test in tests.items() if test["p_holm"] < 0.05}
+        ways = [self.difference(name, test, scores[name]["n"]) for name, test in clear.items()]
         if len(clear) < len(tests):
             others = f"{len(tests) - len(clear)} of the arms" if clear else "any arm"
             ways.append(f"no measurable difference for {others}")
         return f"{self.metric(self.primary)[0]}: {'; '.join(ways)}." if ways else ""
+
+    def difference(self, name: str, test: Score, seeds: int) -> str:
+        """Returns how far an arm is above or below its baseline, with the interval, in words."""
+        way = "above" if test["difference"] > 0 else "below"
+        is_share = self.primary in (*self.results["panel"], "panel")
+        unit, factor, digits = (" points", 100, 1) if is_share else ("", 1, 3)
+        size, low, high = (factor * test[end] for end in ("difference", "low", "high"))
+        size_shown = f"{size:+.{digits}f}{unit} [{low:z.{digits}f}, {high:z.{digits}f}]"
+        p = "p < .001" if test["p_holm"] < 0.001 else f"p = {test['p_holm']:.3f}".replace("0.", ".", 1)
+        return f"{self.arm(name)} {way} {self.baseline} ({size_shown}, {p}, {seeds} seeds)"
 
     def result(self) -> Section:
         """Returns the section on the primary metric, with its tests."""
@@ -136,7 +143,7 @@ class StudyPage:
         notes = []
         if all(row["at_start"] is None for row in rows):
             del columns["Before training"]
-            notes.append("No untrained encoder was scored: electra finetune --init random gives that floor.")
+            notes.append("No untrained encoder was scored: rerun the command.")
         if paper["source"]:
             source = ", ".join(filter(None, (paper["metric"], paper["source"])))
             notes.append(f"Paper: {source}. {paper['note']}")
@@ -192,7 +199,7 @@ class StudyPage:
                 clipped = [metrics.clip_interval(metric, *ends) for ends in zip(low, high, strict=True)]
                 bands = zip(*clipped, strict=True) if clipped and has_bands else ()
                 series.append(Series(self.arm(name), x, y, *bands))
-            title, about = metrics.title(metric), metrics.meaning(metric)
+            title, about = metrics.title(metric), metrics.meaning_of_curve(metric, *(s.y for s in series))
             yield Figure(f"curve-{metric}", title, about, series, axis="flops")
 
     def costs(self) -> Iterator[Table]:

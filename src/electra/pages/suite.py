@@ -27,10 +27,10 @@ def write_page(path: Path) -> Path:
     """Writes the page of an evaluation. Raises ConfigError if there is no record of this version."""
     folder, what, fix = EvaluationFolder(path), "an evaluation's record", "Run electra evaluate"
     record = durable.read_record(path / folder.RECORD, FORMAT, ConfigError, what, fix=fix)
-    return publish(page(record), folder.page)
+    return publish(page(record, folder.commands), folder.page)
 
 
-def page(record: Record) -> Page:
+def page(record: Record, commands: Sequence[str] = ()) -> Page:
     """Returns the page of an evaluation."""
     models = [str(model["name"]) for model in record["models"]]
     series = [_series(record["rows"], model) for model in models]
@@ -42,7 +42,6 @@ def page(record: Record) -> Page:
         shapes.append({**model, "weights": weights, "shape": shape})
     columns = {"Model": ("name",), "from": ("source",), "weights": ("weights",), "shape": ("shape",)}
     model_table = Table.of(shapes, {**columns, "parameters": ("parameters", "large")})
-    sources = dict.fromkeys(str(model["source"]) for model in record["models"] if model["source"])
     return Page(
         str(record["title"]),
         f"{verdict(record)} {record['about']}".strip(),
@@ -57,7 +56,7 @@ def page(record: Record) -> Page:
             for model, score in row["scores"].items()
             if score.get("reason") and score["status"] in ("failed", "done")
         ],
-        command=f"electra evaluate {' '.join(sources)} --suite SUITE --data DATA --out OUT",
+        commands=commands,
     )
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from electra.foundation.errors import ConfigError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+_SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 MAX_AMOUNT = 1e30  # more than any real budget
 _PATTERN = re.compile(
-    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
+    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kKMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
     re.ASCII,
 )
 ESTIMATES = 100  # of a time budget, at most

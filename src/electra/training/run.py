@@ -23,7 +23,7 @@ from electra.training.distributed import FixedOrder, Reduction, World
 from electra.training.fixed_update import Enqueued, FixedUpdate
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, multiplier, part, progress
+from electra.training.schedule import Course, can_be_extended, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -157,12 +157,15 @@ class Run:
             how.append("compiled layers")
         if self.fixed is not None and self.fixed.use_graph:
             how.append("one CUDA graph")
+        length = ""
+        if not can_be_extended(training.schedule):
+            length = f"; schedule {training.schedule}, so it cannot be extended"
         return (
             f"{self.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
             f" {main.vocab_size:,}; {self.describe_networks()} parameters;"
             f" {training.batch_size} x {training.length} tokens per update,"
             f" {self.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
-            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk"
+            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk{length}"
         )
 
     def describe_networks(self) -> str:

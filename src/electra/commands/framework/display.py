@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Progress, displays, no_progress
+from electra.foundation.progress import Progress, clock, displays, no_progress, time_left
 from electra.foundation.terminal_text import make_visible
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 TICK = 0.25  # seconds between two looks at what a terminal should show
 START = "starting"  # the activity until there is another
-SILENCE = 1.5  # seconds without a line, after which the status is shown
+SILENCE = 1.5  # seconds without a line, after which a terminal shows the status
+EVERY = 30.0  # the same elsewhere, but for the first time
 
 
 class Display:
@@ -87,8 +88,9 @@ class _AboveBar:
 class Terminal(Display):
     """Prints lines on standard output, and the status on standard error (or the stream `status`).
 
-    After a moment without a line, a terminal shows the status as a live bar; elsewhere each activity that
-    takes longer is one line, without the details that follow ": ". Numbers alone make no new activity.
+    After a moment without a line, a terminal shows the status as a live bar. Elsewhere it is a line after the
+    first moment, and then whenever there was none for half a minute: the activity, with the share that is
+    done and the time left where that is known, otherwise with the time that it has taken.
     """
 
     def __init__(self, status: TextIO | None = None) -> None:
@@ -96,7 +98,12 @@ class Terminal(Display):
         self._stream = status or sys.stderr
         self._what, self._last_line = START, time.monotonic()
         self._share: float | None = None
-        self._named = START  # not worth a line of its own
+        self._kind, self._began = (
+            START,
+            (time.monotonic(), 0.0),
+        )  # the activity; when it began, at which share
+        self._counted = time.monotonic()  # when the share was last told
+        self._is_silent = True  # no line so far
         self._bar: Bar | None = None
         self._lock, self._ended = threading.RLock(), threading.Event()
 
@@ -104,13 +111,19 @@ class Terminal(Display):
     def say(self, line: str) -> None:
         with self._lock:
             self._stop_bar()
+            self._is_silent = False
             sys.stdout.write(f"{make_visible(line)}\n")
             sys.stdout.flush()  # so that a reader of a pipe sees it at once
 
     @override
     def progress(self, what: str, share: float | None = None) -> None:
         with self._lock:
+            if share != self._share:
+                self._counted = time.monotonic()
             self._what, self._share = what, share
+            kind = re.sub(r"[\d.,:]+", "", what.partition(": ")[0])  # numbers make no new activity
+            if kind != self._kind:
+                self._kind, self._began = kind, (time.monotonic(), share or 0.0)
             if self._bar is not None:
                 self._show() if what else self._stop_bar()
 
@@ -130,16 +143,22 @@ class Terminal(Display):
 
     def _watch(self) -> None:
         while not self._ended.wait(TICK):
-            with self._lock:
-                if self._what and time.monotonic() - self._last_line > SILENCE and not self._ended.is_set():
-                    self._show()
+            self.look()
+
+    def look(self) -> None:
+        """Shows the status if there was no line for long enough."""
+        with self._lock:
+            is_quick = self._is_silent or self._stream.isatty()
+            silence = time.monotonic() - self._last_line
+            is_due = silence > (SILENCE if is_quick else max(EVERY, SILENCE))
+            if self._what and is_due and not self._ended.is_set():
+                self._show()
 
     def _show(self) -> None:
         if not self._stream.isatty():
-            activity = self._what.partition(": ")[0]
-            if (kind := re.sub(r"[\d.,:]+", "", activity)) != self._named:
-                self._named, self._last_line = kind, time.monotonic()
-                self._stream.write(f"{make_visible(activity)}\n")
+            if self._what != START:
+                self._is_silent, self._last_line = False, time.monotonic()
+                self._stream.write(f"{make_visible(self._what + self._pace())}\n")
                 self._stream.flush()
             return
         if self._bar is None:
@@ -155,6 +174,17 @@ class Terminal(Display):
                 sys.stdout = _AboveBar(sys.stdout, self._stop_bar)  # type: ignore[assignment]
         total, [task] = None if self._share is None else 1.0, self._bar.task_ids
         self._bar.update(task, description=make_visible(self._what), completed=self._share or 0, total=total)
+
+    def _pace(self) -> str:
+        """Returns how much is done and how long the rest takes at the pace so far, for the end of a line."""
+        (began, first), share = self._began, self._share
+        spent = time.monotonic() - began
+        if self._what.endswith(" left"):
+            return ""
+        if share is None or share <= first:
+            return f" ({clock(spent)} so far)" if spent >= 5 else ""
+        left = (self._counted - began) * (1 - share) / (share - first) - (time.monotonic() - self._counted)
+        return f" ({share:.0%} done, {time_left(left) if left >= 0 else f'{clock(spent)} so far'})"
 
     def _stop_bar(self) -> None:
         with self._lock:

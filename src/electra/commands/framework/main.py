@@ -136,7 +136,6 @@ def run_command(name: str, words: list[str]) -> int:
 
 def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
     from electra.commands.framework import parser
-    from electra.commands.framework.command import command_name
     from electra.foundation.extensions import trust_options
     from electra.foundation.threads import applied
 
@@ -147,11 +146,11 @@ def _run(command: type[Command[Any]], words: list[str], terminal: display.Displa
         return _print(page)
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", terminal)
-    object.__setattr__(parsed, "_invocation", " ".join((command_name(command), *words)))
-    with applied(getattr(parsed, "threads", None)):
-        if dry_run:
+    if dry_run:
+        with applied(getattr(parsed, "threads", None)):
             parsed.preview()
-            return 0
+        return 0
+    with parsed.running():
         return parsed.main()
 
 

@@ -31,6 +31,7 @@ from electra.finetuning.task import Task
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
+from electra.foundation.progress import advance, expect
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
@@ -133,6 +134,7 @@ def fit_states(
     def compute_states(rows: PaddedBatch) -> list[Tensor]:
         batch = batch_of(windows, replace(rows, index=chosen[rows.index]))
         encoded = head.encode(encoder, batch).float()
+        advance(len(rows.index))
         if isinstance(head, PairClassifier):
             return list(encoded[:, None].cpu())
         if not head.per_token:
@@ -142,6 +144,7 @@ def fit_states(
         return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
     inputs = [windows.input_ids[i] for i in chosen]
+    expect(len(inputs))
     states = list(map_rows(inputs, compute_states, data.device, precision=precision))
     x_ND = torch.cat(states).double().numpy()
     answers: list[Any] = [np.asarray(windows.targets[i]) for i in chosen]

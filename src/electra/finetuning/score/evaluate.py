@@ -16,6 +16,7 @@ from electra.finetuning.score.metrics import Score
 from electra.finetuning.task import Task
 from electra.finetuning.train.prepared import FeaturizedSplit, Finetuning
 from electra.finetuning.windows.features import Windows, batch_of
+from electra.foundation.progress import advance, expect
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import finite
 
@@ -84,8 +85,10 @@ def run_model(
         logits = finite(model(batch).float())
         if batch.targets is not None:
             losses[int(rows.index[0])] = task.loss(logits, batch.targets)
+        advance(len(rows.index))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
+    expect(len(windows.input_ids))
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
     count = sum(count for _, count in losses.values())
     total = sum(float(losses[row][0]) for row in sorted(losses))

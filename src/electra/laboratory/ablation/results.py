@@ -10,6 +10,7 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.study import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
+from electra.laboratory.ablation.floors import Floor
 from electra.laboratory.ablation.runs import StudyRun
 from electra.laboratory.ablation.statistics import compare, holm, summarise
 
@@ -35,9 +36,12 @@ Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
 def study_results(
-    plan: Mapping[str, Any], runs: Sequence[StudyRun], failures: Mapping[str, object] | None = None
+    plan: Mapping[str, Any],
+    runs: Sequence[StudyRun],
+    failures: Mapping[str, object] | None = None,
+    floors: Sequence[Floor] = (),
 ) -> dict[str, Any]:
-    """Returns the contents of results.json, from the finished ones of all runs, and why others failed."""
+    """Returns the contents of results.json, from what is finished of all runs and floors."""
     study, fixed, panel, failures = plan["study"], plan["fixed"], plan["panel"], failures or {}
     panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
     recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
@@ -63,7 +67,8 @@ def study_results(
         "complete": not missing,
         "seeds": sorted({run.job.seed for run in runs}),
         "budgets": [{"share": 1.0, "flops": fixed["flops"], "arms": arms}],
-        "at_start": {arm: _at_start(done[arm]) for arm in recipes},
+        "at_start": {arm: _at_start(done[arm]) | _untrained(arm, floors, panel["tasks"]) for arm in recipes},
+        **({"notes": panel["notes"]} if panel.get("notes") else {}),
         "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
         "failed": [
@@ -104,8 +109,17 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
 def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
     """Returns a run's score on each panel task, and their mean as `PANEL`; empty if there are no tasks."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
-    scores = {name: float(record[name]["value"]) for name in tasks}
+    return _with_mean({name: float(record[name]["value"]) for name in tasks})
+
+
+def _with_mean(scores: Mapping[str, float]) -> dict[str, float]:
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
+
+
+def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
+    """Returns the scores of an untrained encoder in the shape of an arm, like `_panel_scores`."""
+    found = next((floor.scores() for floor in floors if arm in floor.arms), {})
+    return _with_mean({name: found[name] for name in tasks if name in found})
 
 
 def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,11 +47,15 @@ class StudyRun(Piece):
     @override
     def is_finished(self) -> bool:
         """Whether the run is fully trained and scored with these tasks."""
-        path = self.folder / self.record
-        if not path.exists():
-            return False
-        record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
-        return isinstance(record, dict) and record.get("panel") == self.panel_identity
+        return scored_with(self.folder / self.record, self.panel_identity)
+
+
+def scored_with(path: Path, panel_identity: Mapping[str, Any]) -> bool:
+    """Whether a score.json is there, and its scores are of these tasks."""
+    if not path.exists():
+        return False
+    record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
+    return isinstance(record, dict) and record.get("panel") == panel_identity
 
 
 def runs_of(
@@ -124,14 +128,21 @@ def metric_of(task: ReadyTask) -> str:
 
 def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
     """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task."""
-    began, scores, say = time.perf_counter(), dict[str, Any](), run.telemetry.say
+    return panel_scores(str(run.folder), panel, run.folder, stop=stop, say=run.telemetry.say, seed=seed)
+
+
+def panel_scores(
+    model: str, panel: Mapping[str, Any], out: Path, *, stop: Stop, say: Say, seed: int, **changes: Any
+) -> dict[str, Any]:
+    """Returns the contents of score.json of a model; fine-tunes it in `out`, with settings as changed."""
+    began, scores = time.perf_counter(), dict[str, Any]()
     suite = load_suite(panel["suite"]) if panel["tasks"] else None
     for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
         if stop():
-            raise Interrupted(run.folder)
+            raise Interrupted(out)
         name = task.entry.name
-        settings = score_settings(task, run.folder / "panel" / name, seed=seed)
-        results = finetune(str(run.folder), settings, say, stop)
+        settings = score_settings(task, out / "panel" / name, seed=seed, **changes)
+        results = finetune(model, settings, say, stop)
         # A score may be undefined if all predictions are the same; such an encoder scores 0.
         scores[name] = {"value": results[f"eval_{metric_of(task)}"] or 0.0}
         say(f"panel: {name} {scores[name]['value']:.4f}")
