@@ -57,8 +57,8 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
 @pytest.fixture(scope="session")
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A token store of that corpus, made once per session."""
+    from electra.data.corpus.store_builder import build_store
     from electra.data.settings import CorpusConfig, TokenizerConfig
-    from electra.data.store_builder import build_store
 
     folder = tmp_path_factory.mktemp("store")
     corpus = write_corpus(folder / "corpus.txt")

@@ -25,7 +25,7 @@ from electra.artifacts.model import (
     recorded_files,
 )
 from electra.artifacts.run import PairFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import read_config
 from electra.exchange.huggingface import export, make_card

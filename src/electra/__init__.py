@@ -26,11 +26,11 @@ _HOMES = {  # the modules of names that are not commands; a command's module has
     "Evaluation": "commands.results.folders",
     "FineTuned": "commands.results.finetuned",
     "Interrupted": "foundation.errors",
-    "Model": "commands.results.model",
+    "Model": "inference.model",
     "Run": "commands.results.folders",
     "Store": "commands.results.folders",
     "Study": "commands.results.folders",
-    "load": "commands.results.model",
+    "load": "inference.model",
     "open": "commands.results.folders",
     "trust": "foundation.extensions",
 }

@@ -22,7 +22,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.ablate import Ablate
 from electra.commands.framework.main import main
 from electra.commands.framework.parser import parse
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest

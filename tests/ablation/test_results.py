@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation.floors import language_notes

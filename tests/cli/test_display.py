@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from electra.commands import framework
-from electra.commands.framework.display import Display, Terminal, display_for
+from electra import foundation
 from electra.commands.framework.main import as_flag, main
+from electra.foundation.display import Display, Terminal, display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import advance, doing, expect
 
@@ -59,9 +59,9 @@ def watch(display: Terminal, *, seconds: float = 0.1) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framework.display, "TICK", 0.01)
-    monkeypatch.setattr(framework.display, "SILENCE", 0.03)
-    monkeypatch.setattr(framework.display, "EVERY", 1e9)
+    monkeypatch.setattr(foundation.display, "TICK", 0.01)
+    monkeypatch.setattr(foundation.display, "SILENCE", 0.03)
+    monkeypatch.setattr(foundation.display, "EVERY", 1e9)
 
 
 class Clock:
@@ -69,9 +69,9 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.out = 100.0, io.StringIO()
-        monkeypatch.setattr(framework.display, "TICK", 1e9)  # nobody looks but the test
-        monkeypatch.setattr(framework.display, "SILENCE", 1.5)
-        monkeypatch.setattr(framework.display, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(foundation.display, "TICK", 1e9)  # nobody looks but the test
+        monkeypatch.setattr(foundation.display, "SILENCE", 1.5)
+        monkeypatch.setattr(foundation.display, "time", types.SimpleNamespace(monotonic=lambda: self.now))
         self.display = Terminal(self.out)
 
     def wait(self, seconds: float) -> list[str]:

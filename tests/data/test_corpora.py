@@ -18,13 +18,14 @@ from typing import Any
 import pandas
 import pytest
 
-from electra.commands.parts.given import read_passages
 from electra.commands.prepare import prepare
-from electra.data import python_docs, readers, tables
-from electra.data.corpus import Documents
-from electra.data.lines import guess_encoding
+from electra.data.corpus import python_docs, readers
+from electra.data.corpus.documents import Documents
+from electra.data.corpus.sources import find_sources, is_same_text
 from electra.data.settings import CorpusConfig
-from electra.data.sources import find_sources, is_same_text
+from electra.data.tables import table as tables
+from electra.data.tables.lines import guess_encoding
+from electra.data.tables.passages import read_passages
 from electra.foundation.errors import CorpusError, DataError, ElectraError
 
 MIB = 1 << 20
@@ -318,7 +319,7 @@ def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Pat
     program = """
 import sys
 from pathlib import Path
-from electra.data.corpus import Documents
+from electra.data.corpus.documents import Documents
 from electra.data.settings import CorpusConfig
 documents = Documents(sys.argv[2:], CorpusConfig(unit="line"), Path(sys.argv[1]))
 print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in documents.describe()])
@@ -354,7 +355,7 @@ def test_a_huge_text_is_split_into_documents(
 READ = """
 import re, sys
 from pathlib import Path
-from electra.data.corpus import Documents
+from electra.data.corpus.documents import Documents
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import CorpusError
 def peak():  # MiB of this process alone: getrusage begins with the peak of the one that started it
@@ -455,7 +456,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pyte
         written(tmp_path / folder / "a.txt", "one\n")
     access = os.access  # which says yes to root
     shut = lambda path, mode: not str(path).endswith("shut") and access(path, mode)  # noqa: E731
-    monkeypatch.setattr("electra.data.folders.os.access", shut)
+    monkeypatch.setattr("electra.data.corpus.folders.os.access", shut)
     with pytest.raises(CorpusError, match="shut"):
         texts(tmp_path)
     with pytest.raises(DataError, match="shut"):

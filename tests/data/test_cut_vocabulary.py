@@ -14,8 +14,8 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.cut_vocabulary import counts_in, cut, ids_in_original
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

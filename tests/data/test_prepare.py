@@ -14,9 +14,9 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.commands.prepare import prepare
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
 
 
 def corpus(path: Path, count: int = 200) -> Path:

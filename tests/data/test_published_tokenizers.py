@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -12,8 +12,8 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.commands.parts.given import Passage, read_passages
-from electra.data.printed import LineEnds
+from electra.data.tables.passages import Passage, read_passages
+from electra.data.tables.printed import LineEnds
 from electra.foundation.errors import DataError, Note, NoWords
 
 HOCR = """<?xml version="1.0"?><!DOCTYPE html>

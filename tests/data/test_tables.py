@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
-from electra.data import columnar, lines
-from electra.data.delimited import format_csv, format_tsv
-from electra.data.lines import Place
-from electra.data.table_files import Given, parts_of, parts_pattern, split_name
-from electra.data.tables import ReadOptions, open_table
+from electra.data.tables import columnar, lines
+from electra.data.tables.delimited import format_csv, format_tsv
+from electra.data.tables.lines import Place
+from electra.data.tables.table import ReadOptions, open_table
+from electra.data.tables.table_files import Given, parts_of, parts_pattern, split_name
 from electra.foundation.errors import DataError
 
 ROWS = [

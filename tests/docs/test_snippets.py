@@ -93,7 +93,7 @@ HEAVY = (
     "electra.laboratory.evaluation.tasks.evaluate",
     "electra.laboratory.analysis.contract.named_models",
     "electra.laboratory.ablation.plan.make_plan",
-    "electra.commands.results.model.Model.__init__",
+    "electra.inference.model.Model.__init__",
     "electra.serving.models.open_models",
 )
 OPEN = ("...", "[", "VERB", "COMMAND", "NAME")  # in a pattern, which is not to be typed as it stands

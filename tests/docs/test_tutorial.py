@@ -21,7 +21,7 @@ from test_snippets import FENCE, ROOT
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import Note
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """What --dry-run spends its seconds on."""
 
     monkeypatch.setattr("electra.training.estimate.measure", lambda *_: 0.01)
-    monkeypatch.setattr("electra.data.unknown.REFUSED", 1.0)  # the toy models know few words
+    monkeypatch.setattr("electra.data.corpus.unknown.REFUSED", 1.0)  # the toy models know few words
 
 
 def follow(

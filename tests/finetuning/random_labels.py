@@ -15,7 +15,7 @@ import numpy as np
 from contracts import toy_task
 
 from electra.artifacts.finetuning import best_baseline
-from electra.data.table_files import Given
+from electra.data.tables.table_files import Given
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines, choose_head
 from electra.finetuning.settings import AUTO, Settings

@@ -25,7 +25,7 @@ from plain_loop import write_start
 from toy_questions import squad
 
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.answer_spans import END, START, QuestionAnswering
 from electra.finetuning.predict import open_predictor

@@ -17,7 +17,7 @@ from contracts import toy_task
 from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.finetune import tables
-from electra.commands.parts.given import each_text, is_table, read_passages, records
+from electra.data.tables.passages import each_text, is_table, read_passages, records
 from electra.finetuning.answers import parse_labels
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.score.records import format_records

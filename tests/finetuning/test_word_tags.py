@@ -15,8 +15,8 @@ import torch
 from contracts import toy_task
 from test_finetune import read_tsv, tuning_for
 
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor

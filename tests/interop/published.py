@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 
 TOLERANCE = 1e-5
 LENGTH = 75

@@ -23,7 +23,7 @@ from published import ADAPTED, FURTHER, SHAPES, TOLERANCE, TWELVE, edit, publish
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import export
 from electra.exchange.layers import keep_layers
 from electra.exchange.load import load

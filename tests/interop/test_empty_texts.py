@@ -15,7 +15,7 @@ from published import published
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.predict import open_predictor
 from electra.foundation.errors import Note
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.load import Loaded, load

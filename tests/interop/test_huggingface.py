@@ -12,7 +12,7 @@ import transformers
 from published import TOLERANCE, loaded_again, rows
 
 from electra.artifacts.model import DETECTION, FILES
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.foundation.errors import ModelError

@@ -17,7 +17,7 @@ from copies import from_pickle
 from published import edit, published
 from safetensors.torch import load_file, save_file
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation import durable

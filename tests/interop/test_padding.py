@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import electra
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.predict import open_predictor
 from electra.model.adapted import AdaptedEncoder

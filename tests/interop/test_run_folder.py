@@ -13,7 +13,7 @@ import torch
 
 from electra.artifacts.checkpoints import at_step
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation.config import write_toml

@@ -19,7 +19,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 
 import electra
 from electra.artifacts.model import CARD, CONFIG, ONNX
-from electra.data.hub_files import could_be_hub_name
+from electra.data.tables.hub_files import could_be_hub_name
 from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.source import locate

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 from electra.training.recipe import Recipe

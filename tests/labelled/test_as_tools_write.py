@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from contracts import toy_task
 
-from electra.data.characters import visible
+from electra.data.tables.characters import visible
 from electra.finetuning.answers import label_finder
 from electra.finetuning.labelled.examples import Split
 from electra.finetuning.train.dataset import choose_task, read_dataset

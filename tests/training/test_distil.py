@@ -17,7 +17,7 @@ import electra
 from electra.artifacts.run import RunFolder
 from electra.commands.distil import Distil, layer_numbers
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.layers import keep_layers

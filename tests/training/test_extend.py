@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import electra
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation.config import RECIPES
 from electra.foundation.errors import ConfigError
 from electra.training.assemble import build_objective

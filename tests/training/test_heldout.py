@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training.assemble import build_run

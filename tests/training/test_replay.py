@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import merge
 from electra.foundation.errors import CheckpointError, ConfigError

@@ -14,7 +14,7 @@ from contracts import toy_task
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.tables import open_table
+from electra.data.tables.table import open_table
 from electra.finetuning.train.all_seeds import finetune
 
 TABLE = "number,sentence,label\n7,a fine film,1\n8,my grim town,0\n"

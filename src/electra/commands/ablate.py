@@ -11,10 +11,10 @@ from typing_extensions import override
 
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import Display, display_for
 from electra.commands.results.folders import Study
 from electra.foundation import durable
 from electra.foundation.config import check_at_least
+from electra.foundation.display import Display, display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.machine import OnThreads
 from electra.foundation.options import (

@@ -13,9 +13,9 @@ from typing_extensions import override
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Analysis
 from electra.data.settings import AllowUnknown
+from electra.foundation.display import display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
@@ -33,7 +33,7 @@ from electra.foundation.signals import stops_after
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
-    from electra.laboratory.analysis.contract.models import Model
+    from electra.laboratory.analysis.contract.models import StudiedModel
     from electra.laboratory.analysis.contract.probe import Data, Probe
 
 
@@ -130,7 +130,7 @@ analyze = function(Analyze)
 
 def _run(
     ready: Mapping[str, tuple[Probe, Data]],
-    models: Sequence[Model],
+    models: Sequence[StudiedModel],
     session: Session,
     is_all: bool,
     allow_unknown: bool,

@@ -17,17 +17,17 @@ from typing_extensions import override
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import json_text
-from electra.commands.framework.shared import OnTexts
-from electra.commands.parts.given import Passage, read_passages, target_of
-from electra.commands.results.model import Model, load
+from electra.commands.framework.shared import OnTexts, target_of
 from electra.commands.results.rows import Rows
-from electra.data.printed import LineEnds, tokens_by
+from electra.data.tables.passages import Passage, read_passages
+from electra.data.tables.printed import LineEnds, tokens_by
 from electra.foundation.config import check_at_least
+from electra.foundation.display import json_text
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source
 from electra.foundation.terminal_text import make_visible, one_line, plural
+from electra.inference.model import Model, load
 
 if TYPE_CHECKING:
     from electra.inference.detection import Detection, Span
@@ -100,7 +100,7 @@ class Detect(
         check_at_least(self, {"suggestions": 0, "top": 1})
         folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model).expanduser())
         if folder and self.scorer == "auto" and folder.exists() and folder.record.get("task") == "ged":
-            from electra.commands.parts.tagged import open_tagger
+            from electra.finetuning.tagged_words import open_tagger
 
             suggests = self.suggestions > 0
             detector = open_tagger(folder, self.device, self.backend, self.allow_unknown, suggests)

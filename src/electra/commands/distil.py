@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.command import Sections, function
 from electra.commands.framework.shared import PretrainingCommand
 from electra.foundation.config import convert
@@ -95,6 +94,8 @@ class Distil(
 
 def tuned_model(name: str) -> str:
     """Returns the model in the folder of a fine-tuning, or the name of any other model."""
+    from electra.artifacts.finetuning import FinetuningFolder
+
     folder = FinetuningFolder(Path(name).expanduser())
     return str(folder.model.path) if folder.exists() and folder.model.exists() else name
 

@@ -12,13 +12,13 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for, json_text
-from electra.commands.framework.shared import OnTexts
-from electra.commands.parts.given import read_passages, target_of
-from electra.commands.results.model import load
-from electra.data.printed import LineEnds, tokens_by
+from electra.commands.framework.shared import OnTexts, target_of
+from electra.data.tables.passages import read_passages
+from electra.data.tables.printed import LineEnds, tokens_by
 from electra.foundation import durable
+from electra.foundation.display import display_for, json_text
 from electra.foundation.options import Source
+from electra.inference.model import load
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors

@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.command import Command, Sections, function
-from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Evaluation
 from electra.commands.results.rows import Rows
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.foundation.config import check_at_least
+from electra.foundation.display import display_for
 from electra.foundation.errors import Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import RepeatedSources, Source, Sources, as_names, checked_path

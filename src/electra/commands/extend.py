@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
 from electra.commands.results.folders import Run
 from electra.data.settings import AllowUnknown
+from electra.foundation.display import display_for
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal

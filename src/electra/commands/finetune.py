@@ -14,13 +14,13 @@ from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
-from electra.commands.parts.given import records
 from electra.commands.results.finetuned import FineTuned
-from electra.data.hub_files import DATA_SET, load_data_set
-from electra.data.lines import Place
-from electra.data.table_files import Given
+from electra.data.tables.hub_files import DATA_SET, load_data_set
+from electra.data.tables.lines import Place
+from electra.data.tables.passages import records
+from electra.data.tables.table_files import Given
 from electra.finetuning.settings import Settings
+from electra.foundation.display import display_for
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import DataError
 from electra.foundation.extensions import trust

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import Display, display_for
+from electra.foundation.display import Display, display_for
 from electra.foundation.machine import OnDevice, not_installed
 from electra.foundation.options import Sources, as_names
 from electra.serving.limits import Limits

@@ -10,13 +10,13 @@ from typing_extensions import override
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
 from electra.data.settings import AllowUnknown
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import OnThreads
 from electra.foundation.options import Source
 from electra.foundation.terminal_text import decode_argument, make_visible
+from electra.inference.model import Model
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Show(
 
     @override
     def run(self) -> Rows:
-        from electra.data import unknown
+        from electra.data.corpus import unknown
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
         from electra.inference.filling import fill
 

@@ -19,7 +19,7 @@ from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer_folder import Specials
+    from electra.data.corpus.tokenizer_folder import Specials
 
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",

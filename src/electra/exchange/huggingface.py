@@ -35,7 +35,7 @@ from electra.artifacts.model import (
     ModelFolder,
 )
 from electra.artifacts.run import RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card, card_of_language_model, card_of_run, render
 from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, MAX_LENGTH, head_settings, write_config
 from electra.exchange.load import Loaded, require_entries

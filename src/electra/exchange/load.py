@@ -22,7 +22,7 @@ from electra.artifacts.model import (
     ModelFolder,
 )
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import CLASSES, FolderConfig, read_config
 from electra.exchange.loaded import Loaded as Loaded  # noqa: PLC0414 - others import it from here

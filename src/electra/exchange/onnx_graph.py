@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import (
     DEFAULT_THRESHOLD,
     ORIGINAL,

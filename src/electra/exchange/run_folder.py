@@ -17,7 +17,7 @@ from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
 from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import MEAN, TextVector, read_text_vector

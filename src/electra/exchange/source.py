@@ -21,7 +21,7 @@ from electra.artifacts.model import (
     ModelFolder,
 )
 from electra.artifacts.run import SUBFOLDERS
-from electra.data.hub_files import could_be_hub_name, download
+from electra.data.tables.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, Note

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.artifacts.model import CONFIG
-from electra.data.table_files import Data
+from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, read_questions
 from electra.finetuning.score.metrics import Score

@@ -12,9 +12,9 @@ from reprlib import repr as shortened
 from statistics import median
 from typing import Any
 
-from electra.data.characters import latin, strange_character, visible
-from electra.data.delimited import SEPARATORS
-from electra.data.tables import MARKS, MISSING, printed_list
+from electra.data.tables.characters import latin, strange_character, visible
+from electra.data.tables.delimited import SEPARATORS
+from electra.data.tables.table import MARKS, MISSING, printed_list
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import one_line, plural
 

@@ -15,10 +15,10 @@ from typing import Any, Literal, cast
 
 from electra.artifacts.finetuning import FinetuningFolder
 from electra.artifacts.model import TASK, ModelFolder
-from electra.data import unknown
-from electra.data.lines import Place, is_blank
-from electra.data.table_files import Data, Given, extension_of
-from electra.data.tables import lacks_text
+from electra.data.corpus import unknown
+from electra.data.tables.lines import Place, is_blank
+from electra.data.tables.table import lacks_text
+from electra.data.tables.table_files import Data, Given, extension_of
 from electra.exchange.configs import MAX_LENGTH, head_settings, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks

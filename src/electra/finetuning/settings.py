@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from electra.artifacts.model import Pooling
 from electra.data.settings import AllowUnknown
-from electra.data.table_files import Given
+from electra.data.tables.table_files import Given
 from electra.foundation.config import (
     build,
     check_at_least,

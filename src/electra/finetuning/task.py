@@ -21,9 +21,9 @@ import numpy.typing as npt
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.data.delimited import format_tsv
-from electra.data.lines import Place
-from electra.data.table_files import TABLES, Data
+from electra.data.tables.delimited import format_tsv
+from electra.data.tables.lines import Place
+from electra.data.tables.table_files import TABLES, Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import TaskOptions

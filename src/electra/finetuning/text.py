@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import (
+from electra.data.tables.lines import Place
+from electra.data.tables.table import (
     ID_COLUMNS,
     ReadOptions,
     Row,
@@ -29,6 +28,7 @@ from electra.data.tables import (
     printed_list,
     row_id,
 )
+from electra.data.tables.table_files import Data
 from electra.finetuning.answers import as_number, clean_answer, label_finder, note_invisible
 from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import Table, get_field
+from electra.data.tables.lines import Place
+from electra.data.tables.table import Table, get_field
+from electra.data.tables.table_files import Data
 from electra.exchange.configs import ACTIVATION, CROSS_ENCODER
 from electra.finetuning.answers import (
     SIGNS,

@@ -23,7 +23,7 @@ from scipy.special import softmax
 from torch import Tensor
 from typing_extensions import override
 
-from electra.data.table_files import Data
+from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
     FORMATS,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
-from electra.data.lines import is_blank
+from electra.data.corpus.cut_vocabulary import counts_in, cut, ids_in_original
+from electra.data.corpus.store_builder import read_sample
 from electra.data.settings import CorpusConfig
-from electra.data.store_builder import read_sample
+from electra.data.tables.lines import is_blank
 from electra.exchange.layers import in_vocabulary
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import doing
@@ -19,7 +19,7 @@ from electra.inference.embedding import embed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from electra.data.corpus import KeptDocument
+    from electra.data.corpus.documents import KeptDocument
     from electra.exchange.load import Loaded
 
 SAMPLE = 30_000_000  # characters that are counted

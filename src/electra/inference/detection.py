@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.lines import is_blank
-from electra.data.printed import places_of_letters, without_ligatures
+from electra.data.tables.lines import is_blank
+from electra.data.tables.printed import places_of_letters, without_ligatures
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.progress import advance
@@ -33,7 +33,7 @@ from electra.model.precision import to_float64
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
     from electra.inference.spellings import Spellings
 

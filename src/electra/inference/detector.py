@@ -20,8 +20,8 @@ import numpy as np
 
 from electra.artifacts.included import MODELS, included_model
 from electra.artifacts.model import DETECTION, ModelFolder, Scorer
-from electra.data import unknown
-from electra.data.printed import without_ligatures
+from electra.data.corpus import unknown
+from electra.data.tables.printed import without_ligatures
 from electra.exchange.load import Loaded, load_language_model
 from electra.foundation import durable
 from electra.foundation.arrays import Floats

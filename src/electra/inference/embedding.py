@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from electra.artifacts.model import Pooling
-from electra.data.lines import is_blank
+from electra.data.tables.lines import is_blank
 from electra.exchange.load import Loaded
 from electra.exchange.pooling import Array, TextVector, pooled, reduced
 from electra.foundation.arrays import Vectors

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from electra.data.printed import without_ligatures
+from electra.data.tables.printed import without_ligatures
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ModelError

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.arrays import Floats, Ints
 
 # How much more often (log) a word was meant for one that differs in one or in two letters than for another

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import check_positive, weight
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation

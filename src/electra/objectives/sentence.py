@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.config import share, weight
 from electra.model.networks import Networks

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model import flops

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
-from electra.data import unknown
+from electra.data.corpus import unknown
 from electra.foundation.errors import ElectraError, RunFailed
 from electra.foundation.machine import versions
 from electra.serving.limits import Limits, RequestError

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
-from electra.data.lines import is_blank
+from electra.data.tables.lines import is_blank
 from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural

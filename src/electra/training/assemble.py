@@ -16,10 +16,10 @@ from typing import Any
 from electra import objectives
 from electra.artifacts import checkpoints
 from electra.artifacts.run import LOST_ROWS, RunFolder
-from electra.data.batches import Batches
-from electra.data.cut_vocabulary import ids_in_original
+from electra.data.corpus.batches import Batches
+from electra.data.corpus.cut_vocabulary import ids_in_original
+from electra.data.corpus.store import TokenStore
 from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenStore
 from electra.exchange.pooling import MEAN, TextVector
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable, seeds, threads

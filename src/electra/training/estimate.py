@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from electra.data.store import RANDOM, TokenDocuments, TokenStore
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.store import RANDOM, TokenDocuments, TokenStore
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Say, duration

@@ -18,7 +18,7 @@ from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.foundation.progress import doing
 from electra.inference.detector import measure
 from electra.inference.examples import example_rows
-from electra.inference.opened import OpenModel
+from electra.inference.model import Model
 from electra.model.pair import AnyNetwork, EncoderAlone
 from electra.pages import figures
 from electra.pages.run import read_run, verdict, write_page
@@ -44,7 +44,7 @@ def finish(run: Run) -> None:
     texts = beginnings(run)
     export(run)
     doing("scoring held-out text")
-    model = OpenModel(str(run.folder), device="cpu")
+    model = Model(str(run.folder), device="cpu")
     with suppress(ModelError):  # an encoder alone, or energies instead of probabilities
         measure_detection(run, model)
     rows = []
@@ -92,7 +92,7 @@ def export(run: Run) -> None:
         export_network(files.language_model.path, mlm, tokenizer, card, text_vector=run.text_vector)
 
 
-def measure_detection(run: Run, model: OpenModel) -> None:
+def measure_detection(run: Run, model: Model) -> None:
     """Writes what the thresholds of `electra detect` do on held-out text beside a finished run's network.
 
     Raises ModelError if the model does not detect.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from electra.artifacts.networks import EXPORTED, NAMES
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.exchange.weights import digest
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import memory

@@ -16,7 +16,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.ledger import Row
 from electra.artifacts.networks import network_tables
 from electra.artifacts.run import RunFolder
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed

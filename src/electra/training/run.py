@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from electra.data.batches import Batch, Batches
-from electra.data.store import TokenStore
+from electra.data.corpus.batches import Batch, Batches
+from electra.data.corpus.store import TokenStore
 from electra.exchange.pooling import MEAN, TextVector
 from electra.foundation.durable import mebibytes
 from electra.foundation.terminal_text import plural

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.networks import EXPORTED
-from electra.data.store import RANDOM, TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.store import RANDOM, TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.layers import in_vocabulary, keep_layers, with_vocab_size
 from electra.exchange.load import Loaded, load, load_language_model

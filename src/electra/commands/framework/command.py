@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
-from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert, field_texts
+from electra.foundation.display import ProgressOption
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine
 from electra.foundation.progress import running_command

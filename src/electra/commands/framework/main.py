@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.commands.framework import display
+from electra.foundation import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
 from electra.foundation.signals import answering
 from electra.foundation.terminal_text import one_line

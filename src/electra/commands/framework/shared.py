@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sections
-from electra.commands.framework.display import display_for
 from electra.data.settings import AllowUnknown
+from electra.foundation.display import display_for
 from electra.foundation.errors import ConfigError
-from electra.foundation.machine import OnDevice
-from electra.foundation.options import OnCommandLine, Source, Sources, as_names
+from electra.foundation.machine import Backend, OnDevice
+from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
 from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.request import Request, Text, recipe_sections
@@ -23,7 +24,6 @@ from electra.training.request import Request, Text, recipe_sections
 if TYPE_CHECKING:
     from electra.commands.results.folders import Run
 
-Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
 """A text, a file or folder of texts, or "-"; in Python also several texts."""
 
@@ -70,6 +70,21 @@ class Workers:
 
     workers: int | None = None
     """Number of processes that encode the corpus (default: all cores)."""
+
+
+def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
+    """Returns the file to write. Raises ConfigError if it has another format, or is one of the texts."""
+    if out is None:
+        return None
+    path = checked_path(out, "out")
+    if path.suffix.lower() not in formats:
+        problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
+        raise ConfigError(problem, where=path, fix=fix)
+    is_source = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
+    if is_source and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cast(Source, texts))):
+        problem = "is the file of the texts, or in their folder"
+        raise ConfigError(problem, key="out", fix="Choose another name")
+    return path
 
 
 Overrides = Annotated[

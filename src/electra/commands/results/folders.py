@@ -17,19 +17,19 @@ from electra.foundation.errors import RunFolderError
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
-    from electra.commands.results.model import Model
-    from electra.data.store import TokenStore
+    from electra.data.corpus.store import TokenStore
+    from electra.inference.model import Model
 
 F = TypeVar("F", bound=Folder)
-CLASSES = {  # class of a folder -> class of its result, in electra.commands.results
-    "StoreFolder": "folders.Store",
-    "RunFolder": "folders.Run",
-    "PairFolder": "model.Model",
-    "ModelFolder": "model.Model",
-    "FinetuningFolder": "finetuned.FineTuned",
-    "EvaluationFolder": "folders.Evaluation",
-    "AnalysisFolder": "folders.Analysis",
-    "StudyFolder": "folders.Study",
+CLASSES = {  # class of a folder -> module and class of its result
+    "StoreFolder": "commands.results.folders.Store",
+    "RunFolder": "commands.results.folders.Run",
+    "PairFolder": "inference.model.Model",
+    "ModelFolder": "inference.model.Model",
+    "FinetuningFolder": "commands.results.finetuned.FineTuned",
+    "EvaluationFolder": "commands.results.folders.Evaluation",
+    "AnalysisFolder": "commands.results.folders.Analysis",
+    "StudyFolder": "commands.results.folders.Study",
 }
 
 
@@ -42,8 +42,8 @@ def open(path: Source) -> Artifact[Any] | Model:
         RunFolderError: there is no such folder, or electra did not write it.
     """
     folder = open_folder(as_name(path, "path"))
-    module, _, name = CLASSES.get(type(folder).__name__, "folders.Artifact").rpartition(".")
-    kind: Any = getattr(import_module(f"electra.commands.results.{module}"), name)
+    module, _, name = CLASSES.get(type(folder).__name__, "commands.results.folders.Artifact").rpartition(".")
+    kind: Any = getattr(import_module(f"electra.{module}"), name)
     result: Artifact[Any] | Model = kind(path)
     return result
 
@@ -78,7 +78,7 @@ class Store(Artifact[StoreFolder]):
     FOLDER = StoreFolder
 
     def __init__(self, path: Source) -> None:
-        from electra.data.store import TokenStore
+        from electra.data.corpus.store import TokenStore
 
         super().__init__(path)
         self.tokens: TokenStore = TokenStore.open(self.path)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
 from electra.finetuning.task import Task

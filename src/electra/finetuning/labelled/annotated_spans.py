@@ -15,7 +15,7 @@ from itertools import accumulate, product
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
-from electra.data.lines import Place
+from electra.data.tables.lines import Place
 from electra.finetuning.labelled.annotations import chosen_annotation
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.words import Spans

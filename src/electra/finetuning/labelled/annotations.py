@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import DEFAULT_OPTIONS, ReadOptions, Row, Table, open_table
+from electra.data.tables.lines import Place
+from electra.data.tables.table import DEFAULT_OPTIONS, ReadOptions, Row, Table, open_table
+from electra.data.tables.table_files import Data
 from electra.foundation.terminal_text import plural
 
 _TRUTH = ({"true", "1", "yes"}, {"false", "0", "no"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from electra.data.lines import Place
+from electra.data.tables.lines import Place
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 from electra.foundation.seeds import key, permute

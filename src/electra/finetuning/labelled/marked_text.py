@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.data.lines import Place, guess_encoding
-from electra.data.table_files import Data
-from electra.data.tables import read_bytes
+from electra.data.tables.lines import Place, guess_encoding
+from electra.data.tables.table import read_bytes
+from electra.data.tables.table_files import Data
 from electra.foundation.errors import DataError
 
 Rows = list[tuple[Place, dict[str, Any]]]

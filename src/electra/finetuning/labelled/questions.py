@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from reprlib import repr as shortened
 from typing import Any
 
-from electra.data.lines import Place
-from electra.data.table_files import TABLES, Data, known_extension
-from electra.data.tables import Row, cell_text, printed_list, read_bytes, refuse_nul, row_id
+from electra.data.tables.lines import Place
+from electra.data.tables.table import Row, cell_text, printed_list, read_bytes, refuse_nul, row_id
+from electra.data.tables.table_files import TABLES, Data, known_extension
 from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError

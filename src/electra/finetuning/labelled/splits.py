@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from electra.data.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
+from electra.data.tables.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
 from electra.finetuning.labelled.examples import Example, Examples
 from electra.foundation.errors import DataError
 

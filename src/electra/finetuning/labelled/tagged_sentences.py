@@ -23,12 +23,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from electra.data import delimited
-from electra.data.characters import latin, strange_character, visible
-from electra.data.lines import Place
-from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import Data, Given, extension_of, known_extension
-from electra.data.tables import (
+from electra.data.tables import delimited
+from electra.data.tables.characters import latin, strange_character, visible
+from electra.data.tables.lines import Place
+from electra.data.tables.table import (
     SAMPLE,
     ReadOptions,
     Row,
@@ -39,12 +37,14 @@ from electra.data.tables import (
     read_lines,
     row_id,
 )
+from electra.data.tables.table_files import FORMATS as TABLES
+from electra.data.tables.table_files import Data, Given, extension_of, known_extension
+from electra.data.tables.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
 from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
 from electra.finetuning.labelled.marked_text import read_marked
-from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError

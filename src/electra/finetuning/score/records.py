@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from electra.data.delimited import format_csv, format_tsv, read_tsv
+from electra.data.tables.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.tagged_sentences import WORD_FILES
 from electra.finetuning.score.squad import normalise_answer

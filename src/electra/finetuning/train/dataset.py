@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import (
+from electra.data.tables.lines import COMPRESSIONS
+from electra.data.tables.table import short_name
+from electra.data.tables.table_files import (
     Data,
     Given,
     data_digest,
@@ -19,7 +20,6 @@ from electra.data.table_files import (
     parts_of,
     split_name,
 )
-from electra.data.tables import short_name
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Example, Examples, Split
 from electra.finetuning.labelled.splits import (

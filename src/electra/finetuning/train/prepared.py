@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from electra.artifacts.model import Pooling
-from electra.data import unknown
+from electra.data.corpus import unknown
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData

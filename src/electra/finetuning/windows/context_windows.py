@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.windows.features import Ids, PairTemplate
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import tokenize

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
 from electra.model.passes import PaddedBatch, few_lengths, pad_rows

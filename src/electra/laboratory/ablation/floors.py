@@ -14,7 +14,7 @@ from typing_extensions import override
 from electra.artifacts.networks import EXPORTED, network_tables
 from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError

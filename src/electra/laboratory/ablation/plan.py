@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from electra.artifacts.session import raise_if_changed
 from electra.artifacts.study import StudyFolder
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError

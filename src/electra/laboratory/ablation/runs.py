@@ -18,8 +18,8 @@ from typing_extensions import override
 
 from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
-from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.foundation import durable

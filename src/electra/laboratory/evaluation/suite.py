@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.data.folders import walk_folders
-from electra.data.table_files import data_digest
+from electra.data.corpus.folders import walk_folders
+from electra.data.tables.table_files import data_digest
 from electra.finetuning.labelled.splits import find_named as find_files
 from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.task import Task

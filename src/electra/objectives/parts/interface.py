@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from electra.artifacts.model import Pooling
 from electra.artifacts.networks import Head
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.model import flops
 from electra.model.encoder import Encoder
 from electra.model.networks import Network, Networks

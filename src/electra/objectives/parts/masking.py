@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import option, share

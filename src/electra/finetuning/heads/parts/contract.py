@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError

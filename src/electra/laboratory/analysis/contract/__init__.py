@@ -2,7 +2,7 @@
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Findings, as_json
-from electra.laboratory.analysis.contract.models import Model, Network, named_models
+from electra.laboratory.analysis.contract.models import Network, StudiedModel, named_models
 from electra.laboratory.analysis.contract.probe import Data, Input, Probe, ProbeDataError
 
 __all__ = [
@@ -11,11 +11,11 @@ __all__ = [
     "Estimate",
     "Findings",
     "Input",
-    "Model",
     "Network",
     "Probe",
     "ProbeDataError",
     "Progress",
+    "StudiedModel",
     "as_json",
     "named_models",
 ]

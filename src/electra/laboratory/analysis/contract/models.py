@@ -4,54 +4,59 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from typing_extensions import override
+
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.model import ModelFolder
-from electra.data.unknown import Count, note
+from electra.data.corpus.unknown import Count, note
 from electra.foundation import durable
-from electra.foundation.errors import AbsentNetwork, ElectraError, ModelError
+from electra.foundation.errors import ElectraError, ModelError
+from electra.inference.model import Model
 
 if TYPE_CHECKING:
     import torch
 
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
+    from electra.exchange.weight_names import Kind
+    from electra.inference.detector import Detector
 
 Network = Literal["discriminator", "generator", "encoder"]
 
 
-@dataclass(frozen=True)
-class Model:
-    """A model from a run folder, a model folder or the hub."""
+class StudiedModel(Model):
+    """A model under study: it has a name, and says which of its networks were used."""
 
-    name: str  # distinct among the models of one analysis
-    source: str
-    device: torch.device | str = "cpu"
-    _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
-    _digests: dict[str, str] = field(default_factory=dict, repr=False)
-    _absent: set[str] = field(default_factory=set, repr=False)
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        device: torch.device | str = "cpu",
+        loaded: Mapping[str, Loaded] | None = None,
+    ) -> None:
+        """`name` is distinct among the models of one analysis; networks may be passed instead of loaded."""
+        self.name, self.source, self.step = name, source, None
+        self.device, self.backend = str(device), "torch"  # type: ignore[assignment]
+        self.loaded = dict(loaded or {})  # type: ignore[arg-type, assignment]
+        self.used: dict[str, Loaded] = dict(loaded or {})
+        self._digests: dict[str, str] = {}
+        self._absent: set[str] = set()
+        self._detectors: dict[Any, Detector] = {}
 
-    def network(self, kind: Network) -> Loaded:
-        """Returns the network of this kind; ModelError if the source has none, or is no model.
+    @override
+    def network(self, kind: Kind) -> Loaded:
+        self.used[kind] = super().network(kind)
+        return self.used[kind]
 
-        An "encoder" is the discriminator's, or the masked language model's if there is no discriminator.
-        """
-        if kind not in self._loaded:
-            from electra.exchange.load import load
-
-            self._loaded[kind] = load(self.source, kind).to(self.device)
-        return self._loaded[kind]
-
-    def optional(self, kind: Network) -> Loaded | None:
-        """Returns the network of this kind, or None if the model, which must be one, has none."""
-        try:
-            return self.network(kind)
-        except AbsentNetwork:
+    @override
+    def optional(self, kind: Kind) -> Loaded | None:
+        found = super().optional(kind)
+        if found is None:
             self._absent.add(kind)
-            return None
+        return found
 
     @property
     def discriminator(self) -> Loaded:
@@ -66,22 +71,22 @@ class Model:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which all networks of a model share."""
-        return (next(iter(self._loaded.values()), None) or self.network("encoder")).tokenizer
+        return (next(iter(self.used.values()), None) or self.network("encoder")).tokenizer
 
     def count_anew(self) -> None:
         """Forgets which tokens were counted so far."""
-        for loaded in self._loaded.values():
+        for loaded in self.used.values():
             loaded.tokenizer.counted = Count()
 
     def unknown_note(self, allow: bool) -> str:
-        """Returns the note on the unknown tokens that were counted; see `electra.data.unknown.note`."""
-        counted = (note(loaded.tokenizer, allow) for loaded in self._loaded.values())
+        """Returns the note on the unknown tokens that were counted; see `data.corpus.unknown.note`."""
+        counted = (note(loaded.tokenizer, allow) for loaded in self.used.values())
         line = next(filter(None, counted), "")
         return f"{self.name}: {line}" if line else ""
 
     def describe(self) -> dict[str, Any]:
         """Returns the model as in the record, with the networks that were used."""
-        return self._description(self._loaded, self._absent)
+        return self._description(self.used, self._absent)
 
     def matches_record(self, recorded: Mapping[str, Any]) -> bool:
         """Whether the model is as recorded: name, source, weights and missing networks."""
@@ -111,11 +116,11 @@ class Model:
         }
 
 
-def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
+def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[StudiedModel]:
     """Returns models named by their folders, with parts of the path if needed; ModelError for one twice."""
     paths = [Path(os.path.abspath(s) if Path(s).name in ("", "..") else s) for s in sources]
     names = distinct_names([path.parts or (s,) for path, s in zip(paths, sources, strict=True)])
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise ModelError("the model was passed twice", where=repeated, fix="Pass each model once")
-    return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
+    return [StudiedModel(name, source, device) for name, source in zip(names, sources, strict=True)]

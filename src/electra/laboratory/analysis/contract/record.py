@@ -13,7 +13,7 @@ from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import PROBES
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import as_json
-from electra.laboratory.analysis.contract.models import Model
+from electra.laboratory.analysis.contract.models import StudiedModel
 from electra.laboratory.analysis.contract.probe import Data, Probe
 
 FORMAT = 2  # version of the JSON files
@@ -31,7 +31,7 @@ class ProbeOutcome(NamedTuple):
 def run_probe(
     name: str,
     probe: Probe,
-    models: Sequence[Model],
+    models: Sequence[StudiedModel],
     data: Data,
     out: Path,
     *,
@@ -59,7 +59,7 @@ def run_probe(
     previous = _previous_record(path)
     changed = [key for key, *_ in differences({key: previous.get(key) for key in request}, as_json(request))]
     recorded = previous.get("models", [])
-    same_models = len(recorded) == len(models) and all(map(Model.matches_record, models, recorded))
+    same_models = len(recorded) == len(models) and all(map(StudiedModel.matches_record, models, recorded))
     if same_models and not changed:
         return ProbeOutcome(path, reused=True, notes=notes)
     for model in models:
@@ -86,7 +86,7 @@ def run_probe(
     return ProbeOutcome(path, reused=False, notes=notes, changed=changed)
 
 
-def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
+def usable_models(probe: Probe, models: Sequence[StudiedModel]) -> tuple[list[StudiedModel], list[str]]:
     """Returns the models that the probe can use (ModelError if not the first), and a line on each other."""
     usable, left_out = [], []
     for model in models:

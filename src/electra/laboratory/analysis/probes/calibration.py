@@ -21,7 +21,7 @@ from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract, texts
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
+from electra.laboratory.analysis.contract import Data, Findings, Input, ProbeDataError, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece
 from electra.laboratory.analysis.scoring import token_rows
@@ -92,7 +92,7 @@ class Probe(contract.Probe):
         return texts.text_input(required=False), sentences
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         scored: dict[tuple[str, str], ScoredItems] = {}
         for i, model in enumerate(models):
             scored |= {(model.name, kind): items for kind, items in self.score(model, data).items()}
@@ -121,7 +121,7 @@ class Probe(contract.Probe):
         add_tables_and_figures(findings, list(scored), first_name)
         return findings
 
-    def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
+    def score(self, model: StudiedModel, data: Data) -> dict[str, ScoredItems]:
         """Returns the discriminator's log-odds by kind of error, where there are data."""
         config, scored = self.config, dict[str, ScoredItems]()
         require_log_odds(model.discriminator)

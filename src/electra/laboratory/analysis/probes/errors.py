@@ -24,7 +24,7 @@ from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import read_toml
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
+from electra.laboratory.analysis.contract import Data, Findings, Input, Network, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
@@ -96,7 +96,7 @@ class Probe(contract.Probe):
         return learner_inputs(self.config.language)
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         dev, test = (
             sample(read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
@@ -127,7 +127,7 @@ class Probe(contract.Probe):
         return findings
 
     def scores(
-        self, models: Sequence[Model], sentences: Sequence[Example], progress: Progress
+        self, models: Sequence[StudiedModel], sentences: Sequence[Example], progress: Progress
     ) -> dict[str, Floats]:
         """Returns the suspicion [N] of each word by scorer, the first model's discriminator first."""
         texts, steps = [sentence.texts for sentence in sentences], 2 * len(models) + 1
@@ -144,13 +144,13 @@ class Probe(contract.Probe):
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}
 
 
-def token_counts(model: Model, sentences: Sequence[Example]) -> list[Ints]:
+def token_counts(model: StudiedModel, sentences: Sequence[Example]) -> list[Ints]:
     """Returns the number of tokens of each word of each sentence."""
     tokenizer = model.discriminator.tokenizer
     return [np.bincount(word_ids(tokenizer, each.texts), minlength=len(each.texts)) for each in sentences]
 
 
-def words_of(sentences: Sequence[Example], model: Model, language: str) -> Words:
+def words_of(sentences: Sequence[Example], model: StudiedModel, language: str) -> Words:
     """Returns the words of the sentences, with their errors and kinds."""
     labels = [label for sentence in sentences for label in sentence.gold]
     kinds = labels

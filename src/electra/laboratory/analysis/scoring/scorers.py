@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from electra.exchange.load import Loaded
-    from electra.laboratory.analysis.contract import Model
+    from electra.laboratory.analysis.contract import StudiedModel
     from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
@@ -184,7 +184,7 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Ints) -> Fl
 
 
 def scores_of(
-    models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
+    models: Sequence[StudiedModel], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], Floats]:
     """Returns, by (model name, scorer name), a score for each text. Equal texts are scored once.
 
@@ -202,7 +202,7 @@ def scores_of(
     return scores
 
 
-def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
+def _scorers_by_network(model: StudiedModel, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Returns the scorers to use with each network of the model, at least one in total."""
     networks = {kind: network for kind in NETWORK_KINDS if (network := model.optional(kind)) is not None}
     if not networks:

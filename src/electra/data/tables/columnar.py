@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from electra.data.lines import COMPRESSIONS, expansion_error
+from electra.data.tables.lines import COMPRESSIONS, expansion_error
 from electra.foundation.errors import DataError, reason_of
 from electra.foundation.machine import library
 

@@ -19,9 +19,11 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any, NamedTuple
 
-from electra.data import python_docs
-from electra.data.hub_files import DATA_SET, load_data_set
-from electra.data.lines import (
+from electra.data.corpus import python_docs
+from electra.data.corpus.sources import Source, convert_errors
+from electra.data.settings import CorpusConfig, Unit
+from electra.data.tables.hub_files import DATA_SET, load_data_set
+from electra.data.tables.lines import (
     HEAD,
     IN_UTF8,
     SURROGATES,
@@ -35,10 +37,8 @@ from electra.data.lines import (
     open_text,
     refuse_other_content,
 )
-from electra.data.printed import LineEnds
-from electra.data.settings import CorpusConfig, Unit
-from electra.data.sources import Source, convert_errors
-from electra.data.tables import ReadOptions, get_field, stream_table
+from electra.data.tables.printed import LineEnds
+from electra.data.tables.table import ReadOptions, get_field, stream_table
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.terminal_text import plural
 

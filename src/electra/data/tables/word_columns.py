@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from electra.data.lines import Place, guess_encoding
-from electra.data.table_files import Data
-from electra.data.tables import read_bytes, read_lines
+from electra.data.tables.lines import Place, guess_encoding
+from electra.data.tables.table import read_bytes, read_lines
+from electra.data.tables.table_files import Data
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra.artifacts import FinetuningFolder, RunFolder, StoreFolder, kind_of
-from electra.data import python_docs
-from electra.data.folders import walk_folders
-from electra.data.hub_files import DATA_SET
-from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import FORMATS as TABLE_FORMATS
-from electra.data.table_files import is_saved_dataset, saved_splits, split_name, unknown_extension
+from electra.data.corpus import python_docs
+from electra.data.corpus.folders import walk_folders
+from electra.data.tables.hub_files import DATA_SET
+from electra.data.tables.lines import COMPRESSIONS
+from electra.data.tables.table_files import FORMATS as TABLE_FORMATS
+from electra.data.tables.table_files import is_saved_dataset, saved_splits, split_name, unknown_extension
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
 from electra.foundation.options import STDIN

@@ -1,22 +1,21 @@
-"""A model of a run, a folder or the hub: detects replaced words, embeds texts."""
+"""A model of a run, a folder or the hub: its networks, loaded when first used, and what they do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from typing_extensions import override
-
 from electra.artifacts.model import Pooling
-from electra.commands.framework.display import ProgressOption, display_for
-from electra.commands.framework.shared import Backend
-from electra.commands.parts.given import each_text
+from electra.data.tables.passages import each_text
 from electra.foundation.config import convert
-from electra.foundation.errors import ConfigError
-from electra.foundation.machine import Device
+from electra.foundation.display import ProgressOption, display_for
+from electra.foundation.errors import AbsentNetwork, ConfigError
+from electra.foundation.machine import Backend, Device
 from electra.foundation.options import Source, as_name
+from electra.foundation.progress import doing
 from electra.foundation.threads import applied
-from electra.inference.opened import OpenModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from electra.artifacts.model import Scorer
     from electra.exchange.load import Loaded
+    from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
     from electra.inference.detector import Detector
     from electra.model.sizes import EncoderConfig
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Network = Literal["discriminator", "generator", "language_model"]
 
 
-class Model(OpenModel):
+class Model:
     """The networks of a run, a model folder or a model on the hub. Each is loaded when it is first used.
 
     Args:
@@ -54,12 +54,14 @@ class Model(OpenModel):
     ) -> None:
         from electra.exchange.source import locate
 
-        super().__init__(
-            source.source if isinstance(source, Model) else as_name(source, "source"),
-            convert(int | None, step, "step"),
-            convert(Device, device, "device"),
-            convert(Backend, backend, "backend"),
-        )
+        self.source: str = source.source if isinstance(source, Model) else as_name(source, "source")
+        """A folder, or a name on the hub."""
+        self.step: int | None = convert(int | None, step, "step")
+        self.device: Device = convert(Device, device, "device")
+        self.backend: Backend = convert(Backend, backend, "backend")
+        self.loaded: dict[Kind, Loaded] = {}
+        """The networks that were loaded so far."""
+        self._detectors: dict[Scorer, Detector] = {}
         locate(self.source)
 
     def __fspath__(self) -> str:
@@ -83,12 +85,73 @@ class Model(OpenModel):
         """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
-    @override
+    def network(self, kind: Kind) -> Loaded:
+        """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
+
+        Raises AbsentNetwork if there is none, and ModelError or CheckpointError if it is damaged.
+        """
+        if kind not in self.loaded:
+            from electra.exchange.load import load
+            from electra.exchange.source import locate
+            from electra.model.precision import pick_device
+
+            doing(f"loading {self.source}")
+            if self.backend == "onnx":
+                from electra.exchange.onnx_graph import load_onnx
+
+                found = load_onnx(locate(self.source), kind)
+            else:
+                found = load(self.source, kind, step=self.step).to(pick_device(self.device))
+            self.loaded[kind] = found
+            self.loaded.setdefault(found.kind, found)
+        return self.loaded[kind]
+
+    @property
+    def encoder(self) -> Loaded:
+        """The network that fine-tuning starts from: the discriminator, if there is one."""
+        return self.network("encoder")
+
+    @property
+    def language_model(self) -> Loaded:
+        """The masked language model: the full-size one if there is one, else the generator."""
+        return self._full_size_language_model or self.network("generator")
+
+    @cached_property
+    def _full_size_language_model(self) -> Loaded | None:
+        from electra.exchange.load import load_language_model
+        from electra.exchange.source import locate
+        from electra.model.precision import pick_device
+
+        if self.step is not None or self.backend == "onnx":
+            return None
+        found = load_language_model(locate(self.source))
+        return None if found is None else found.to(pick_device(self.device))
+
+    def optional(self, kind: Kind) -> Loaded | None:
+        """Returns a network by kind, or None if the model does not have it."""
+        with suppress(AbsentNetwork):
+            return self.network(kind)
+        return None
+
+    def pair(self) -> tuple[Loaded | None, Loaded | None]:
+        """Returns the discriminator and the generator, or None. Raises AbsentNetwork without both."""
+        generator, discriminator = self.optional("generator"), self.optional("discriminator")
+        if discriminator is None and generator is None:
+            self.network("discriminator")  # says what the model is instead
+        return discriminator, generator
+
     def detector(self, scorer: Scorer = "auto") -> Detector:
         """Returns what `detect` uses. Raises AbsentNetwork if the model does not have the network."""
         from electra.artifacts.model import Scorer
 
-        return super().detector(convert(Scorer, scorer, "scorer"))
+        scorer = convert(Scorer, scorer, "scorer")
+        if scorer not in self._detectors:
+            from electra.inference.detector import choose
+
+            full = self._full_size_language_model
+            networks = self.pair() if full is None else (self.optional("discriminator"), full)
+            self._detectors[scorer] = choose(self.source, scorer, *networks, full is not None)
+        return self._detectors[scorer]
 
     def detect(
         self,
@@ -144,7 +207,7 @@ class Model(OpenModel):
             DataError: an input is not a text.
             TokenizerError: too many tokens are unknown.
         """
-        from electra.data import unknown
+        from electra.data.corpus import unknown
         from electra.inference.embedding import embed
 
         inputs = list(unknown.read(self.encoder.tokenizer, each_text(texts), allow_unknown))

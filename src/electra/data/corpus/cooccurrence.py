@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from electra.data.store import TokenDocuments
+from electra.data.corpus.store import TokenDocuments
 from electra.foundation import seeds
 
 Float64 = npt.NDArray[np.float64]

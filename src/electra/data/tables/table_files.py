@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from electra.data.lines import COMPRESSIONS
+from electra.data.tables.lines import COMPRESSIONS
 from electra.foundation import durable
 from electra.foundation.errors import DataError
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from electra.data.lines import garbled
-from electra.data.printed import without_ligatures
-from electra.data.tokenizer import CHARACTERS, EXAMPLES, Count, Tokenizer
+from electra.data.corpus.tokenizer import CHARACTERS, EXAMPLES, Count, Tokenizer
+from electra.data.tables.lines import garbled
+from electra.data.tables.printed import without_ligatures
 from electra.foundation.errors import TokenizerError, UnknownTokens
 
 __all__ = ["Count", "note", "read", "warn", "words_in"]

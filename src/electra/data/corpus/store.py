@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
-from electra.data.cut_vocabulary import ids_in_original
-from electra.data.encoding import id_dtype
-from electra.data.tokenizer import Tokenizer
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.cut_vocabulary import ids_in_original
+from electra.data.corpus.encoding import id_dtype
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 

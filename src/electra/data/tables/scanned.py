@@ -18,10 +18,10 @@ from xml.etree.ElementTree import Element
 
 from typing_extensions import override
 
-from electra.data.lines import guess_encoding
-from electra.data.printed import SIGNS, LineEnds, words_within
-from electra.data.table_files import Data, extension_of
-from electra.data.tables import read_bytes
+from electra.data.tables.lines import guess_encoding
+from electra.data.tables.printed import SIGNS, LineEnds, words_within
+from electra.data.tables.table import read_bytes
+from electra.data.tables.table_files import Data, extension_of
 from electra.foundation.errors import DataError, NoWords
 
 SCANNED = (".hocr", ".alto", ".xml", ".html", ".htm", ".xhtml")

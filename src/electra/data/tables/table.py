@@ -24,10 +24,10 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any
 
-from electra.data import columnar, delimited, layouts, lines
-from electra.data.characters import visible
-from electra.data.lines import EXPANSION_RATIO, HEAD, SURROGATES, Place, decode_head
-from electra.data.table_files import (
+from electra.data.tables import columnar, delimited, layouts, lines
+from electra.data.tables.characters import visible
+from electra.data.tables.lines import EXPANSION_RATIO, HEAD, SURROGATES, Place, decode_head
+from electra.data.tables.table_files import (
     FORMATS,
     TABLES,
     Data,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from electra.data import readers
-from electra.data.audit import Audit
-from electra.data.readers import Text
+from electra.data.corpus import readers
+from electra.data.corpus.audit import Audit
+from electra.data.corpus.readers import Text
+from electra.data.corpus.sources import Argument, find_sources
 from electra.data.settings import CorpusConfig
-from electra.data.sources import Argument, find_sources
 from electra.foundation.progress import doing
 
 _CHUNK = 1 << 20  # characters that are encoded at a time

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 
 from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
-from electra.data import store, unknown
-from electra.data.audit import Audit, repeated_note, turkish_note
-from electra.data.corpus import Documents, KeptDocument, chunks, keep_documents, show
-from electra.data.encoding import id_dtype
-from electra.data.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
-from electra.data.parallel import encode_in_order
+from electra.data.corpus import store, unknown
+from electra.data.corpus.audit import Audit, repeated_note, turkish_note
+from electra.data.corpus.documents import Documents, KeptDocument, chunks, keep_documents, show
+from electra.data.corpus.encoding import id_dtype
+from electra.data.corpus.holding_out import DIGEST_BYTES, hold_out, no_text, split_files
+from electra.data.corpus.parallel import encode_in_order
+from electra.data.corpus.sources import Argument, is_same_text
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.corpus.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.sources import Argument, is_same_text
-from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
-from electra.data.wordpiece import MIN_FREQUENCY, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError

@@ -10,20 +10,21 @@ from contextlib import suppress
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from electra.commands.framework.shared import Texts
-from electra.data.folders import walk_folders
-from electra.data.lines import COMPRESSIONS, garbled, is_blank, note_garbled
-from electra.data.printed import LineEnds
-from electra.data.scanned import SCANNED, OtherXml, read_paragraphs
-from electra.data.table_files import TABLES, Data, Given, extension_of, split_name
-from electra.data.tables import cell_text, lacks_text, open_table, read_lines
-from electra.foundation.errors import ConfigError, DataError, Note, NoWords
+from electra.data.corpus.folders import walk_folders
+from electra.data.tables.lines import COMPRESSIONS, garbled, is_blank, note_garbled
+from electra.data.tables.printed import LineEnds
+from electra.data.tables.scanned import SCANNED, OtherXml, read_paragraphs
+from electra.data.tables.table import cell_text, lacks_text, open_table, read_lines
+from electra.data.tables.table_files import TABLES, Data, Given, extension_of, split_name
+from electra.data.tables.word_columns import read_blocks
+from electra.foundation.errors import DataError, Note, NoWords
 from electra.foundation.machine import library
-from electra.foundation.options import STDIN, Source, checked_path
+from electra.foundation.options import STDIN, Source
 from electra.foundation.terminal_text import decode_argument, plural
 
+Texts = Source | Iterable[str]
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 
 
@@ -46,7 +47,7 @@ def records(rows: Any, where: str = "") -> list[Any]:
     if repeated := [name for name in names if names.count(name) > 1]:
         raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
     if getattr(rows, "features", None) and hasattr(rows, "with_format"):
-        from electra.data.columnar import class_names, with_class_names
+        from electra.data.tables.columnar import class_names, with_class_names
 
         class_names_of = class_names(rows.features.to_dict())
         return [with_class_names(row, class_names_of) for row in rows.with_format(None)]
@@ -169,21 +170,6 @@ def _refuse_folder(error: OSError) -> None:
     raise DataError(f"cannot be read ({error.strerror})", where=error.filename) from error
 
 
-def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
-    """Returns the file to write. Raises ConfigError if it has another format, or is one of the texts."""
-    if out is None:
-        return None
-    path = checked_path(out, "out")
-    if path.suffix.lower() not in formats:
-        problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
-        raise ConfigError(problem, where=path, fix=fix)
-    is_source = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
-    if is_source and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cast(Source, texts))):
-        problem = "is the file of the texts, or in their folder"
-        raise ConfigError(problem, key="out", fix="Choose another name")
-    return path
-
-
 def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
     """Yields the passages of a folder's files; those without words, but not all, are noted."""
     blank, others = list[str](), list[str]()
@@ -211,8 +197,6 @@ def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator
     if extension in SCANNED:
         found = read_paragraphs(source, ends)
     else:
-        from electra.finetuning.labelled.word_columns import read_blocks
-
         file = read_blocks(source, extension == ".conllu")
         form = file.names.index("FORM") if "FORM" in file.names else 0
         sentences = ((block.where.number, block.rows) for block in file.blocks)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from electra.data import wordpiece
+from electra.data.corpus import wordpiece
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 _MAX_CACHED = 1 << 23  # characters of words, after which the cache is emptied (about 200 MB)

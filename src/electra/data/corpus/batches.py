@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.store import TokenDocuments
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.store import TokenDocuments
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation import seeds
 from electra.foundation.errors import ConfigError, StoreError
 

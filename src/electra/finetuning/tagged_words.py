@@ -13,12 +13,12 @@ import numpy as np
 from typing_extensions import override
 
 from electra.artifacts.finetuning import FinetuningFolder
-from electra.commands.results.model import load
 from electra.finetuning.predict import Predictor, open_predictor
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ElectraError, Note
 from electra.inference.detection import TEXTS_PER_CHUNK, Detection, Span
 from electra.inference.detector import FEATURES, Calibration, Detector, curve_of
+from electra.inference.model import load
 
 
 @dataclass(frozen=True)

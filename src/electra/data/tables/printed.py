@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from electra.foundation.terminal_text import plural
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
 
 DIVIDING = "\xad\xac\u2e17"  # soft hyphen, not sign, double oblique hyphen: they stand in no compound
 SIGNS = f"-\u2010={DIVIDING}"
@@ -48,7 +48,7 @@ def places_of_letters(text: str) -> list[int]:
 
 def tokens_by(opened: Callable[[], Tokenizer]) -> Callable[[str], int]:
     """Returns how many tokens a word has; the tokenizer is `opened` once a word is in question."""
-    from electra.data.tokenizer import Count
+    from electra.data.corpus.tokenizer import Count
 
     @cache
     def num_tokens(word: str) -> int:

@@ -27,7 +27,7 @@ from electra.artifacts.model import (
     VOCABULARY,
     VOCABULARY_JSON,
 )
-from electra.data import tokenizer_limits, wordpiece
+from electra.data.corpus import tokenizer_limits, wordpiece
 from electra.foundation import durable
 from electra.foundation.errors import TokenizerError, reason_of
 
