@@ -73,7 +73,7 @@ ADDED: dict[str, dict[str, Any]] = {
                 str(SIZE): token("[E1]", lstrip=True, rstrip=True),
                 str(SIZE + 1): token("covid19", normalized=True, special=False, single_word=True),
                 str(SIZE + 2): token("<ent>", rstrip=True, special=False),
-            },
+            }
         },
         "special_tokens_map.json": {"additional_special_tokens": ["[NEW]"]},
     },

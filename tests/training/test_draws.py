@@ -65,11 +65,7 @@ def test_every_draw_of_a_run_has_a_key_of_its_own(
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stopped_run_resumes_with_the_same_bits(name: str, encoder: str, tmp_path: Path) -> None:
-    sections = {
-        "objective": {"name": name},
-        "model": {"encoder": encoder},
-        "training": {"evaluate_every": 3},
-    }
+    sections = {"objective": {"name": name}, "model": {"encoder": encoder}, "training": {"evaluate_every": 3}}
     train(tmp_path / "whole", **sections)
     train(tmp_path / "parts", stop_at=3, **sections)
     train(tmp_path / "parts", stop_at=5, **sections)

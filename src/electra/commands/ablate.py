@@ -17,14 +17,7 @@ from electra.foundation.config import check_at_least
 from electra.foundation.display import Display, display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.machine import OnThreads
-from electra.foundation.options import (
-    RepeatedNames,
-    Source,
-    as_name,
-    as_strings,
-    checked_path,
-    optional_name,
-)
+from electra.foundation.options import RepeatedNames, Source, as_name, as_strings, checked_path, optional_name
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.work import run_pieces
 

@@ -19,8 +19,7 @@ from electra.foundation.terminal_text import plural
 
 @dataclass(frozen=True)
 class Verify(
-    Command[Iterator[Finding]],
-    examples=("electra verify runs/mine", "electra verify runs/mine --replay 3"),
+    Command[Iterator[Finding]], examples=("electra verify runs/mine", "electra verify runs/mine --replay 3")
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 

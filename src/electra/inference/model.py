@@ -45,12 +45,7 @@ class Model:
     """
 
     def __init__(
-        self,
-        source: Source,
-        *,
-        step: int | None = None,
-        device: Device = "auto",
-        backend: Backend = "torch",
+        self, source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
     ) -> None:
         from electra.exchange.source import locate
 

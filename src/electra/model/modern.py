@@ -16,12 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.model.attention import (
-    attend,
-    rotary_table,
-    rotate,
-    windowed_mask,
-)
+from electra.model.attention import attend, rotary_table, rotate, windowed_mask
 from electra.model.dropout import dropout
 from electra.model.encoder import Encoder, Variation, embedding_table
 from electra.model.sizes import EncoderConfig

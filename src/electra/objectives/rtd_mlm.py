@@ -57,11 +57,7 @@ class Objective(replacing.NoisyObjective):
     @property
     @override
     def weights(self) -> dict[str, float]:
-        return {
-            "mlm": 1.0,
-            "rtd": self.config.discriminator_weight,
-            "naming": self.config.mlm_weight,
-        }
+        return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "naming": self.config.mlm_weight}
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:

@@ -60,24 +60,12 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection, read_recipe
-from electra.training.record import (
-    make_record,
-    parts_of,
-    read_record,
-    record_resumption,
-    refuse_changes,
-)
+from electra.training.record import make_record, parts_of, read_record, record_resumption, refuse_changes
 from electra.training.request import Request
 from electra.training.run import Run, micro_batch_rows
 from electra.training.schedule import Course
 from electra.training.starts import Starts, main_network, open_frozen, open_starts, split_layers
-from electra.training.stores import (
-    corpus_size,
-    existing_tokenizer,
-    is_main,
-    open_store,
-    with_store_settings,
-)
+from electra.training.stores import corpus_size, existing_tokenizer, is_main, open_store, with_store_settings
 from electra.training.telemetry import Telemetry
 from electra.training.token_init import initialise_tokens
 
@@ -506,11 +494,7 @@ def with_recorded_schedule(recipe: Recipe, recorded: Mapping[str, Any] | None) -
 
 
 def resolved(
-    run: Run,
-    build: Callable[[int | None], Run],
-    extended: Mapping[str, Any] | None,
-    began: float,
-    say: Say,
+    run: Run, build: Callable[[int | None], Run], extended: Mapping[str, Any] | None, began: float, say: Say
 ) -> tuple[Run, list[tuple[str, str]]]:
     """Returns the run with the number of updates of its budget, and lines to record about it.
 

@@ -174,10 +174,7 @@ def _remove_stale_build(out: Path) -> None:
 
 
 def _existing_store(
-    sources: Sequence[Argument],
-    tokenizer: Tokenizer | TokenizerConfig,
-    out: Path,
-    config: CorpusConfig,
+    sources: Sequence[Argument], tokenizer: Tokenizer | TokenizerConfig, out: Path, config: CorpusConfig
 ) -> TokenStore | None:
     """Returns the store at `out`, or None if there is nothing or an empty folder; refuses anything else."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
@@ -237,10 +234,7 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
 
 
 def read_sample(
-    sources: Sequence[Argument],
-    config: CorpusConfig,
-    characters: int,
-    see: Callable[[KeptDocument], object],
+    sources: Sequence[Argument], config: CorpusConfig, characters: int, see: Callable[[KeptDocument], object]
 ) -> list[str]:
     """Returns `sample_documents` of a corpus, and shows every document to `see`; errors: `build_store`."""
     audit = Audit()

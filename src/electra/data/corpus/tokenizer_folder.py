@@ -44,10 +44,7 @@ _OWN = {  # what `Tokenizer.files` and exports write: a folder with nothing else
 # Classes that use tokenizer.json unchanged, and classes that never use it
 _GENERIC = ("", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 _WITHOUT_JSON = ("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer")
-_BERT = (
-    "modernbert",
-    "nomic_bert",
-)  # their vocab.txt is BERT's; transformers does not know it
+_BERT = ("modernbert", "nomic_bert")  # their vocab.txt is BERT's; transformers does not know it
 _ENDS = (("cls", "bos_token", ("[CLS]", "<s>")), ("sep", "eos_token", ("[SEP]", "</s>")))
 _SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
     "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
@@ -195,10 +192,7 @@ def _switch(content: dict[str, Any], settings: Mapping[str, Any]) -> None:
 
 
 def _convert(
-    files: Mapping[str, Path],
-    settings: Mapping[str, Any],
-    definition: dict[str, Any] | None,
-    origin: object,
+    files: Mapping[str, Path], settings: Mapping[str, Any], definition: dict[str, Any] | None, origin: object
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the definition and the roles as transformers reads them, from `definition` or without one."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast

@@ -162,11 +162,7 @@ def _alphabet(texts: Iterable[str], normalizer: normalizers.Normalizer, config: 
 
 
 def _vocabulary(
-    texts: Iterable[str],
-    alphabet: list[str],
-    fixed: list[str],
-    normalizer: normalizers.Normalizer,
-    size: int,
+    texts: Iterable[str], alphabet: list[str], fixed: list[str], normalizer: normalizers.Normalizer, size: int
 ) -> dict[str, int]:
     """Returns the trainer's vocabulary, sorted by id; the pieces in `fixed` come first."""
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))

@@ -67,12 +67,7 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
 
 
 def predict(
-    generator: Loaded,
-    rows: Sequence[Ints],
-    shown: Sequence[Ints],
-    chosen: Sequence[Bools],
-    *,
-    seed: int = 0,
+    generator: Loaded, rows: Sequence[Ints], shown: Sequence[Ints], chosen: Sequence[Bools], *, seed: int = 0
 ) -> list[Predictions]:
     """Predicts and samples the tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
 
