@@ -127,7 +127,6 @@ class Detect(
         return LineEnds(tokens_by(lambda: detector.main.tokenizer), self.keep_hyphens)
 
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
-        """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
             return [
                 _own(passage)
@@ -206,7 +205,6 @@ detect = function(Detect)
 
 
 def _share(value: float | str) -> float:
-    """Reads a share such as 0.01 or "1%". Raises ConfigError for what is none."""
     text = str(value).strip()
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -230,7 +228,6 @@ def _second_line(detection: Detection) -> str:
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """Returns the words of a text from `start` to `end` without those that are cut."""
     return " ".join(text[max(0, start) : end].split()[start > 0 : -1 if end < len(text) else None])
 
 

@@ -42,7 +42,6 @@ class Verify(
         return chain.from_iterable(findings for _, findings in self._checks())
 
     def _checks(self) -> Iterator[tuple[str, Iterable[Finding]]]:
-        """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
         path = checked_path(self.folder, "folder")

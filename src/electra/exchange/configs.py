@@ -256,7 +256,6 @@ def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _encoder(values: Mapping[str, Any], architecture: str) -> EncoderConfig:
-    """Returns the encoder's shape. Raises KeyError for a missing setting, UnsupportedConfig for others."""
     for key, value in _FIXED[architecture].items():
         if values.get(key, value) != value:
             raise OtherEncoder(f"{key} is {values[key]!r}")
@@ -285,7 +284,6 @@ def _pad_id(values: Mapping[str, Any]) -> int:
 
 
 def _integer(values: Mapping[str, Any], name: str) -> int:
-    """Returns an integer. Raises KeyError if missing, UnsupportedConfig if not whole."""
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
@@ -373,10 +371,7 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """Returns the kind of head by the class that config.json names; "encoder" if it names no known one.
-
-    A modern discriminator and the graph of any are saved as taggers, known by labels and the OUTPUT key.
-    """
+    """Returns the kind of head; discriminators saved as taggers are known by labels and the OUTPUT key."""
     saved_class = str((values.get("architectures") or [""])[0])
     if architecture == "transformers":
         if (own := values.get(OWN_HEAD)) in ("discriminator", "generator"):

@@ -256,7 +256,6 @@ def _class_of(step: Mapping[str, Any]) -> str:
 
 
 def _pooling(path: Path) -> Pooling:
-    """Returns the mode in a pooling's settings; the mean if they name none."""
     settings = json_settings(path)
     enabled = [name for name, on in settings.items() if on is True and name.startswith("pooling_mode_")]
     modes = settings.get("pooling_mode") or [SWITCHES.get(name, name) for name in enabled] or ["mean"]

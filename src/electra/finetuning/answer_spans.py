@@ -267,7 +267,6 @@ class QuestionAnswering(Task):
 
 
 def _require_answers(examples: Sequence[Example]) -> None:
-    """Raises DataError if a question has no answer, for which SQuAD 1.1 defines no score."""
     unanswered = next((example for example in examples if not example.gold), None)
     if unanswered:
         fix = "Use `task` squad2 if questions may be unanswerable, or add such questions to the training data"

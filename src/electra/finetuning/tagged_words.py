@@ -80,6 +80,5 @@ def _measured(folder: FinetuningFolder) -> Calibration:
 
 
 def _bare(text: str, start: int, end: int, p: float) -> Span:
-    """Returns a word of a text without punctuation before and after, unless that is all of it."""
     inner = [i for i in range(start, end) if text[i].isalnum()] or [start, end - 1]
     return Span(text[inner[0] : inner[-1] + 1], inner[0], inner[-1] + 1, p)

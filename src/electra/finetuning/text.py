@@ -235,7 +235,6 @@ class TextTask(Task):
 
 
 def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
-    """Whether most strings of a column are texts, or its name suggests the second text of a pair."""
     name, texts = name.casefold(), [value for value in values if isinstance(value, str) and value.strip()]
     num_long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
     is_second = name in SECOND_TEXT_COLUMNS or name.startswith(first_column.casefold())
@@ -243,7 +242,6 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
 
 
 def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
-    """Whether all texts of a column are printed lists of strings."""
     texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
     lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(ab" else [None] for text in texts)
     return bool(texts) and all(isinstance(item, str) for items in lists for item in items)

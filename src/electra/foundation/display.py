@@ -50,7 +50,6 @@ class Display:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Ends the display, whether or not the work succeeded."""
         displays.pop()
 
 
@@ -176,7 +175,6 @@ class Terminal(Display):
         self._bar.update(task, description=make_visible(self._what), completed=self._share or 0, total=total)
 
     def _pace(self) -> str:
-        """Returns how much is done and how long the rest takes at the pace so far, for the end of a line."""
         (began, first), share = self._began, self._share
         spent = time.monotonic() - began
         if self._what.endswith(" left"):

@@ -153,7 +153,6 @@ def trust_options(argv: Sequence[str]) -> None:
 
 
 def _trusted_file(name: str) -> Path | None:
-    """Returns the trusted file with this path, or else with this stem; None if there is none."""
     if is_path(name) and (path := Path(name).expanduser().resolve()) in trusted:
         return path
     return next((file for file in trusted if fold_name(file.stem) == fold_name(Path(name).stem)), None)
@@ -215,7 +214,6 @@ def _import_error(error: BaseException, where: Path) -> BaseException:
 
 
 def _frames_in(file: Path, error: BaseException) -> list[traceback.FrameSummary]:
-    """Returns the frames of an error's traceback that are in a file."""
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
 
 

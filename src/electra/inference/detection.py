@@ -263,10 +263,7 @@ def surprisals(
 def _masks(
     text: TokenizedText, words: list[list[int]], spellings: Spellings | None
 ) -> Iterator[tuple[list[list[int]], list[str]]]:
-    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there.
-
-    First a mask for each token of every sixth word; then one for each word of several tokens.
-    """
+    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there."""
     for group in (words[i::MASKED_APART] for i in range(min(MASKED_APART, len(words)))):
         parts = [(text.part(word) if len(word) == 1 else "") for word in group for _ in word]
         yield [[i] for word in group for i in word], parts

@@ -331,5 +331,4 @@ def curve_of(clean: Floats, wrong: Floats | tuple[()] = ()) -> Curve:
 
 
 def _threshold(scores: Floats, share: float) -> float:
-    """Returns the score that `share` of the scores reach."""
     return float(np.sort(scores)[-max(1, int(share * len(scores)))])

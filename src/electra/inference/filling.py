@@ -47,7 +47,6 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Returns the token ids of a text, whose parts between the masks are tokenised separately."""
     first_ids, *other_ids = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
     ids: list[int] = first_ids + [i for part in other_ids for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2

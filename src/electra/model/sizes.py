@@ -194,5 +194,4 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Returns four times the hidden size; if gated, two thirds of that, rounded up to a multiple of 32."""
     return 4 * hidden if TRAITS[architecture].feed_forward_matrices == 2 else -(-8 * hidden // 3 // 32) * 32

@@ -179,7 +179,6 @@ def _teacher(networks: Networks) -> EncoderConfig:
 
 
 def _project(pair: Pair, depth: int, states: Tensor) -> Tensor:
-    """Returns the student's states at the teacher's width; unchanged if the widths are equal."""
     name = f"depth_{depth}"
     return pair.heads[name](states) if name in pair.heads else states  # type: ignore[no-any-return]
 

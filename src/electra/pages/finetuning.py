@@ -76,7 +76,6 @@ def _facts(results: Record) -> list[tuple[object, ...]]:
 
 
 def _scores(results: Record) -> Table:
-    """Returns the scores over seeds beside those of the baselines."""
     baselines, rows = results.get("baselines", {}), []
     for key, values in results.items():
         name = key.removesuffix(BY_SEED)

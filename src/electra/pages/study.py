@@ -227,7 +227,6 @@ class StudyPage:
 
 
 def _drawable(score: Score) -> Score:
-    """Returns statistics without an interval if there are too few seeds for one."""
     return score if score.get("n", 0) >= MIN_SEEDS else {"mean": score.get("mean")}
 
 

@@ -78,7 +78,6 @@ def verdict(record: Record) -> str:
 
 
 def _results(record: Record, models: Sequence[str]) -> Table:
-    """Returns a row for each score, of models and baselines; the best is marked."""
     shown = [(row["title"], row["split"], row) for row in record["rows"]]
     shown += [(_average_title(each), "", each) for each in record["averages"] if each["over"]]
     cells = []

@@ -116,10 +116,7 @@ class _Page(StaticFiles):
 
 
 class _Guard:
-    """Middleware that rejects other hosts than its own, and bodies above a limit before they are parsed.
-
-    It adds HEADERS to responses.
-    """
+    """Rejects other hosts than its own, and bodies above a limit before they are parsed; adds HEADERS."""
 
     def __init__(self, app: ASGIApp, max_body: int, hosts: Sequence[str]) -> None:
         self.app, self.max_body, self.hosts = app, max_body, hosts
@@ -150,7 +147,6 @@ class _Guard:
 
 
 def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
-    """Returns the model that the request names, or the first that supports the operation (404: none)."""
     supporting = {served.name: served for served in models if request.ABILITY in served.abilities}
     name = next(iter(supporting), "") if request.model is None else request.model
     if name not in supporting:

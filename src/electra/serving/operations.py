@@ -160,7 +160,6 @@ def require(what: str, count: int, limit: int) -> None:
 
 
 def _length(item: Any) -> int:
-    """Returns the number of characters in a text, in all texts of a list, or in a row's longest cell."""
     if isinstance(item, dict):
         return max(map(_length, item.values()), default=0)
     return len(item) if isinstance(item, str) else sum(map(_length, item)) if isinstance(item, list) else 0

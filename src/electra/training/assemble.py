@@ -152,7 +152,6 @@ def preview_lines(
 
 
 def _save_tokenizer(run: Run) -> None:
-    """Saves the tokenizer of a run whose store is elsewhere, so that it can be used alone."""
     folder = RunFolder(run.folder)
     if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
         run.store.tokenizer.save(folder.tokenizer)

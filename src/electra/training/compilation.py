@@ -119,7 +119,6 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
 
 
 def _rehearse(run: Run) -> list[Tensor]:
-    """Runs every encoder for each size of a micro-batch, and returns gradients and states of frozen ones."""
     run.pair.train()
     found = []
     with torch.random.fork_rng():

@@ -233,7 +233,6 @@ def open_frozen(
 
 
 def _frozen(row: Network, store: TokenStore, encoders: Mapping[str, Loaded]) -> Loaded:
-    """Returns the model of a frozen network, in the vocabulary of the store."""
     if not row.source:
         problem = "required: a run, a model folder or a hub name"
         raise ConfigError(problem, key=f"objective.{row.name}")
@@ -270,10 +269,7 @@ def _require_tied(loaded: Loaded) -> None:
 
 
 def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> list[str]:
-    """Copies weights into `network`, except into the parameters whose `id` is in `fixed`.
-
-    Returns the names of fixed parameters whose values differ from the loaded ones.
-    """
+    """Copies weights, except into `fixed` parameters (by `id`); returns the names of those that differ."""
     state = exported_weights(loaded.encoder, loaded.head)
     differing_names = []
     derived: tuple[str, ...] = ()  # tables that are derived from another network's

@@ -137,7 +137,6 @@ def _trusted(flag: str, word: str) -> str:
 
 
 def _read(option: Option, word: str) -> Any:
-    """Returns one word as a value of the option."""
     if word is argparse.SUPPRESS:  # an optional positional argument that is absent
         return word
     if word == "None" and type(None) in typing.get_args(option.hint):

@@ -167,7 +167,6 @@ def _folder(name: str, root: Path, format: str, say: Say) -> Iterator[Source]:
 
 
 def _format_of(name: str, format: str = "auto") -> str:
-    """Returns the format that a file's name, or the user, says it has; "" if neither does."""
     if format != "auto":
         return format
     stem, extension = split_name(Path(name))
@@ -175,7 +174,6 @@ def _format_of(name: str, format: str = "auto") -> str:
 
 
 def _known_format(listed: str, name: str, format: str) -> str:
-    """Returns `_format_of`. Raises CorpusError, with `name`, if it is unknown."""
     if not (found := _format_of(listed, format)):
         error = unknown_extension(Path(listed), [*FORMATS])
         raise CorpusError(error.what, where=name, fix=f"{error.fix}; `data.format` sets another format")

@@ -300,7 +300,6 @@ class Tokenizer:
 
 
 def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the offsets of a token without the white space at its ends."""
     token = text[start:end]
     if not token.strip():
         return end, end

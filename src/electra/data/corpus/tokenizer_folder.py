@@ -233,7 +233,6 @@ def _convert(
 
 
 def _entries(content: Mapping[str, Any]) -> Any:
-    """Returns the entries of the model in a definition."""
     entries = content["model"].get("vocab") if isinstance(content["model"], Mapping) else ()
     return entries if isinstance(entries, Mapping) else [entry[0] for entry in entries or () if entry]
 
@@ -246,6 +245,5 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _content(token: Any) -> str | None:
-    """Returns the text of a token that is written as a string or as an object; None if it is neither."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

@@ -28,7 +28,6 @@ def check(definition: Mapping[str, Any], origin: object) -> None:
 
 
 def _growth(normalizer: Any) -> int:
-    """Returns the factor by which a normalizer can lengthen a text."""
     if not isinstance(normalizer, Mapping):
         return 1
     factor = 1

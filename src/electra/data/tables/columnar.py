@@ -97,7 +97,6 @@ def _refuse_values(count: int, size: int, column: str, name: str) -> None:
 
 
 def _num_values(column: Any) -> int:
-    """Returns the number of rows of a column, or of the elements of its lists if they are more."""
     is_nested = hasattr(column, "flatten") and not hasattr(column.type, "key_field")  # no map
     inner = column.flatten() if is_nested else []
     return max([len(column), *map(_num_values, inner if isinstance(inner, list) else [inner])])
@@ -156,7 +155,6 @@ def _class_name(names: list[str], value: Any) -> Any:
 
 
 def _classes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
-    """Returns the class names of each column that has them, from the metadata of `datasets`."""
     try:
         return class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
@@ -187,7 +185,6 @@ def _library(name: str) -> Any:
 
 @contextmanager
 def _errors(pyarrow: Any, kind: str, name: str) -> Iterator[None]:
-    """Turns pyarrow's errors into one line."""
     try:
         yield
     except (pyarrow.ArrowException, OSError, ValueError, RecursionError) as error:

@@ -78,7 +78,6 @@ def each_text(texts: Any) -> Iterator[str]:
 
 
 def _columns(table: Any) -> list[str]:
-    """Returns the names of the columns of a frame, or of a table of `datasets` or pyarrow; [] of others."""
     names = getattr(table, "column_names", getattr(table, "columns", None))
     return [] if names is None else list(names)
 
@@ -120,7 +119,6 @@ def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = No
 
 
 def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[Passage]:
-    """Yields passages, and then warns with notes on what they were."""
     total, blank, broken = 0, list[Passage](), list[str]()
     for passage in passages:
         total += 1
@@ -240,6 +238,5 @@ def is_file(path: Path) -> bool:
 
 
 def _looks_like_a_file(name: str) -> bool:
-    """Whether this is one word with a path separator or the extension of a file of texts."""
     suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
     return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)

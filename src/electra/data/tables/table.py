@@ -150,7 +150,6 @@ def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
 
 
 def _fields(name: str, value: Any) -> list[str]:
-    """Returns the names by which the value of a cell can be chosen; [] for a list of objects."""
     if isinstance(value, dict):
         return [f"{name}.{key}" for key, inner in value.items() if _fields("", inner)]
     items = value if isinstance(value, list) else []
@@ -158,7 +157,6 @@ def _fields(name: str, value: Any) -> list[str]:
 
 
 def _are_texts(items: Sequence[Any]) -> bool:
-    """Whether a list has several texts, rather than words."""
     lengths = [len(item.split()) for item in items if isinstance(item, str)]
     return len(items) > 1 and 2 * sum(length > 3 for length in lengths) > len(items)
 
@@ -290,7 +288,6 @@ def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, A
 
 
 def _until_filled(lines: Iterator[str]) -> Iterator[str]:
-    """Yields lines up to the first that is not blank."""
     for line in lines:
         yield line
         if line.strip():
@@ -298,10 +295,7 @@ def _until_filled(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _rows(text: str, options: ReadOptions, line: int = 1, is_line: bool = False) -> list[tuple[Place, Any]]:
-    """Returns the rows of a JSON document, or of several without commas; [] if the text has none.
-
-    A single value is of this `line`; others are counted.
-    """
+    """Returns the rows of JSON documents, [] if there are none; a single one is of this `line`."""
     try:
         values = [*layouts.glued(text)]
     except (ValueError, RecursionError):

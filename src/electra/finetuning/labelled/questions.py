@@ -169,7 +169,6 @@ def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tu
 
 
 def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
-    """Parses an answer and finds it in its context. Raises DataError if it is invalid."""
     entry = {"text": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
         fix = 'Write {"text": ..., "answer_start": ...}'

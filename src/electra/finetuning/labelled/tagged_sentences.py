@@ -384,10 +384,7 @@ class SentenceReader:
 
 
 def _has_texts(lines: Sequence[str]) -> bool:
-    """Whether a .txt file without tags has a text on each line, rather than words.
-
-    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
-    """
+    """Whether a .txt file has texts: words have tabs, or empty lines and the same number of cells."""
     shape = "".join("x" if line.strip() else " " for line in lines).strip()
     has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
     is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
@@ -422,13 +419,11 @@ def _usual_names(file: ColumnFile, are_entities: bool | None) -> tuple[str, ...]
 
 
 def _are_entities(column: Sequence[str]) -> bool:
-    """Whether a column has BIO tags, with types and O or several prefixes."""
     tags = {*column}
     return all(map(is_entity_tag, tags)) and len(tags) > 1 and any(len(tag) > 2 for tag in tags)
 
 
 def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a column has several values that are neither numbers nor words."""
     values = {*column} - MISSING
     are_others = all(map(str.isdecimal, values)) or are_words(zip(words, column, strict=True))
     return len(values) > 1 and not are_others
@@ -445,7 +440,6 @@ def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
-    """Returns the index of the first wanted column, by its name in any case or its number; else None."""
     positions = {str(i + 1): i for i in range(len(names))}
     positions |= {key_of(name): i for i, name in reversed([*enumerate(names)])}
     return next((positions[key_of(name)] for name in wanted if key_of(name) in positions), None)
@@ -455,7 +449,6 @@ def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def _annotation(row: Row, tag: str, where: Place) -> Any:
-    """Returns the spans or tags of a row; None if Label Studio has none."""
     if tag == "annotations" and not row.get(tag):
         return None
     return _parsed(get_field(row, tag), tag, where)

@@ -130,10 +130,7 @@ def _recipe_budget(recipe: str) -> str:
 def _plan_arm(
     study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int, *, then: Mapping[str, Any] | None
 ) -> PlannedArm:
-    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update.
-
-    The schedule "auto" is what it was `then`, when the study began.
-    """
+    """Builds a run to check its recipe and count its FLOPs; the schedule "auto" is what it was `then`."""
     try:
         planned = arm_recipe(study, arm, recipe)
         training = planned.training

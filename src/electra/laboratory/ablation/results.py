@@ -107,7 +107,6 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
 
 
 def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
-    """Returns a run's score on each panel task, and their mean as `PANEL`; empty if there are no tasks."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
     return _with_mean({name: float(record[name]["value"]) for name in tasks})
 
@@ -117,7 +116,6 @@ def _with_mean(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
-    """Returns the scores of an untrained encoder in the shape of an arm, like `_panel_scores`."""
     found = next((floor.scores() for floor in floors if arm in floor.arms), {})
     return _with_mean({name: found[name] for name in tasks if name in found})
 
@@ -143,7 +141,6 @@ def _compare_arms(
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns by arm its costs, its scores and tests against their baselines."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     measured = {metric for by_metric in scores.values() for metric in by_metric}
     for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):

@@ -79,11 +79,7 @@ LossRule = Callable[..., Tensor]
 
 
 class _LossAndSample(torch.autograd.Function):
-    """Computes loss, samples and gradients in the forward pass.
-
-    The gradients are linear in the gradient of the loss, which is a scalar, so the backward pass only scales
-    them.
-    """
+    """Computes loss, samples and gradients in the forward pass; the backward pass only scales them."""
 
     @staticmethod
     def forward(  # noqa: PLR0917
@@ -169,7 +165,6 @@ class _LossAndSample(torch.autograd.Function):
 
 
 def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Returns unnormalised probabilities [m, V] for sampling; 0 for the target if it is disallowed."""
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)

@@ -104,7 +104,6 @@ def usable_models(probe: Probe, models: Sequence[StudiedModel]) -> tuple[list[St
 
 
 def _previous_record(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; {} if it is missing or unreadable."""
     try:
         record = durable.read_json(path, ConfigError)
     except ConfigError:

@@ -155,7 +155,6 @@ def max_row_length(*networks: Loaded) -> int:
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Returns samples, their log p and log p of the targets at each hidden state."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample
