@@ -89,9 +89,8 @@ def _content(kind: str, rows: Rows, vectors: Vectors) -> bytes:
         from electra.inference.embedding import as_json
 
         columns = (as_json(vector) for vector in vectors)
-        return format_records(
-            [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)], "jsonl"
-        )
+        records = [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)]
+        return format_records(records, "jsonl")
     import numpy as np
 
     content = io.BytesIO()

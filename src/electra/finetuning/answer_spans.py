@@ -226,9 +226,8 @@ class QuestionAnswering(Task):
         golds = [[answer.text for answer in example.gold] for example in examples]
         if not self.unanswerable:
             return squad1_scores(answers, golds)
-        return squad2_scores(
-            answers, golds, [prediction.null_odds for prediction in predictions], self.threshold
-        )
+        odds = [prediction.null_odds for prediction in predictions]
+        return squad2_scores(answers, golds, odds, self.threshold)
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:

@@ -238,9 +238,9 @@ def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
 
 def joined(labels: Sequence[str]) -> str:
     """Returns labels in one cell: separated by |, or as a JSON list if one of them contains that."""
-    return (
-        json.dumps([*labels], ensure_ascii=False) if any("|" in each for each in labels) else "|".join(labels)
-    )
+    if any("|" in each for each in labels):
+        return json.dumps([*labels], ensure_ascii=False)
+    return "|".join(labels)
 
 
 def joining_sign(

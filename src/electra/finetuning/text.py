@@ -134,9 +134,8 @@ class TextTask(Task):
             verb = "left out" if labelled else "predicted, not scored"
             notes.append(f"{plural(len(left_out), 'row')} without an answer {verb}{shown}")
         if not examples:
-            problem = (
-                "no row has an answer" if left_out or void else "no examples: the file has only a header"
-            )
+            problem = "no examples: the file has only a header"
+            problem = "no row has an answer" if left_out or void else problem
             raise DataError(problem, where=path)
         notes += self.notes_on_answers(examples)
         return Split(

@@ -240,9 +240,8 @@ class WordTagging(Task):
         default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
         for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):
-            predictions[example_index][window.words] = softmax(
-                logits[window.positions].astype(np.float64), axis=-1
-            )
+            scores = logits[window.positions].astype(np.float64)
+            predictions[example_index][window.words] = softmax(scores, axis=-1)
         return predictions
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
@@ -282,9 +281,8 @@ class WordTagging(Task):
             columns = example.texts, spans, self._classes(prediction), prediction
             for word, span, index, probabilities in zip(*columns, strict=True):
                 scores = map(float, probabilities) if every else ()
-                rows.append(
-                    (example.id, word, *span, self.labels[index], float(probabilities[index]), *scores)
-                )
+                p = float(probabilities[index])
+                rows.append((example.id, word, *span, self.labels[index], p, *scores))
         return rows
 
 

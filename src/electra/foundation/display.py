@@ -97,10 +97,8 @@ class Terminal(Display):
         self._stream = status or sys.stderr
         self._what, self._last_line = START, time.monotonic()
         self._share: float | None = None
-        self._kind, self._began = (
-            START,
-            (time.monotonic(), 0.0),
-        )  # the activity; when it began, at which share
+        self._kind = START  # the activity
+        self._began = time.monotonic(), 0.0  # when it began, at which share
         self._counted = time.monotonic()  # when the share was last told
         self._is_silent = True  # no line so far
         self._bar: Bar | None = None

@@ -313,9 +313,8 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
         spans = [(places[start], places[max(start, end - 1)] + (end > start)) for start, end in spans]
     offsets = _whole_characters(text, spans)
     words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
-    return TokenizedText(
-        np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words, text
-    )
+    tokens = [tokenizer.readable(i) for i in ids]
+    return TokenizedText(np.asarray(ids, np.int64), tokens, offsets, words, text)
 
 
 def overlapping_windows(

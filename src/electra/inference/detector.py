@@ -312,9 +312,8 @@ def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration 
     """
     rows = np.concatenate([np.zeros((0, len(FEATURES))), *(rows for _, rows in detector.words(texts))])
     networks = (detector.discriminator, detector.language_model)
-    names: list[Any] = [
-        name for name, each in zip(get_args(Single), networks, strict=False) if each is not None
-    ]
+    pairs = zip(get_args(Single), networks, strict=False)
+    names: list[Any] = [name for name, network in pairs if network is not None]
     names += ["both"] * (len(names) == 2)
     curves = {name: curve_of(detector.scores(name, rows)) for name in names}
     if not curves[names[0]].thresholds:

@@ -102,9 +102,8 @@ def suggest(
             }
             total, shown = sum(weights.values()), sorted(weights, key=lambda each: -weights[each])[:most]
             is_name = word.text[0].isupper()
-            best.append(
-                tuple(Candidate(w.capitalize() if is_name else w, float(weights[w] / total)) for w in shown)
-            )
+            cased = [(word.capitalize() if is_name else word, word) for word in shown]
+            best.append(tuple(Candidate(name, float(weights[word] / total)) for name, word in cased))
         return best
 
     found = map_rows(rows(), network, loaded.device, pad=tokenizer.specials.pad)

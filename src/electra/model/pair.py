@@ -263,9 +263,8 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
             fan_in: as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
                 last matrix of each residual branch; embedding tables as in `paper`.
     """
-    num_layers = {
-        name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)
-    }
+    encoders = {name: each for name, each in module.named_modules() if isinstance(each, Encoder)}
+    num_layers = {name: encoder.config.num_layers for name, encoder in encoders.items()}
     for name, parameter in module.named_parameters():
         rng = torch.Generator().manual_seed(key(seed, f"init/{name}"))
         with torch.no_grad():

@@ -118,9 +118,9 @@ class Objective(masking.MaskingObjective):
     def adversarial_share(self, progress: float) -> float:
         """Returns `a`: 0 while the generator learns by maximum likelihood, 1 once it is fully adversarial."""
         start, end = self.config.anneal_from, self.config.anneal_to
-        return (
-            min(max((progress - start) / (end - start), 0.0), 1.0) if start < end else float(progress >= end)
-        )
+        if start >= end:
+            return float(progress >= end)
+        return min(max((progress - start) / (end - start), 0.0), 1.0)
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

@@ -45,9 +45,8 @@ class Config(replacing.Options):
 class UntouchedBatch(CorruptedBatch):
     """A masked batch in which some texts get no replacements."""
 
-    untouched: Tensor = field(
-        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
-    )  # [M] True: no replacement
+    # [M] True: no replacement
+    untouched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
 
 
 class Objective(masking.MaskingObjective):

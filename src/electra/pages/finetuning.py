@@ -30,9 +30,8 @@ def write_page(path: Path) -> Path:
     for number, seed in folder.seeds():
         of_seed = durable.read_json(seed.results, RunFolderError)
         if not isinstance(of_seed, dict):
-            raise RunFolderError(
-                "not the results of a seed", where=seed.results, fix="Rerun electra finetune"
-            )
+            fix = "Rerun electra finetune"
+            raise RunFolderError("not the results of a seed", where=seed.results, fix=fix)
         steps, values = ([pair[i] for pair in of_seed.get("losses", ())] for i in (0, 1))
         lines.append(Series(f"seed {number}", steps, values))
     losses = Figure(

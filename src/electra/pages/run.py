@@ -97,9 +97,8 @@ def verdict(run: RunRecord) -> str:
         fails = "cannot tell replaced words from original ones: it " * (gain < MIN_GAIN and auc < MIN_AUC)
         longer = f" More training may help: electra extend {run.path} --budget 1h" * (gain < 0)
         return f"The discriminator {fails}{ranks}{', and' if fails else ';'} {against}.{longer}"
-    loss, accuracy = (
-        values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
-    )
+    loss = values.get("mlm_loss", values.get("generator_loss"))
+    accuracy = values.get("mlm_accuracy", values.get("generator_accuracy"))
     if loss is None or accuracy is None:
         return "The last held-out evaluation has none of the usual metrics; all are listed below."
     predicts = f"predicts {accuracy:.1%} of the masked tokens in held-out text"

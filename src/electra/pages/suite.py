@@ -83,9 +83,8 @@ def _results(record: Record, models: Sequence[str]) -> Table:
     cells = []
     for title, split, row in shown:
         ours = [_cell(row["scores"][model]) for model in models]
-        known = {
-            i: round(c.value, 3) for i, c in enumerate(ours) if isinstance(c, Number) and c.value is not None
-        }
+        values = {i: cell.value for i, cell in enumerate(ours) if isinstance(cell, Number)}
+        known = {i: round(value, 3) for i, value in values.items() if value is not None}
         best = [i for i, value in known.items() if value == max(known.values()) and len(known) > 1]
         ours = [replace(cell, is_best=True) if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
         cells.append((title, split, *ours))

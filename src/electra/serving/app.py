@@ -94,9 +94,8 @@ def make_app(
     for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     page = _Page(directory=str(files("electra.serving") / "page"), html=True)
-    page.methods = {
-        route.path[1:]: ", ".join(route.methods or ()) for route in app.routes if isinstance(route, Route)
-    }
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    page.methods = {route.path[1:]: ", ".join(route.methods or ()) for route in routes}
     app.mount("/", page)
     return app
 

@@ -37,9 +37,8 @@ class Request(BaseModel):
     def notes(self) -> list[str]:
         """What the response warns of, once the work is done."""
         empty = sum(isinstance(item, str) and is_blank(item) for item in self.items)
-        counted = (
-            [f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"] if empty else []
-        )
+        note = f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"
+        counted = [note] if empty else []
         return [*counted, *self._notes]
 
     @property

@@ -62,9 +62,8 @@ def should_compile(run: Run) -> bool:
     if dropout > 0 and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(budget_text) if budget_text is not None else (0.0, "steps")
-    expected_seconds = (
-        amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
-    )
+    flops = run.total_steps * run.flops_per_step
+    expected_seconds = amount if unit == "seconds" else flops / device_kind(run.device).flops
     return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 

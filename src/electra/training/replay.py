@@ -140,9 +140,8 @@ def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterato
         difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
         difference += f"; replayed with torch {torch.__version__}"
     yield Finding(folder.metrics, f"the losses of {rows}, bit by bit", difference)
-    yield from weights or [
-        Finding(start.path, "no checkpoint among these steps, so weights are not compared")
-    ]
+    problem = "no checkpoint among these steps, so weights are not compared"
+    yield from weights or [Finding(start.path, problem)]
 
 
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str]) -> str:

@@ -278,9 +278,8 @@ class Tokenizer:
         settings |= {f"{role}_token": name for role, name in self.names.items()}
         files = {}
         if content["model"]["type"] == "WordPiece":
-            for normalizer in wordpiece.bert_steps(content["normalizer"])[
-                -1:
-            ]:  # for tools that read vocab.txt
+            # For tools that read vocab.txt
+            for normalizer in wordpiece.bert_steps(content["normalizer"])[-1:]:
                 settings |= {
                     "do_lower_case": normalizer["lowercase"],
                     "strip_accents": normalizer["strip_accents"],
@@ -317,7 +316,6 @@ def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: objec
             raise TokenizerError(problem, where=origin, fix=fix)
         by_role[role] = name
     if len(set(by_role.values())) < len(by_role):
-        raise TokenizerError(
-            f"two roles share one token ({by_role})", where=origin, fix="Use a different token for each role"
-        )
+        fix = "Use a different token for each role"
+        raise TokenizerError(f"two roles share one token ({by_role})", where=origin, fix=fix)
     return by_role

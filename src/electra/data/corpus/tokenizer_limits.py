@@ -19,9 +19,8 @@ def check(definition: Mapping[str, Any], origin: object) -> None:
     sizes = [(entries, MAX_ENTRIES, "vocabulary"), (added, MAX_ADDED, "list of added tokens")]
     for collection, maximum, name in sizes:
         if isinstance(collection, list | dict) and len(collection) > maximum:
-            raise TokenizerError(
-                f"its {name} has {len(collection):,} entries, over {maximum:,}", where=origin
-            )
+            problem = f"its {name} has {len(collection):,} entries, over {maximum:,}"
+            raise TokenizerError(problem, where=origin)
     if _growth(definition.get("normalizer")) > MAX_GROWTH:
         problem = f"its normalizer turns one character into over {MAX_GROWTH:,}"
         raise TokenizerError(problem, where=origin, fix="Download it again from its source")

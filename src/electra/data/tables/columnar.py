@@ -42,9 +42,8 @@ def open_columnar(
         else:
             with open(path, "rb") as beginning:
                 is_stream = beginning.read(6) != b"ARROW1"
-            file = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(
-                pyarrow.memory_map(str(path))
-            )
+            open_file = pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file
+            file = open_file(pyarrow.memory_map(str(path)))
             schema = file.schema
     names = schema.names
     if repeated := [column for column in names if names.count(column) > 1]:
@@ -148,9 +147,8 @@ def _class_name(names: list[str], value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
         return names[value] if value >= 0 else None  # -1: no label
     if isinstance(value, int) and not isinstance(value, bool):
-        raise DataError(
-            f"class {value}, but the data names only {len(names)} ({', '.join(names[:5])}, from 0)"
-        )
+        listed = ", ".join(names[:5])
+        raise DataError(f"class {value}, but the data names only {len(names)} ({listed}, from 0)")
     return value
 
 

@@ -130,9 +130,8 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
     if blank:
         numbers = ", ".join(str(each.line) for each in blank[:3])
         more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
-        notes.append(
-            f"{len(blank):,} of {plural(total, 'text')} are empty and get no answer ({numbers}{more})"
-        )
+        count = f"{len(blank):,} of {plural(total, 'text')}"
+        notes.append(f"{count} are empty and get no answer ({numbers}{more})")
     if broken:
         notes.append(note_garbled(len(broken), broken[0], name))
     for note in notes:
@@ -156,10 +155,8 @@ def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     if extension in SCANNED or extension in CONLL:
         return _passages_of_words(source, extension, ends)
     if extension in TABLES:
-        rows = open_table(source).rows
-        return (
-            Passage(cell_text(row, column, where, source), row, name, where.number) for where, row in rows
-        )
+        rows = ((where, row, cell_text(row, column, where, source)) for where, row in open_table(source).rows)
+        return (Passage(text, row, name, where.number) for where, row, text in rows)
     lines = enumerate(ends.lines(_lines(source)), 1)
     return (Passage(text, {"text": text}, name, number) for number, text in lines)
 
@@ -184,9 +181,8 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
             listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            warnings.warn(
-                f"{where}: {problem} {len(names)} of {len(files)} files: {listed}", Note, stacklevel=2
-            )
+            note = f"{where}: {problem} {len(names)} of {len(files)} files: {listed}"
+            warnings.warn(note, Note, stacklevel=2)
 
 
 def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator[Passage]:

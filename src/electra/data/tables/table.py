@@ -463,10 +463,8 @@ MARKS = frozenset(
 def lacks_text(value: Any, source: Data | None = None) -> bool:
     """Whether a cell has no text: None, NaN or, in a file (`source`), what is written for these there."""
     if isinstance(value, str):
-        is_file, cell = (
-            isinstance(source, Path) or (source is not None and source.rows is None),
-            value.strip(),
-        )
+        cell = value.strip()
+        is_file = isinstance(source, Path) or (source is not None and source.rows is None)
         is_mark = cell in MISSING or (cell in MARKS and any(map(str.isalnum, cell)))
         return lines.is_blank(value) or (is_file and is_mark)
     is_nan = isinstance(value, float) and math.isnan(value)
@@ -503,9 +501,8 @@ def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | 
         problem = f"column {column!r} has an object, not text"
         fix = f"Name one of its fields with `text_column`, such as {column}.{next(iter(value))}"
     elif not isinstance(value, str):
-        problem = (
-            f"no field {column!r}" if value is None else f"column {column!r} has {shortened(value)}, not text"
-        )
+        problem = f"column {column!r} has {shortened(value)}, not text"
+        problem = f"no field {column!r}" if value is None else problem
     if problem:
         raise DataError(problem, where=where, fix=fix)
     return str(value).encode("utf-8", "replace").decode()  # JSON may have lone surrogates, which are not text

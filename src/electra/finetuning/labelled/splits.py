@@ -81,9 +81,8 @@ def _entries(folder: Path) -> list[Path]:
     are no tables, a subfolder `data` (the layout of the Hugging Face hub) is searched as well.
     """
     paths = sorted(folder.iterdir())
-    entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
-        path: None for path in paths if is_saved_dataset(path)
-    }
+    entries = dict.fromkeys(parts_pattern(path) for path in paths if path.is_file())
+    entries |= dict.fromkeys(path for path in paths if is_saved_dataset(path))
     # Links that lead nowhere, and folders with the name of a file.
     entries |= {
         path: None

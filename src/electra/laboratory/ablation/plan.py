@@ -134,9 +134,8 @@ def _plan_arm(
     try:
         planned = arm_recipe(study, arm, recipe)
         training = planned.training
-        run = build_run(
-            replace(planned, training=replace(training, threads=threads)), Path("."), store, World()
-        )
+        planned = replace(planned, training=replace(training, threads=threads))
+        run = build_run(planned, Path("."), store, World())
         schedule = run.training.schedule
         if training.schedule == "auto" and then is not None:
             schedule = then["recipe"]["training"].get("schedule", "linear")

@@ -78,9 +78,8 @@ class Scoring(Piece):
     @override
     def is_finished(self) -> bool:
         path = self.folder / self.record
-        return path.exists() and set(range(self.seeds)) <= set(
-            durable.read_json(path, RunFolderError)["seeds"]
-        )
+        wanted = set(range(self.seeds))
+        return path.exists() and wanted <= set(durable.read_json(path, RunFolderError)["seeds"])
 
 
 def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[ModelEntry]:

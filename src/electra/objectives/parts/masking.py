@@ -144,9 +144,8 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
     """Returns bool [B, T]: True at the `num_masked` non-special positions with the lowest scores per row."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
-    np.put_along_axis(
-        chosen, order, np.arange(special.shape[1]) < num_masked(special, fraction)[:, None], axis=1
-    )
+    is_first = np.arange(special.shape[1]) < num_masked(special, fraction)[:, None]
+    np.put_along_axis(chosen, order, is_first, axis=1)
     return chosen
 
 
