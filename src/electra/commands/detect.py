@@ -26,7 +26,7 @@ from electra.foundation.display import json_text
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source
-from electra.foundation.terminal_text import make_visible, one_line, plural
+from electra.foundation.terminal_text import make_visible, one_line, plural, when
 from electra.inference.model import Model, load
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Detect(
         if out is not None:
             commit_file(out, self._content(out.suffix.lower(), rows))
             num = plural(len(rows), "word" if self.top else "text")
-            sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
+            sys.stdout.write(when(not self.json, f"{num} in {make_visible(str(out))}\n"))
         elif is_listed:
             text = self._content(".jsonl" if self.json else ".txt", rows).decode()
             sys.stdout.write(json_text(text) if self.json else make_visible(text))
@@ -220,10 +220,11 @@ def _second_line(detection: Detection) -> str:
     if not detection.marked:
         likeliest = (f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects())
         return f"most suspicious: {shown}" if (shown := ", ".join(likeliest)) else ""
-    most, parts = 1 if len(detection.marked) > FEW else None, []
+    most, parts = 1 if len(detection.marked) > FEW else None, list[str]()
     for word, found in zip(detection.marked, detection.suggestions, strict=False):
         shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found[:most])
-        parts += [f"{one_line(word.text)}: {shown}"] * bool(found)
+        if found:
+            parts.append(f"{one_line(word.text)}: {shown}")
     return "; ".join(parts)
 
 

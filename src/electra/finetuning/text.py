@@ -35,7 +35,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 # Names of columns with the second text of a pair.
 SECOND_TEXT_COLUMNS = tuple(
@@ -123,12 +123,12 @@ class TextTask(Task):
                 examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
         counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-        shown = f" ({listed})" if listed else ""
+        shown = when(listed, f" ({listed})")
         if left_out and labelled and not self.skip_unlabelled:
             problem = f"no answer in column {label_column!r}{shown}"
             if len(left_out) > 1:
                 problem = f"{len(left_out):,} of {len(rows):,} rows have {problem}; this is the first"
-            fix = f"Fill it in, {'rename it if it is a label, ' * bool(listed)}or pass `skip_unlabelled`"
+            fix = f"Fill it in, {when(listed, 'rename it if it is a label, ')}or pass `skip_unlabelled`"
             raise DataError(problem, where=left_out[0][0], fix=fix)
         if left_out and (labelled or listed):
             verb = "left out" if labelled else "predicted, not scored"

@@ -258,16 +258,14 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = [*map(self.tags, predictions)], [list(example.gold) for example in examples]
         if self.scheme == "errors":
-            said, wrong = (
-                np.array([tag == INCORRECT for tag in chain(*rows)], bool) for rows in (predicted, gold)
-            )
+            said = np.array([tag == INCORRECT for tag in chain(*predicted)], bool)
+            wrong = np.array([tag == INCORRECT for tag in chain(*gold)], bool)
             counts = int((said & wrong).sum()), int(said.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         index_of = index_labels(self.labels, chain(*gold))
-        predicted_N, gold_N = (
-            np.array([index_of[tag] for tag in chain(*rows)]) for rows in (predicted, gold)
-        )
+        predicted_N = np.array([index_of[tag] for tag in chain(*predicted)])
+        gold_N = np.array([index_of[tag] for tag in chain(*gold)])
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](predicted_N, gold_N) for name in self.metrics}
 

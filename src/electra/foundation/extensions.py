@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest, out_of_memory
-from electra.foundation.terminal_text import with_article
+from electra.foundation.terminal_text import when, with_article
 
 PACKAGE = Path(__file__).parents[1]
 trusted: list[Path] = []  # files that may run, the last named first
@@ -94,7 +94,7 @@ class Kind:
         value = getattr(module, attribute)
         is_class = not attribute.isupper()
         if not (isinstance(value, type) and issubclass(value, base) if is_class else isinstance(value, base)):
-            problem = f"`{attribute}` is not an electra {base.__name__}{' class' * is_class}"
+            problem = f"`{attribute}` is not an electra {base.__name__}{when(is_class, ' class')}"
             raise ConfigError(problem, where=module.__file__, fix=fix)
         return module
 

@@ -133,7 +133,8 @@ class Detection:
             if word in suggestions:
                 found = suggestions[word]
                 row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
-            words += [row] * (is_marked or all_words)
+            if is_marked or all_words:
+                words.append(row)
         return {"text": self.text, "score": self.rounded_score, "threshold": self.threshold, "words": words}
 
 

@@ -314,7 +314,7 @@ def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration 
     networks = (detector.discriminator, detector.language_model)
     pairs = zip(get_args(Single), networks, strict=False)
     names: list[Any] = [name for name, network in pairs if network is not None]
-    names += ["both"] * (len(names) == 2)
+    names += ["both"] if len(names) == 2 else []
     curves = {name: curve_of(detector.scores(name, rows)) for name in names}
     if not curves[names[0]].thresholds:
         return None

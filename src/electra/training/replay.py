@@ -20,6 +20,7 @@ from electra.data.corpus.store import TokenStore
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
+from electra.foundation.terminal_text import plural
 from electra.model.sizes import recorded_config
 from electra.training import checkpoint
 from electra.training.assemble import build_run
@@ -133,7 +134,7 @@ def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterato
     assert isinstance(run.telemetry, RowCollector)
     now = run.telemetry.rows
     pairs = [(row, now[row["step"]]) for row in folder.ledger().rows_of_kind("train") if row["step"] in now]
-    rows = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
+    rows = plural(len(pairs), "logged step")
     yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"]))
     if difference := first_difference(pairs, COMPARED):
         then = folder.record.get("environment", {})

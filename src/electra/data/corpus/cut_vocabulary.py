@@ -48,7 +48,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Toke
     if (kind := model["type"]) not in ("WordPiece", "BPE", "Unigram"):
         problem = f"only WordPiece, BPE and Unigram vocabularies can be cut, not {kind}"
         raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`")
-    prefix, suffix = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
     entries: list[Any] = model["vocab"]
     unknown, pad = model.get("unk_token"), tokenizer.specials.pad
     kept = {token["content"] for token in content["added_tokens"]} | {*tokenizer.names.values()}

@@ -40,7 +40,7 @@ from electra.data.tables.table_files import (
     unknown_extension,
 )
 from electra.foundation.errors import DataError, NoWords
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
@@ -382,7 +382,8 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
             notes.append(f"its first line ({shown}) names columns, and is not a row")
             rows = chain(sample, rows)
         else:
-            notes += [f"its first line ({shown}) is read as a row"] * delimited.are_names(header)
+            if delimited.are_names(header):
+                notes.append(f"its first line ({shown}) is read as a row")
             rows, header = chain([first_row], sample, rows), []
     for index, name in enumerate(names):  # the index of pandas, or empty columns of a spreadsheet
         if not name:
@@ -420,7 +421,7 @@ def _rows_of_cells(
             names = ", ".join(map(short_name, table.columns))
             separator = delimited.SEPARATORS[dialect.delimiter]
             problem = f"{plural(len(cells), 'column')} between {separator} instead of {expected} ({names})"
-            fix = "Fix the line" + "; if the file has no header, pass `columns`" * (not options.header)
+            fix = "Fix the line" + when(not options.header, "; if the file has no header, pass `columns`")
             if dialect.delimiter == "\t" and len(cells) > expected:
                 fix += f", or drop the columns after these: cut -f1-{expected}"
             options.leave_out(DataError(problem, where=place, fix=fix))

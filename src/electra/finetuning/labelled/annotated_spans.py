@@ -57,9 +57,9 @@ class Span(NamedTuple):
         if not inner or (is_included and self.text[end - 1].isspace()):
             return None
         # Uncased models give their words without capitals.
-        found, own = ("".join(text.casefold().split()) for text in (inner, self.own_text or inner))
+        found, own = inner.casefold().split(), (self.own_text or inner).casefold().split()
         start = self.text.index(inner, start)
-        return (start, start + len(inner)) if found == own else None
+        return (start, start + len(inner)) if "".join(found) == "".join(own) else None
 
     def cuts(self, convention: Convention) -> tuple[bool, bool]:
         """Whether it begins inside a word or nowhere, and whether it ends there."""

@@ -48,7 +48,7 @@ from electra.finetuning.labelled.marked_text import read_marked
 from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
@@ -274,7 +274,7 @@ class SentenceReader:
         if word is None or (tag is None and self.labelled):
             missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
-            fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
+            fix += when(file.width > WIDE, "; of CoNLL-2012, pass --text-column 4 --label-column 11")
             raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
         if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
             fix = "Name the column of the words with --text-column, such as 2"
