@@ -163,9 +163,8 @@ def _chance(results: Mapping[str, Any], paired: Mapping[str, Any] | None) -> str
     """
     rows = results.get("eval_samples", 0)
     count = paired["examples"] if paired else results.get("dev_texts", rows)
-    texts = (
-        f"{count:,} different texts that the training data lacks" if count < rows else f"{count:,} examples"
-    )
+    what = "different texts that the training data lacks" if count < rows else "examples"
+    texts = f"{count:,} {what}"
     if chosen := best_epoch(results):
         return f"; its score is the {chosen}, so the difference is not tested"
     if rows and not count:

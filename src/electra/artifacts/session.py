@@ -135,7 +135,6 @@ def recorded_commands(folder: Path) -> list[str]:
 
 @contextmanager
 def _command_recorded(folder: Path) -> Iterator[None]:
-    """Adds the running command to those of the folder, unless it is there, or is refused or fails."""
     line, path = running_command.get()(), folder / COMMANDS
     is_new = bool(line) and line not in recorded_commands(folder)
     if is_new:

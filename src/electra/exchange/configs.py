@@ -242,7 +242,6 @@ def _encoder_or_other(values: Mapping[str, Any], architecture: str | None, folde
 
 
 def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the settings, with the defaults of transformers for missing ones."""
     from transformers import AutoConfig
 
     if isinstance(layers := values.get("num_hidden_layers"), int) and layers > MAX_LAYERS:

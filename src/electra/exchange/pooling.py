@@ -269,7 +269,6 @@ def _pooling(path: Path) -> Pooling:
 
 
 def _prompt(path: Path) -> tuple[str, int | None]:
-    """Returns the prefix of every text, and the number of dimensions that are kept (None: all)."""
     settings = json_settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
     prompt = "" if name is None else prompts.get(str(name)) if isinstance(prompts, dict) else None

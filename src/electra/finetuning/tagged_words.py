@@ -70,7 +70,6 @@ def open_tagger(folder: FinetuningFolder, device: Any, backend: Any, allow: bool
 
 
 def _measured(folder: FinetuningFolder) -> Calibration:
-    """Returns which thresholds mark which shares of the correct and the incorrect words of the dev set."""
     scores: dict[bool, list[float]] = {True: [], False: []}
     for row in folder.read_dev():
         p = row["probability"]

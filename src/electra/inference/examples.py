@@ -92,7 +92,6 @@ def example_rows(
 
 
 def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.bool_], seed: int) -> Tensor:
-    """Draws one token for each masked position from the generator's softmax."""
     import torch
 
     with torch.inference_mode():

@@ -77,9 +77,8 @@ class Objective(masking.MaskingObjective):
         text_draws = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
         untouched = torch.from_numpy((text_draws < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
-        return UntouchedBatch(
-            **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
-        )
+        values = vars(corrupted) | {"counts": counts}
+        return UntouchedBatch(**values, untouched=untouched[corrupted.masked_positions])
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

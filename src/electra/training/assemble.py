@@ -367,9 +367,8 @@ def fixed_update(run: Run) -> FixedUpdate | None:
     if device.type == "cuda":
         reason = why_not(run.objective, run.pair, training, run.world.size)
     if reason is None:
-        return FixedUpdate(
-            run.objective, run.pair, run.optimizer, training, device, run.precision, graph=True
-        )
+        parts = run.objective, run.pair, run.optimizer
+        return FixedUpdate(*parts, training, device, run.precision, graph=True)
     if training.graph == "on":
         raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
     return None

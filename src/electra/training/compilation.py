@@ -123,10 +123,8 @@ def _rehearse(run: Run) -> list[Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(0)  # of dropout
         for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
-            ids, positions, document_ids = (
-                torch.from_numpy(array).to(run.device)
-                for array in (batch.input_ids, batch.position_ids, batch.document_ids)
-            )
+            arrays = batch.input_ids, batch.position_ids, batch.document_ids
+            ids, positions, document_ids = (torch.from_numpy(each).to(run.device) for each in arrays)
             for network in run.pair.named.values():
                 with autocast(run.device, run.precision):
                     hidden = network.encoder(ids, positions, document_ids)

@@ -109,9 +109,8 @@ def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     if accents := audit.get("accents"):
         share = f"{100 * accents['share']:.2g} % of the characters"
         lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
-    lines["repaired"] = (
-        f"{counts['bytes_replaced']} undecodable bytes replaced, {counts['nuls_dropped']} NULs dropped"
-    )
+    num_bytes, num_nuls = counts["bytes_replaced"], counts["nuls_dropped"]
+    lines["repaired"] = f"{num_bytes} undecodable bytes replaced, {num_nuls} NULs dropped"
     if "documents_not_nfc" in counts:
         lines["repaired"] += f", {counts['documents_not_nfc']} documents not in Unicode's form NFC"
     return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

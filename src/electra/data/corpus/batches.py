@@ -83,9 +83,8 @@ class Batches:
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
         """Returns examples `start` to `stop` (None: the end) of the batch at `step`, for one process."""
         first_example = step * batch_size
-        examples = np.arange(
-            first_example + start, first_example + (batch_size if stop is None else stop), dtype=np.uint64
-        )
+        stop = batch_size if stop is None else stop
+        examples = np.arange(first_example + start, first_example + stop, dtype=np.uint64)
         epochs, positions = np.divmod(examples, np.uint64(self.num_blocks))
         blocks = np.empty_like(examples)
         for epoch in np.unique(epochs):

@@ -88,7 +88,6 @@ def _build(
     workers: int,
     allow_unknown: bool,
 ) -> None:
-    """Builds the store in the folder `work`, and renames it to `out`."""
     sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):

@@ -243,9 +243,8 @@ class Tokenizer:
     def readable(self, token_id: int) -> str:
         """Returns a token for display: in every kind of tokenizer, with `##` if it continues a word."""
         token = self.id_to_token(token_id)
-        if not token.startswith(_SPACES) and (
-            token.startswith(wordpiece.PREFIX) or not self.continues[token_id]
-        ):
+        is_own = token.startswith(wordpiece.PREFIX) or not self.continues[token_id]
+        if is_own and not token.startswith(_SPACES):
             return token
         text = token
         if self._is_byte_level:  # part of a character becomes U+FFFD

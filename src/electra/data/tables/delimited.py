@@ -126,9 +126,8 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     No other row has one of its names in that column, and a column has only numbers, or few different values.
     """
     columns = list(zip(*(row for row in rows if len(row) == len(first)), strict=True))
-    is_regular = any(
-        all(map(_NUMBER.fullmatch, column)) or 3 * len({*column}) <= len(column) for column in columns
-    )
+    numbers = [column for column in columns if all(map(_NUMBER.fullmatch, column))]
+    is_regular = bool(numbers) or any(3 * len({*column}) <= len(column) for column in columns)
     is_new = not any(name in column for name, column in zip(first, columns, strict=False))
     return are_names(first) and is_regular and is_new
 

@@ -166,7 +166,6 @@ def _refuse_folder(error: OSError) -> None:
 
 
 def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
-    """Yields the passages of a folder's files; those without words, but not all, are noted."""
     blank, others = list[str](), list[str]()
     for file in files:
         try:

@@ -80,7 +80,6 @@ def chosen_annotation(cell: Any) -> tuple[dict[str, Any] | None, int]:
 
 
 def _answers(annotation: dict[str, Any]) -> dict[str, Any]:
-    """Returns the answers for the whole text in an annotation, by the names of their controls."""
     found: dict[str, Any] = {}
     results = annotation.get("result")
     for result in results if isinstance(results, list) else []:

@@ -78,7 +78,6 @@ def read_questions(
 
 
 def _rows(source: Data, columns: Columns, labelled: bool, notes: list[str]) -> list[tuple[Place, Row]]:
-    """Returns the questions of a file as rows of a table, without those whose answers were rejected."""
     articles = None
     if known_extension(source, FORMATS) == ".json":
         with suppress(ValueError, RecursionError):  # else it may have an object on each line
@@ -117,7 +116,6 @@ def _articles(document: Any) -> list[Any] | None:
 
 
 def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
     question, context, answers = columns
     for number, article in enumerate(articles):
         for place, paragraph in _entries(article, "paragraphs", f"{source}: data {number}"):

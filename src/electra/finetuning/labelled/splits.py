@@ -119,7 +119,6 @@ def split_by_hash(
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
     """Returns the `limit` examples with the smallest hashes, in the file's order; all if there are fewer."""
-    order = sorted(
-        range(len(examples)), key=lambda i: (text_hash(examples[i].texts), str(examples[i].gold), i)
-    )
+    keys = [(text_hash(each.texts), str(each.gold), i) for i, each in enumerate(examples)]
+    order = [i for _, _, i in sorted(keys)]
     return tuple(examples[i] for i in sorted(order[:limit]))

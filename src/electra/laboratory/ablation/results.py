@@ -162,7 +162,6 @@ def _compare_arms(
 
 
 def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
-    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds."""
     rows = [row for run in done for row in _evaluations(run) if row["step"]]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:

@@ -159,7 +159,5 @@ def _average(state: EvaluationState, average: Average, rows: Sequence[Mapping[st
         "about": average.about,
         "tasks": list(average.tasks),
         "over": common_tasks,
-        "scores": {
-            model.name: mean([median(task, model) for task in common_tasks]) for model in state.models
-        },
+        "scores": {each.name: mean([median(task, each) for task in common_tasks]) for each in state.models},
     }

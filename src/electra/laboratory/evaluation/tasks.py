@@ -224,9 +224,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
         }
     plan = {
         "suite": title,
-        "models": {
-            m.name: {"source": m.source, "init": m.init, **networks.get(m.source, {})} for m in models
-        },
+        "models": {m.name: {"source": m.source, "init": m.init} | networks.get(m.source, {}) for m in models},
         "tasks": {task.entry.name: task.describe() for task in tasks},
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))

@@ -152,9 +152,8 @@ class _LossAndSample(torch.autograd.Function):
                     grad_table += grad_logits.t() @ hidden[chunk]
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
             grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
-            ctx.save_for_backward(
-                grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras
-            )
+            grad_hidden, grad_table = grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype)
+            ctx.save_for_backward(grad_hidden, grad_table, grad_bias, *grad_extras)
         ctx.mark_non_differentiable(sampled, top1_correct)
         return loss, sampled, top1_correct
 
