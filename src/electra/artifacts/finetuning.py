@@ -119,11 +119,9 @@ class FinetuningFolder(Folder):
 
     def scores(self) -> dict[str, float]:
         """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd."""
-        return {
-            name.removeprefix("eval_"): float(value)
-            for name, value in self.read_results().items()
-            if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples"
-        }
+        numbers = {key: value for key, value in self.read_results().items() if isinstance(value, int | float)}
+        names = [name for name in numbers if name.startswith("eval_") and name != "eval_samples"]
+        return {name.removeprefix("eval_"): float(numbers[name]) for name in names}
 
 
 def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:

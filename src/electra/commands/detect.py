@@ -241,10 +241,8 @@ def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
     if names := [name for start, name in passage.words if start <= word.start]:
         row["name"] = names[-1]
-    return row | {
-        "p_replaced": float(f"{word.p_replaced:.4g}"),
-        "suggestions": [each.token for each in found],
-    }
+    row["p_replaced"] = float(f"{word.p_replaced:.4g}")
+    return row | {"suggestions": [each.token for each in found]}
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:

@@ -70,22 +70,15 @@ _KEYS = {
         "attention_dropout": "attention_probs_dropout_prob",
         "norm_eps": "layer_norm_eps",
     },
-    "modern": {
-        **_SIZES,
-        "dropout": "mlp_dropout",
-        "attention_dropout": "attention_dropout",
-        "norm_eps": "norm_eps",
-    },
+    "modern": _SIZES
+    | {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"},
 }
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {
     "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
     "modern": {
         "hidden_activation": "gelu",
-        "norm_bias": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "classifier_bias": False,
+        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "classifier_activation": "gelu",
         "decoder_bias": True,
     },

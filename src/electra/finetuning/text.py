@@ -255,12 +255,9 @@ def parse_cells(
     cells: Sequence[Any], places: Sequence[Place], absent: Collection[str], parse: Callable[[Any, str], Any]
 ) -> list[Any]:
     """Returns what `parse` makes of each cell and its place; None for None and for the cells in `absent`."""
-    return [
-        None
-        if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent)
-        else parse(cell, str(place))
-        for cell, place in zip(cells, places, strict=True)
-    ]
+    lacks = [cell is None or (not isinstance(cell, list | dict) and str(cell) in absent) for cell in cells]
+    rows = zip(cells, places, lacks, strict=True)
+    return [None if is_absent else parse(cell, str(place)) for cell, place, is_absent in rows]
 
 
 def one_answer(cell: Any, where: str) -> str:

@@ -219,12 +219,9 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     elif len(set(architectures)) > 1 or isinstance(mine, AdaptedEncoder):
         # the models that they start from, or one of them and the recipe
         given, needed = map(with_article, architectures)
-        raise ConfigError(
-            f"the generator is {given} encoder and the discriminator {needed} one; they cannot share"
-            " embeddings",
-            key="model.sharing",
-            fix="Set `model.sharing` to none, or start both from the same architecture",
-        )
+        problem = f"the generator is {given} encoder and the discriminator {needed} one"
+        fix = "Set `model.sharing` to none, or start both from the same architecture"
+        raise ConfigError(f"{problem}; they cannot share embeddings", key="model.sharing", fix=fix)
     elif sharing != "all":
         mine.share_embeddings(theirs, table_only=sharing != "embeddings")
     elif mine.config == theirs.config:

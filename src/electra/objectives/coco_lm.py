@@ -63,9 +63,10 @@ class Objective(all_tokens_mlm.Objective):
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
         shown, gate_M = replaced.sampled, gate[slots].detach()
         mlm, top1_correct = vocabulary.copy_loss(main, hidden[slots], corrupted.targets, shown, gate_M)
+        replaced_logits = -gate.detach()[real]
         observed = {
             "top1_correct": top1_correct,
-            "replaced_logits": -gate.detach()[real],
+            "replaced_logits": replaced_logits,
             "replaced": ~is_original,
         }
         losses = {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}

@@ -57,11 +57,7 @@ class Audit:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the content of audit.json: the counts, without empty optional parts, and their rates."""
-        derived = {
-            "tokens": self.tokens,
-            "unknown_rate": self.unknown_rate,
-            "tokens_per_word": self.tokens_per_word,
-        }
+        derived = {name: getattr(self, name) for name in ("tokens", "unknown_rate", "tokens_per_word")}
         fields = asdict(self)
         for name in ("notes", "accents", "unknown_words", "documents_not_nfc"):
             if not fields[name]:

@@ -51,11 +51,8 @@ class Source:
         if self.path is None:
             return {"name": self.name, "argument": self.name}
         with convert_errors(self.name, OSError):
-            listing = {
-                "name": self.name,
-                "size": self.path.stat().st_size,
-                "sha256": durable.sha256(self.path),
-            }
+            size, digest = self.path.stat().st_size, durable.sha256(self.path)
+            listing = {"name": self.name, "size": size, "sha256": digest}
         return listing | ({"argument": self.argument} if self.argument else {})
 
 

@@ -279,11 +279,9 @@ class Tokenizer:
         if content["model"]["type"] == "WordPiece":
             # For tools that read vocab.txt
             for normalizer in wordpiece.bert_steps(content["normalizer"])[-1:]:
-                settings |= {
-                    "do_lower_case": normalizer["lowercase"],
-                    "strip_accents": normalizer["strip_accents"],
-                    "tokenize_chinese_chars": normalizer["handle_chinese_chars"],
-                }
+                settings["do_lower_case"] = normalizer["lowercase"]
+                settings["strip_accents"] = normalizer["strip_accents"]
+                settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
             pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
             if [id_ for _, id_ in pieces] == list(range(len(pieces))):
                 files[VOCABULARY] = "".join(f"{piece}\n" for piece, _ in pieces).encode()

@@ -445,20 +445,14 @@ def refuse_nul(value: Any, where: object) -> None:
 # Cells
 
 # Cells without a text or an answer: what pandas reads as missing, and what spreadsheets and databases write.
-MISSING = frozenset(
-    {
-        *("", "\\N", "NaT", "(null)", "<NA>", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND"),
-        *("#N/A", "#N/A N/A", "#NA", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"),
-        *("1.#QNAN", "-1.#QNAN"),
-    }
-)
+MISSING = {
+    "",
+    "#N/A N/A",
+    *str.split("\\N NaT (null) <NA> NaN nan -NaN -nan 1.#IND -1.#IND 1.#QNAN -1.#QNAN"),
+}
+MISSING |= {*str.split("#N/A #NA #VALUE! #REF! #DIV/0! #NAME? #NUM! #NULL!")}
 # Cells that mean the same, unless they look like labels of their column; see `answers.unanswered`.
-MARKS = frozenset(
-    {
-        *("?", "-", "--", "---", "\u2013", "\u2014", "\u2212"),
-        *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
-    }
-)
+MARKS = {*str.split("? - -- --- \u2013 \u2014 \u2212 NA N/A n/a n.a. None NULL Null null")}
 
 
 def lacks_text(value: Any, source: Data | None = None) -> bool:

@@ -123,12 +123,8 @@ def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[
             passage = cell_text(paragraph, "context", place)
             for inner, entry in _entries(paragraph, "qas", place):
                 where = Place(f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}")
-                row = {
-                    "id": entry.get("qid"),
-                    **entry,
-                    question: cell_text(entry, "question", where),
-                    context: passage,
-                }
+                row = {"id": entry.get("qid")} | entry
+                row |= {question: cell_text(entry, "question", where), context: passage}
                 is_renamed = answers is not None and answers != "answers" and "answers" in entry
                 yield where, {**row, str(answers): entry["answers"]} if is_renamed else row
 

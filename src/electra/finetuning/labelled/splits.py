@@ -84,11 +84,8 @@ def _entries(folder: Path) -> list[Path]:
     entries = dict.fromkeys(parts_pattern(path) for path in paths if path.is_file())
     entries |= dict.fromkeys(path for path in paths if is_saved_dataset(path))
     # Links that lead nowhere, and folders with the name of a file.
-    entries |= {
-        path: None
-        for path in paths
-        if not path.is_file() and (path.is_symlink() or path.is_dir()) and path not in entries
-    }
+    others = [path for path in paths if not path.is_file() and (path.is_symlink() or path.is_dir())]
+    entries |= dict.fromkeys(path for path in others if path not in entries)
     data_folder = folder / "data"
     tables = [path for path in entries if split_name(path)[1] in TABLES]
     return [*entries, *([] if tables or not data_folder.is_dir() else _entries(data_folder))]

@@ -17,13 +17,8 @@ from electra.laboratory.ablation.statistics import compare, holm, summarise
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
 PRETRAINING = (
-    "generator_loss",
-    "generator_accuracy",
-    "mlm_loss",
-    "discriminator_loss",
-    "auc",
-    "average_precision",
-    "gain",
+    *("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss"),
+    *("auc", "average_precision", "gain"),
 )
 # Settings that determine how hard the discriminator's task is: if arms differ in one, their AUCs are not
 # comparable.
@@ -145,11 +140,8 @@ def _compare_arms(
     measured = {metric for by_metric in scores.values() for metric in by_metric}
     for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):
         by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
-        compared = {
-            arm: compare(values, by_arm.get(baselines[arm], {}))
-            for arm, values in by_arm.items()
-            if arm != baselines[arm]
-        }
+        others = {arm: values for arm, values in by_arm.items() if arm != baselines[arm]}
+        compared = {arm: compare(each, by_arm.get(baselines[arm], {})) for arm, each in others.items()}
         corrected = dict(zip(compared, holm([each["p"] for each in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             by_seed = {str(seed): value for seed, value in sorted(values.items())}

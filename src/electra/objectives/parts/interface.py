@@ -91,11 +91,9 @@ class CorruptedBatch:
 
     def is_token(self) -> Tensor:
         """Returns bool [B, T]: True at tokens, False at padding."""
-        return (
-            torch.ones_like(self.input_ids, dtype=torch.bool)
-            if self.document_ids is None
-            else self.document_ids >= 0
-        )
+        if self.document_ids is None:
+            return torch.ones_like(self.input_ids, dtype=torch.bool)
+        return self.document_ids >= 0
 
 
 @dataclass

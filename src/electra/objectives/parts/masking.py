@@ -104,11 +104,8 @@ def mask_batch(
         ordinary_ids = np.setdiff1d(np.arange(objective.vocab_size), list(objective.specials.values()))
         draws = seeds.uniforms(_keys(seed, "random-token", batch), T)
         random_ids = ordinary_ids[(draws * len(ordinary_ids)).astype(np.int64)]
-        masked_ids = np.where(
-            chosen & (show_draws >= mask_share) & (show_draws < mask_share + random_share),
-            random_ids,
-            masked_ids,
-        )
+        is_random = chosen & (show_draws >= mask_share) & (show_draws < mask_share + random_share)
+        masked_ids = np.where(is_random, random_ids, masked_ids)
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
     num_real = int((batch.document_ids >= 0).sum())
