@@ -140,17 +140,8 @@ def test_a_column_of_such_a_name_may_be_data(rows: Any, options: dict[str, Any],
 
 HIDDEN = [
     *("{}\u200b", "\u200b{}", "\u200e{}", "{}\u200f", "\u202b{}\u202c", "\u2067{}\u2069", "\ufeff{}"),
-    *(
-        "{}\ufeff",
-        "{}\u00ad",
-        "{}\u2060",
-        "\u061c{}",
-        "{}\u200d",
-        "\u200c{}",
-        "\u00a0{}",
-        "{}\u202f",
-        "{}\u00a0",
-    ),
+    *("{}\ufeff", "{}\u00ad", "{}\u2060", "\u061c{}", "{}\u200d", "\u200c{}", "\u00a0{}", "{}\u202f"),
+    "{}\u00a0",
 ]
 
 
@@ -310,28 +301,26 @@ def test_a_link_that_leads_nowhere_is_refused(name: str, target: str, tmp_path: 
 
 COLUMNS = {"text": TEXTS, "label": LABELS}
 VALUES = [[*row.values()] for row in ROWS]
+
+
+def numbered(cells: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): cell for number, cell in enumerate(cells)}
+
+
+FLAGS = [{label: 1, "c": 0} for label in LABELS]
 LAYOUTS: dict[str, tuple[str, Any]] = {
     "split": ("a.json", {"columns": ["text", "label"], "index": [*range(NUM)], "data": VALUES}),
     "table": ("a.json", {"schema": {"fields": [{"name": "text"}], "pandas_version": "1.4.0"}, "data": ROWS}),
-    "index": ("a.json", {str(number): row for number, row in enumerate(ROWS)}),
+    "index": ("a.json", numbered(ROWS)),
     "named index": ("a.json", {f"row {number}": row for number, row in enumerate(ROWS)}),
-    "columns": ("a.json", {k: {str(n): v for n, v in enumerate(c)} for k, c in COLUMNS.items()}),
+    "columns": ("a.json", {name: numbered(cells) for name, cells in COLUMNS.items()}),
     "named columns": ("a.json", {k: {f"r{n}": v for n, v in enumerate(c)} for k, c in COLUMNS.items()}),
     "lists": ("a.json", COLUMNS),
-    "columns of objects": (
-        "a.json",
-        {
-            "text": {str(n): text for n, text in enumerate(TEXTS)},
-            "label": {str(n): {label: 1, "c": 0} for n, label in enumerate(LABELS)},
-        },
-    ),
+    "columns of objects": ("a.json", {"text": numbered(TEXTS), "label": numbered(FLAGS)}),
     "lists in jsonl": ("a.jsonl", json.dumps(COLUMNS)),
     "data": ("a.json", {"version": "1", "about": "films and their grades", "data": ROWS}),
     "one list": ("a.json", {"reviews": ROWS, "count": NUM}),
-    "hub viewer": (
-        "a.json",
-        {"features": [], "rows": [{"row_idx": n, "row": row} for n, row in enumerate(ROWS)]},
-    ),
+    "hub viewer": ("a.json", {"features": [], "rows": [{"row_idx": 0, "row": row} for row in ROWS]}),
     "indented": ("a.json", json.dumps({"data": ROWS}, indent=2)),
     "pretty-printed": ("a.jsonl", "\n".join(json.dumps(row, indent=2) for row in ROWS)),
     "pretty-printed json": ("a.json", "\n".join(json.dumps(row, indent=2) for row in ROWS)),

@@ -61,7 +61,6 @@ def make_app(
         async def respond(request: Request) -> Response:
             served = _choose(models, request)
             request.check(served)
-
             counts: list[unknown.Count] = []
 
             def work(part: slice) -> Sequence[Any]:
@@ -73,7 +72,7 @@ def make_app(
 
             answer = {"model": served.name, "results": await worker(work, len(request.items))}
             note = unknown.note(served.encoder.tokenizer, True, unknown.Count.sum(counts))
-            notes = [*filter(None, [note]), *request.notes]
+            notes = [each for each in (note, *request.notes) if each]
             return JSONResponse(answer | ({"warning": "; ".join(notes)} if notes else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body
@@ -94,8 +93,7 @@ def make_app(
     for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     page = _Page(directory=str(files("electra.serving") / "page"), html=True)
-    routes = [route for route in app.routes if isinstance(route, Route)]
-    page.methods = {route.path[1:]: ", ".join(route.methods or ()) for route in routes}
+    page.methods = {r.path[1:]: ", ".join(r.methods or ()) for r in app.routes if isinstance(r, Route)}
     app.mount("/", page)
     return app
 

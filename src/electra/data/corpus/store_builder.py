@@ -91,15 +91,7 @@ def _build(
     sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):
-        audit = Audit(sources=sources)
-        kept = keep_documents(documents, audit, "reading")
-        sample = sample_documents(kept, 1_000_000 * tokenizer.sample_mb)
-        if not sample:
-            raise no_text(audit)
-        show("training the vocabulary", sum(map(len, sample)))
-        tokenizer, accents = choose_accents(sample, tokenizer)
-        tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
-        del sample
+        tokenizer, accents = _trained(documents, tokenizer, Audit(sources=sources))
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
     beginnings: list[str] = []  # of the first documents
 
@@ -116,14 +108,9 @@ def _build(
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.accents = accents
-    audit.notes += repeated_note(beginnings)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
-    if tokenizer.normalised("I") == "i":
-        audit.notes += turkish_note(beginnings)
-    if audit.unknown_rate > unknown.SAID:
-        audit.unknown_words = unknown.words_in(beginnings, tokenizer)
-        unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
+    _note(audit, beginnings, tokenizer, allow_unknown)
     audit.tokens_lost -= audit.tokens
     description = {
         "format": store.FORMAT,
@@ -147,6 +134,28 @@ def _build(
     with durable.explain_disk_errors(out):
         durable.rename(complete, out)
         durable.fsync(out.parent)
+
+
+def _trained(
+    documents: Documents, config: TokenizerConfig, audit: Audit
+) -> tuple[Tokenizer, dict[str, Any] | None]:
+    """Returns a tokenizer trained on a sample of the corpus, and what was decided about its accents."""
+    kept = keep_documents(documents, audit, "reading")
+    sample = sample_documents(kept, 1_000_000 * config.sample_mb)
+    if not sample:
+        raise no_text(audit)
+    show("training the vocabulary", sum(map(len, sample)))
+    config, accents = choose_accents(sample, config)
+    return Tokenizer.train(sample, config, has_forms=audit.documents_not_nfc > 0), accents
+
+
+def _note(audit: Audit, beginnings: Sequence[str], tokenizer: Tokenizer, allow_unknown: bool) -> None:
+    audit.notes += repeated_note(beginnings)
+    if tokenizer.normalised("I") == "i":
+        audit.notes += turkish_note(beginnings)
+    if audit.unknown_rate > unknown.SAID:
+        audit.unknown_words = unknown.words_in(beginnings, tokenizer)
+        unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
 
 
 @contextmanager
