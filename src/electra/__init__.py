@@ -21,17 +21,17 @@ from typing import Any
 
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
 _HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
-    "Analysis": "commands.results.folders",
+    "Analysis": "commands.results.result_folders",
     "ElectraError": "foundation.errors",
-    "Evaluation": "commands.results.folders",
+    "Evaluation": "commands.results.result_folders",
     "FineTuned": "commands.results.finetuned",
     "Interrupted": "foundation.errors",
     "Model": "inference.model",
-    "Run": "commands.results.folders",
-    "Store": "commands.results.folders",
-    "Study": "commands.results.folders",
+    "Run": "commands.results.result_folders",
+    "Store": "commands.results.result_folders",
+    "Study": "commands.results.result_folders",
     "load": "inference.model",
-    "open": "commands.results.folders",
+    "open": "commands.results.result_folders",
     "trust": "foundation.extensions",
 }
 _HOMES |= {  # the rest of the package works without commands/

@@ -18,7 +18,7 @@ from electra.objectives.adversarial import (
     reinforce,
 )
 from electra.objectives.parts import vocabulary
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.testing import toy
 
 

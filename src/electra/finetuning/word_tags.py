@@ -30,7 +30,13 @@ from electra.finetuning.labelled.tagged_sentences import (
     WORD_COLUMNS,
     SentenceReader,
 )
-from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
+from electra.finetuning.labelled.word_splitting import (
+    SPLITTINGS,
+    Spans,
+    Splitting,
+    are_words,
+    infer_splitting,
+)
 from electra.finetuning.score.entities import (
     OUTSIDE,
     complete_tags,
