@@ -160,7 +160,7 @@ def test_help_needs_no_torch() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-# A file that lies there is one of a kind by the name of the file: `extend` is a command, and a step of training.
+# A file that lies there is one of a kind, by its own name: `extend` is a command, and a step of training.
 DISCOVERED = ("commands", "objectives", "finetuning/tasks", "finetuning/heads", "laboratory/analysis/probes")
 CONTRACT = {"Config", "Objective", "Probe"}  # what such a file defines
 

@@ -24,7 +24,7 @@ from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import LabelledBatch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
-from electra.serving.operations import Predict
+from electra.serving.operations import PredictRequest
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert Predict(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
+    assert PredictRequest(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
 
 
 BLOCKED = """
