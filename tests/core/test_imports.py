@@ -154,3 +154,22 @@ assert not heavy, heavy
 def test_help_needs_no_torch() -> None:
     ended = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+# A file that lies there is one of a kind, by its own name: `extend` is a command, and a step of training.
+DISCOVERED = ("commands", "objectives", "finetuning/tasks", "finetuning/heads", "laboratory/analysis/probes")
+CONTRACT = {"Config", "Objective", "Probe"}  # what such a file defines
+
+
+def test_no_two_modules_and_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for file, tree in sources().items():
+        folder, _, name = file.rpartition("/")
+        if name != "__init__.py" and folder not in DISCOVERED:
+            places.setdefault(name, []).append(file)
+        classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        for each in classes:
+            if not each.startswith("_") and each not in CONTRACT:
+                places.setdefault(each, []).append(file)
+    repeated = {name: files for name, files in places.items() if len(files) > 1}
+    assert not repeated, repeated

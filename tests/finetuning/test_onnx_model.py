@@ -21,10 +21,10 @@ from electra.commands.framework.main import main
 from electra.finetuning.onnx_model import FinetunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.train.all_seeds import finetune
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
-from electra.serving.operations import Predict
+from electra.serving.operations import PredictRequest
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert Predict(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
+    assert PredictRequest(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
 
 
 BLOCKED = """
@@ -112,7 +112,7 @@ def test_the_traced_module_equals_the_model(task: str, head: str, tmp_path: Path
     types = (document_ids + torch.arange(8) > 2).long()
     with torch.inference_mode():
         hidden, logits = traced(ids, document_ids + 1, types)
-        expected = predictor.tuned(Batch(np.arange(3), ids, types, document_ids, None))
+        expected = predictor.tuned(LabelledBatch(np.arange(3), ids, types, document_ids, None))
     assert hidden.shape == (3, 8, 32) and traced.per_token == (task == "ner")
     torch.testing.assert_close(logits, expected)
 

@@ -127,13 +127,13 @@ def test_the_openapi_document_has_every_operation(client: Any) -> None:
     for name in ("detect", "embed", "predict", "fill"):
         operation = document["paths"][f"/{name}"]["post"]
         assert operation["summary"] and operation["responses"]["200"]["content"]
-    assert document["components"]["schemas"]["Detect"]["properties"]["texts"]["examples"]
+    assert document["components"]["schemas"]["DetectRequest"]["properties"]["texts"]["examples"]
 
 
 @pytest.mark.parametrize("name", ["tiny-en", "small-en"])
 def test_the_threshold_of_a_model_is_the_one_that_detection_uses(name: str) -> None:
     [model] = open_models([name], "cpu")
-    [found] = operations.Detect(texts=["a cat"]).work(model)
+    [found] = operations.DetectRequest(texts=["a cat"]).work(model)
     assert model.describe()["threshold"] == found["threshold"]
 
 
