@@ -32,7 +32,7 @@ def read_sentences(count: int) -> list[str]:
 
 def fresh_model(folder: Path) -> Path:
     from electra.data.corpus.tokenizer import Tokenizer
-    from electra.data.settings import TokenizerConfig
+    from electra.data.text_settings import TokenizerConfig
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair

@@ -31,7 +31,7 @@ from electra.data.corpus.encoding import id_dtype
 from electra.data.corpus.store import TokenStore
 from electra.data.corpus.store_builder import build_store
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 
 
 def cpu_seconds() -> float:

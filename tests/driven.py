@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 
 SETTINGS = {
     "--recipe": "tiny",
@@ -58,7 +58,7 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A token store of that corpus, made once per session."""
     from electra.data.corpus.store_builder import build_store
-    from electra.data.settings import CorpusConfig, TokenizerConfig
+    from electra.data.text_settings import CorpusConfig, TokenizerConfig
 
     folder = tmp_path_factory.mktemp("store")
     corpus = write_corpus(folder / "corpus.txt")
@@ -87,7 +87,7 @@ FORKS.set_forkserver_preload(
         "electra.commands.pretrain",
         "electra.training.assemble",
         "electra.training.loop",
-        "electra.inference.examples",
+        "electra.inference.example_rows",
         "electra.exchange.huggingface",
     ]
     + ["sklearn.metrics", "torch._dynamo", "torch.distributed"]  # imported lazily by the modules above

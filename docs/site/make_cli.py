@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import electra
 from electra import objectives
-from electra.artifacts.run import WHEN_RESUMED
+from electra.artifacts.run_files import WHEN_RESUMED
 from electra.commands.framework.command import Option, declared, has_dry_run, options_of
 from electra.commands.framework.main import COMMANDS, GROUPS, class_of, summary
 from electra.commands.framework.parser import DEFAULT, default_shown, flags_shown

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import (
+from electra.artifacts.model_files import (
     CONFIG,
     SHARED,
     SHARED_DIGEST,
@@ -24,7 +24,7 @@ from electra.artifacts.model import (
     ModelFolder,
     recorded_files,
 )
-from electra.artifacts.run import PairFolder
+from electra.artifacts.run_files import PairFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import read_config

@@ -21,7 +21,9 @@ from typing import Any
 
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
 _HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
-    **dict.fromkeys(("Analysis", "Evaluation", "Run", "Store", "Study", "open"), "commands.results.folders"),
+    **dict.fromkeys(
+        ("Analysis", "Evaluation", "Run", "Store", "Study", "open"), "commands.results.result_folders"
+    ),
     **dict.fromkeys(("ElectraError", "Interrupted"), "foundation.errors"),
     **dict.fromkeys(("Model", "load"), "inference.model"),
     "FineTuned": "commands.results.finetuned",

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.ablate import Ablate
 from electra.commands.framework.main import main
 from electra.commands.framework.parser import parse

@@ -18,7 +18,7 @@ from electra.laboratory.ablation.plan import Job, all_jobs
 from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines
 from electra.laboratory.ablation.runs import panel_record, runs_of
 from electra.laboratory.ablation.statistics import compare
-from electra.pages.study import StudyPage, write_page
+from electra.pages.study_page import StudyPage, write_page
 
 # Three arms, two seeds and two tasks, trained and written by an earlier version.
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures" / "recorded-study.json").read_text())

@@ -19,7 +19,7 @@ from electra.exchange.load import Loaded
 from electra.foundation.config import field_texts
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Input, Probe, ProbeDataError, StudiedModel
-from electra.testing.contract import Contract
+from electra.testing.contracts import Contract
 
 WRONG = "wrong"
 # Headline numbers whose names contain these are not compared: a detector of a single word cannot find such

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from electra.artifacts.networks import Head
+from electra.artifacts.network_names import Head
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import export
 from electra.exchange.load import Loaded

@@ -15,7 +15,7 @@ import pytest
 
 from electra.data.corpus.parallel import encode_in_order
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")
 

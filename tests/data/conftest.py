@@ -6,7 +6,7 @@ import pytest
 from corpora import texts
 
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 
 
 @pytest.fixture(scope="session")

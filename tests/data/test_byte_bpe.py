@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus
 
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import TokenizerError
 from electra.inference.detection import build_detection, tokenize
 

@@ -22,10 +22,10 @@ from electra.commands.prepare import prepare
 from electra.data.corpus import python_docs, readers
 from electra.data.corpus.documents import Documents
 from electra.data.corpus.sources import find_sources, is_same_text
-from electra.data.settings import CorpusConfig
 from electra.data.tables import table as tables
 from electra.data.tables.lines import guess_encoding
 from electra.data.tables.passages import read_passages
+from electra.data.text_settings import CorpusConfig
 from electra.foundation.errors import CorpusError, DataError, ElectraError
 
 MIB = 1 << 20
@@ -161,7 +161,7 @@ def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
     assert (document.replaced, document.nuls) == (3, 2)
     content = b'{"text": "lone \\ud83d, pair \\ud83d\\ude00, \\u0000 and caf\xe9"}\r\n'
     (document,) = read(written(tmp_path / "b.jsonl", content))
-    assert document == readers.Text("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
+    assert document == readers.ReadText("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
     found = read(tmp_path)
     assert sum(d.replaced for d in found) == 5 and "5 bytes in 2 files" in found.notes()[0]
 
@@ -320,7 +320,7 @@ def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Pat
 import sys
 from pathlib import Path
 from electra.data.corpus.documents import Documents
-from electra.data.settings import CorpusConfig
+from electra.data.text_settings import CorpusConfig
 documents = Documents(sys.argv[2:], CorpusConfig(unit="line"), Path(sys.argv[1]))
 print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in documents.describe()])
 """
@@ -356,7 +356,7 @@ READ = """
 import re, sys
 from pathlib import Path
 from electra.data.corpus.documents import Documents
-from electra.data.settings import CorpusConfig
+from electra.data.text_settings import CorpusConfig
 from electra.foundation.errors import CorpusError
 def peak():  # MiB of this process alone: getrusage begins with the peak of the one that started it
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) >> 10

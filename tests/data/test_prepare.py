@@ -16,7 +16,7 @@ from electra.commands.framework.main import main
 from electra.commands.prepare import prepare
 from electra.data.corpus.store import TokenStore
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 
 
 def corpus(path: Path, count: int = 200) -> Path:

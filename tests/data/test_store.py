@@ -15,7 +15,7 @@ from electra.data.corpus import store
 from electra.data.corpus.store import TokenDocuments, TokenStore
 from electra.data.corpus.store_builder import build_store
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import StoreError
 
 

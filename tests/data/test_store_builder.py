@@ -26,7 +26,7 @@ from electra.data.corpus import holding_out, store_builder
 from electra.data.corpus.store import TokenStore
 from electra.data.corpus.store_builder import build_store
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation import durable, progress
 from electra.foundation.errors import CorpusError, RunFailed, RunFolderError, StoreError
 
@@ -166,8 +166,8 @@ import sys
 from pathlib import Path
 from electra.data.corpus import documents as corpus
 from electra.data.corpus import store_builder
-from electra.data.settings import CorpusConfig
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import CorpusConfig
+from electra.data.text_settings import TokenizerConfig
 corpus._CHUNK = 2000
 text, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)

@@ -20,7 +20,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 from electra.data.corpus import wordpiece
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import ConfigError, TokenizerError
 
 WORDS = ["the", "chef", "cooked", "a", "meal", "cafés", "und", "Übergrößen", "요리사가"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from driven import spawn
 
-from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
 from electra.commands.framework.main import main
 from electra.finetuning.score import baselines
 from electra.foundation.errors import ConfigError, RunFailed, RunFolderError

@@ -12,14 +12,14 @@ import pytest
 from contracts import toy_task
 from scipy.stats import binomtest
 
-from electra.artifacts.finetuning import verdict
+from electra.artifacts.finetuning_files import verdict
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import describe_results, finetune
-from electra.pages import finetuning as page
+from electra.pages import finetuning_page as page
 
 
 def examples(rows: list[tuple[object, ...]]) -> list[Example]:

@@ -21,7 +21,7 @@ from electra.commands.framework.main import main
 from electra.finetuning.onnx_model import FinetunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.train.all_seeds import finetune
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
 from electra.serving.operations import Predict
@@ -112,7 +112,7 @@ def test_the_traced_module_equals_the_model(task: str, head: str, tmp_path: Path
     types = (document_ids + torch.arange(8) > 2).long()
     with torch.inference_mode():
         hidden, logits = traced(ids, document_ids + 1, types)
-        expected = predictor.tuned(Batch(np.arange(3), ids, types, document_ids, None))
+        expected = predictor.tuned(LabelledBatch(np.arange(3), ids, types, document_ids, None))
     assert hidden.shape == (3, 8, 32) and traced.per_token == (task == "ner")
     torch.testing.assert_close(logits, expected)
 

@@ -16,7 +16,7 @@ from contracts import toy_task
 from test_finetune import read_tsv, tuning_for
 
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor

@@ -14,7 +14,7 @@ import torch
 
 import electra
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import DETECTION
+from electra.artifacts.model_files import DETECTION
 from electra.commands.framework.main import main
 from electra.finetuning.predict import open_predictor
 from electra.foundation.errors import ConfigError, DataError, ModelError, Note

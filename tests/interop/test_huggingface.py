@@ -11,7 +11,7 @@ import torch
 import transformers
 from published import TOLERANCE, loaded_again, rows
 
-from electra.artifacts.model import DETECTION, FILES
+from electra.artifacts.model_files import DETECTION, FILES
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network

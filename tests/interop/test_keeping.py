@@ -16,7 +16,7 @@ import pytest
 from test_sentence_transformers import STEPS, sentence_model
 
 import electra
-from electra.artifacts.model import CONFIG, MODULES
+from electra.artifacts.model_files import CONFIG, MODULES
 from electra.exchange.load import load
 from electra.exchange.onnx_graph import load_onnx
 from electra.exchange.pooling import PROMPTS

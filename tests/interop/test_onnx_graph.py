@@ -18,7 +18,7 @@ from contracts import small
 from test_sentence_transformers import STEPS, sentence_model
 
 import electra
-from electra.artifacts.model import CONFIG
+from electra.artifacts.model_files import CONFIG
 from electra.commands.framework.main import main
 from electra.exchange import onnx_graph
 from electra.exchange.load import Loaded, load

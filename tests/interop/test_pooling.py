@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from contracts import small
 
-from electra.artifacts.model import POOLING
+from electra.artifacts.model_files import POOLING
 from electra.exchange.load import Loaded, load
 from electra.foundation.errors import DamagedModel
 from electra.inference.embedding import embed

@@ -18,7 +18,7 @@ from copies import copy_networks
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 
 import electra
-from electra.artifacts.model import CARD, CONFIG, ONNX
+from electra.artifacts.model_files import CARD, CONFIG, ONNX
 from electra.data.tables.hub_files import could_be_hub_name
 from electra.exchange.huggingface import export
 from electra.exchange.load import load

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.ledger import Curve
+from electra.artifacts.ledger import LedgerCurve
 from electra.commands.framework.main import main
-from electra.pages import figures, probes, suite
+from electra.pages import figures, probes
+from electra.pages import suite_page as suite
 from electra.pages.figures import Figure, Series
-from electra.pages.finetuning import interval, labels_section
-from electra.pages.metrics import clip_interval, meaning, meaning_of_curve
-from electra.pages.page import Number, Page, Section, Table, render
+from electra.pages.finetuning_page import interval, labels_section
+from electra.pages.metric_titles import clip_interval, meaning, meaning_of_curve
+from electra.pages.page import Number, Page, PageTable, Section, render
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -149,11 +150,13 @@ def test_numbers_are_short_and_kept_whole() -> None:
 
 
 def test_tables_align_numbers_and_escape_text() -> None:
-    table = Table(("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three")
+    table = PageTable(
+        ("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three"
+    )
     html = render(Page("Ablation", "One.", [Section("Results", "<i>", ["<u>"], tables=[table, None]), None]))
     assert html.count('<th class="n">') == 1
     assert all(f"&lt;{tag}&gt;" in html for tag in "biu")
-    pairs = Table.pairs("All", {"a": {"b": [1, True]}, "c": [{"d": 1}, {"d": 2}], "e": None, "f": []})
+    pairs = PageTable.pairs("All", {"a": {"b": [1, True]}, "c": [{"d": 1}, {"d": 2}], "e": None, "f": []})
     assert pairs.rows == [("a.b", "1, true"), ("c 1.d", "1"), ("c 2.d", "2")]
 
 
@@ -171,7 +174,7 @@ def test_a_figure_follows_the_page_and_shows_only_what_was_measured() -> None:
 
 
 def test_smoothing_follows_without_lagging() -> None:
-    line = figures.smooth(Curve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)]))
+    line = figures.smooth(LedgerCurve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)]))
     assert line.y == pytest.approx([2 * x for x in line.x])
 
 

@@ -14,7 +14,7 @@ from contracts import small
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.distil import Distil, layer_numbers
 from electra.commands.framework.main import main
 from electra.data.corpus.store import TokenStore
@@ -33,7 +33,7 @@ from electra.testing import toy
 from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
-from electra.training.run import Run
+from electra.training.run import RunState
 
 WORDS = ("run", "runs", "running", "quick", "zebra")
 TEXT = "the old chef ate a new meal. that cat like the meal. the chef cook.\n"
@@ -83,7 +83,7 @@ def recipe(teacher: Path, **sections: Any) -> Any:
     return toy.recipe(objective=objective, **sections)
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
+def weights(run: RunState) -> dict[str, torch.Tensor]:
     tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 

@@ -16,7 +16,8 @@ from electra.foundation import seeds
 from electra.foundation.config import merge
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
-from electra.training import evaluation, loop
+from electra.training import heldout as evaluation
+from electra.training import loop
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.recipe import Recipe

@@ -16,10 +16,11 @@ import pytest
 import torch
 from driven import fingerprint
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, evaluation, loop
+from electra.training import checkpoint, loop
+from electra.training import heldout as evaluation
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import electra
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.main import main
 from electra.data.corpus.store import TokenStore
 from electra.foundation.config import RECIPES

@@ -14,7 +14,7 @@ import torch
 from driven import command, complete
 from safetensors.torch import load_file, save
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.main import main
 from electra.data.corpus.store import TokenStore
 from electra.foundation import durable

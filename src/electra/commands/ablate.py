@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.folders import Study
+from electra.commands.results.result_folders import Study
 from electra.foundation import durable
 from electra.foundation.config import check_at_least
 from electra.foundation.display import Display, display_for
@@ -105,7 +105,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
-    from electra.training.request import Request, Text
+    from electra.training.request import Request, TrainingText
     from electra.training.stores import open_store
 
     check_at_least(request, {"seeds": 1})
@@ -120,7 +120,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     recipe = optional_name(request.recipe, "recipe") or study.recipe
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        text = Text(store=as_name(request.store, "store"))
+        text = TrainingText(store=as_name(request.store, "store"))
         store = open_store(Request(baseline, text, folder.path), baseline, display.say)
         with StopRequest() as session.stopping:
             plan = make_plan(
@@ -165,7 +165,7 @@ def _train(
     """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
     from electra.laboratory.ablation.floors import floors_of
     from electra.laboratory.ablation.results import study_results, summary_lines
-    from electra.pages.study import write_page
+    from electra.pages.study_page import write_page
 
     failures, num_ended = dict[str, ElectraError](), sum(run.is_finished() for run in chosen)
 

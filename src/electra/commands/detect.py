@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import Scorer
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.shared import OnTexts, target_of
 from electra.commands.results.rows import Rows

@@ -94,7 +94,7 @@ class Distil(
 
 def tuned_model(name: str) -> str:
     """Returns the model in the folder of a fine-tuning, or the name of any other model."""
-    from electra.artifacts.finetuning import FinetuningFolder
+    from electra.artifacts.finetuning_files import FinetuningFolder
 
     folder = FinetuningFolder(Path(name).expanduser())
     return str(folder.model.path) if folder.exists() and folder.model.exists() else name

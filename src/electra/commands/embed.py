@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.shared import OnTexts, target_of
 from electra.data.tables.passages import read_passages

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import override
 
-from electra.artifacts.model import Dtype
+from electra.artifacts.model_files import Dtype
 from electra.commands.framework.command import Command, function
 from electra.commands.results.rows import Rows
 from electra.foundation.display import display_for

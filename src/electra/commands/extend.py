@@ -7,15 +7,15 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.folders import Run
-from electra.data.settings import AllowUnknown
+from electra.commands.results.result_folders import Run
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.display import display_for
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
-from electra.training.request import Request, Text
+from electra.training.request import Request, TrainingText
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Extend(
         record, store = folder.record, run_store_path(folder, self.store)
         return Request(
             extended_recipe(folder, record, self.budget),
-            Text(store=store, allow_unknown=self.allow_unknown),
+            TrainingText(store=store, allow_unknown=self.allow_unknown),
             folder.path,
             record["identity"].get("initial_discriminator"),
             record["identity"].get("initial_generator"),

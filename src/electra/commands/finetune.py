@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.results.finetuned import FineTuned
 from electra.data.tables.hub_files import DATA_SET, load_data_set
@@ -65,7 +65,7 @@ class Finetune(
     @override
     def run(self) -> FineTuned:
         from electra.finetuning.train.all_seeds import finetune as train
-        from electra.pages.finetuning import write_page
+        from electra.pages.finetuning_page import write_page
 
         folder, model = FinetuningFolder(checked_path(self.out, "out")), as_name(self.model, "model")
         data = self.data

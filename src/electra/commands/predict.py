@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.shared import OnBackend
-from electra.data.settings import AllowUnknown
 from electra.data.tables.passages import is_file
 from electra.data.tables.table import read_bytes, read_lines
 from electra.data.tables.table_files import Data, Given, is_saved_dataset, split_name
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.display import json_text
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, Names, RepeatedNames, Source, as_name, as_strings, checked_path

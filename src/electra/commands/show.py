@@ -1,4 +1,4 @@
-"""The command `electra show`; examples are made by `electra.inference.examples`."""
+"""The command `electra show`; examples are made by `electra.inference.example_rows`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.results.rows import Rows
-from electra.data.settings import AllowUnknown
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import OnThreads
 from electra.foundation.options import Source
@@ -50,7 +50,7 @@ class Show(
     @override
     def run(self) -> Rows:
         from electra.data.corpus import unknown
-        from electra.inference.examples import COLUMNS, SENTENCE, example_rows
+        from electra.inference.example_rows import COLUMNS, SENTENCE, example_rows
         from electra.inference.filling import fill
 
         if self.text is not None and not self.text.strip():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
 from electra.exchange.pooling import PROMPTS, json_settings
 from electra.exchange.weight_names import OWN_HEAD, TUNED, Kind, tuned_kind
 from electra.foundation import durable
@@ -229,7 +229,7 @@ def _encoder_or_other(values: Mapping[str, Any], architecture: str | None, folde
         except KeyError:
             return _encoder(_completed(values, folder), architecture)
     except OtherEncoder:
-        from electra.exchange.adapted import encoder_config
+        from electra.exchange.adapted_folders import encoder_config
 
         return validate(encoder_config(values))
 

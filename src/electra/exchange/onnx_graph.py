@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
+from electra.artifacts.model_files import CARD, CONFIG, ONNX, TASK, ModelFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import (
     DEFAULT_THRESHOLD,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
+from electra.artifacts.model_files import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.foundation.machine import library

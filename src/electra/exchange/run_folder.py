@@ -15,8 +15,8 @@ from torch import Tensor
 
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.networks import EXPORTED, Head, network_tables
-from electra.artifacts.run import PairFolder, RunFolder
+from electra.artifacts.network_names import EXPORTED, Head, network_tables
+from electra.artifacts.run_files import PairFolder, RunFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
 from electra.exchange.loaded import Loaded

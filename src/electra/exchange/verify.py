@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from electra.artifacts import Finding, Folder, ModelFolder, StoreFolder, open_folder
-from electra.artifacts.model import CARD, recorded_files
+from electra.artifacts.model_files import CARD, recorded_files
 from electra.data.corpus.store import TokenStore
 from electra.exchange.load import load_folder
 from electra.exchange.weights import recorded_digest

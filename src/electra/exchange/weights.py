@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from electra.artifacts.model import FILES_DIGEST, Dtype
+from electra.artifacts.model_files import FILES_DIGEST, Dtype
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 

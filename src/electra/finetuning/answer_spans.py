@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.artifacts.model import CONFIG
+from electra.artifacts.model_files import CONFIG
 from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, read_questions
@@ -36,9 +36,9 @@ from electra.finetuning.score.squad import METRICS, squad1_scores, squad2_scores
 from electra.finetuning.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
 from electra.finetuning.windows.context_windows import (
     NO_ANSWER,
+    CandidateSpan,
     Context,
     Prediction,
-    Span,
     Window,
     cut_windows,
     n_best,
@@ -195,14 +195,14 @@ class QuestionAnswering(Task):
     def _predict_example(
         self, context: str, windows: Sequence[tuple[Window, npt.NDArray[np.float32]]]
     ) -> Prediction:
-        spans: list[Span] = []
+        spans: list[CandidateSpan] = []
         null_scores: list[float] = []
         for window, logits in windows:
             output = logits.astype(np.float64)
             null_scores.append(float(output[0].sum()))
             candidates = plain_spans(window, output, self.max_answer, self.n_best)
             spans += [span_of(context, window, candidate) for candidate in candidates]
-        by_text: dict[str, Span] = {}
+        by_text: dict[str, CandidateSpan] = {}
         for span in sorted(spans, key=lambda span: -span.score):
             by_text.setdefault(span.text, span)
         best_spans, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
@@ -216,7 +216,7 @@ class QuestionAnswering(Task):
         """Returns the context, so that the questions about a context stay together."""
         return (example.texts[1],)
 
-    def answer(self, prediction: Prediction) -> Span:
+    def answer(self, prediction: Prediction) -> CandidateSpan:
         """Returns the best answer, or `NO_ANSWER` if the null odds exceed the threshold."""
         return NO_ANSWER if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
 

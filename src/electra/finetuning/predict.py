@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import TASK, ModelFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import TASK, ModelFolder
 from electra.data.corpus import unknown
 from electra.data.tables.lines import Place, is_blank
 from electra.data.tables.table import lacks_text
@@ -26,7 +26,7 @@ from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.heads.parts.layers import BertClassifier, PublishedTuned
+from electra.finetuning.heads.parts.modules import BertClassifier, PublishedTuned
 from electra.finetuning.labelled.examples import Example, Examples
 from electra.finetuning.score.evaluate import run_model
 from electra.finetuning.score.records import Format, answer, as_records, format_records, join_columns

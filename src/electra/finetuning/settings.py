@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from electra.artifacts.model import Pooling
-from electra.data.settings import AllowUnknown
+from electra.artifacts.model_files import Pooling
 from electra.data.tables.table_files import Given
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.config import (
     build,
     check_at_least,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.finetuning.predict import Predictor, open_predictor
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ElectraError, Note

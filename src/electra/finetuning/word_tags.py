@@ -26,7 +26,13 @@ from typing_extensions import override
 from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import FORMATS, WORD_COLUMNS, SentenceReader
-from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
+from electra.finetuning.labelled.word_splitting import (
+    SPLITTINGS,
+    Spans,
+    Splitting,
+    are_words,
+    infer_splitting,
+)
 from electra.finetuning.score.entities import OUTSIDE, complete_tags, entity_scores, is_entity_tag, is_outside
 from electra.finetuning.score.metrics import METRICS, Score, f_score
 from electra.finetuning.task import (

@@ -8,8 +8,8 @@ import numpy as np
 
 from electra.data.corpus.cut_vocabulary import counts_in, cut, ids_in_original
 from electra.data.corpus.store_builder import read_sample
-from electra.data.settings import CorpusConfig
 from electra.data.tables.lines import is_blank
+from electra.data.text_settings import CorpusConfig
 from electra.exchange.layers import in_vocabulary
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import doing

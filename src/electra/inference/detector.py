@@ -19,7 +19,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from electra.artifacts.included import MODELS, included_model
-from electra.artifacts.model import DETECTION, ModelFolder, Scorer
+from electra.artifacts.model_files import DETECTION, ModelFolder, Scorer
 from electra.data.corpus import unknown
 from electra.data.tables.printed import without_ligatures
 from electra.exchange.load import Loaded, load_language_model

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.data.tables.lines import is_blank
 from electra.exchange.load import Loaded
 from electra.exchange.pooling import Array, TextVector, pooled, reduced

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.data.tables.passages import each_text
 from electra.foundation.config import convert
 from electra.foundation.display import ProgressOption, display_for
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from electra.artifacts.model import Scorer
+    from electra.artifacts.model_files import Scorer
     from electra.exchange.load import Loaded
     from electra.exchange.weight_names import Kind
     from electra.inference.detection import Detection
@@ -137,7 +137,7 @@ class Model:
 
     def detector(self, scorer: Scorer = "auto") -> Detector:
         """Returns what `detect` uses. Raises AbsentNetwork if the model does not have the network."""
-        from electra.artifacts.model import Scorer
+        from electra.artifacts.model_files import Scorer
 
         scorer = convert(Scorer, scorer, "scorer")
         if scorer not in self._detectors:

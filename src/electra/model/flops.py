@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from electra.artifacts.networks import Head
+from electra.artifacts.network_names import Head
 from electra.model.networks import Network, Networks
 from electra.model.sizes import TRAITS, EncoderConfig
 

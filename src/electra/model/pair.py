@@ -25,7 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.networks import NAMES, ORDER, Head
+from electra.artifacts.network_names import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
 from electra.foundation.terminal_text import with_article
@@ -86,7 +86,7 @@ AnyNetwork = Generator | Discriminator | EncoderAlone
 
 
 class Pair(nn.Module):
-    """The networks of one run; `state_dict` contains them under their names (`artifacts/networks.py`).
+    """The networks of one run; `state_dict` contains them under their names (`artifacts/network_names.py`).
 
     The training is for `main`, and `auxiliary` is the generator that corrupts its input. The objective may
     add `heads`, `others` that are trained, and `frozen` ones: these move to another device or number format

@@ -23,12 +23,12 @@ from electra.model.encoder import PLAIN, Variation
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(masking.Options):
+class Config(masking.MaskingOptions):
     """Options of the objective `adversarial`."""
 
     discriminator_weight: float = weight(50.0)

@@ -18,7 +18,7 @@ from electra.objectives import replace_mlm
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
-Config = replacing.Options
+Config = replacing.ReplacingOptions
 
 
 class Objective(replace_mlm.Objective):

@@ -16,7 +16,7 @@ from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(replacing.ReplacingOptions):
     """Options of the objective `coco_lm`."""
 
     copy_weight: float = weight(50.0)

@@ -14,7 +14,7 @@ from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(masking.Options):
+class Config(masking.MaskingOptions):
     """Options of the objective `mlm`."""
 
     mask_share: float = share(0.8)

@@ -13,7 +13,7 @@ from electra.model.pair import Generator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
-Config = replacing.Options
+Config = replacing.ReplacingOptions
 
 
 class Objective(masking.MaskingObjective):
@@ -27,7 +27,7 @@ class Objective(masking.MaskingObjective):
     main = "generator"
     fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
-    config: replacing.Options
+    config: replacing.ReplacingOptions
 
     @property
     @override

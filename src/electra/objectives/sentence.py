@@ -25,12 +25,12 @@ from electra.foundation.config import share, weight
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(replacing.ReplacingOptions):
     """Options of the objective `sentence`."""
 
     discriminator_weight: float = weight(50.0)

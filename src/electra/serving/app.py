@@ -24,7 +24,7 @@ from electra.foundation.errors import ElectraError, RunFailed
 from electra.foundation.machine import versions
 from electra.serving.limits import Limits, RequestError
 from electra.serving.models import ServedModel
-from electra.serving.operations import OPERATIONS, Request
+from electra.serving.operations import OPERATIONS, Operation
 from electra.serving.worker import Worker
 
 HEADERS = {  # of every response
@@ -57,8 +57,8 @@ def make_app(
     app = FastAPI(title="electra serve", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.add_middleware(_Guard, max_body=limits.max_body, hosts=hosts)
 
-    def endpoint(operation: type[Request]) -> Callable[..., Coroutine[Any, Any, Response]]:
-        async def respond(request: Request) -> Response:
+    def endpoint(operation: type[Operation]) -> Callable[..., Coroutine[Any, Any, Response]]:
+        async def respond(request: Operation) -> Response:
             served = _choose(models, request)
             request.check(served)
             counts: list[unknown.Count] = []
@@ -143,7 +143,7 @@ class _Guard:
         await app(scope, receive_limited, send_with_headers)
 
 
-def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
+def _choose(models: Sequence[ServedModel], request: Operation) -> ServedModel:
     supporting = {served.name: served for served in models if request.ABILITY in served.abilities}
     name = next(iter(supporting), "") if request.model is None else request.model
     if name not in supporting:

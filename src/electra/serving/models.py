@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model_files import ModelFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.exchange.source import locate

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling, Scorer
+from electra.artifacts.model_files import Pooling, Scorer
 from electra.data.tables.lines import is_blank
 from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError
@@ -20,7 +20,7 @@ from electra.serving.limits import RequestError
 from electra.serving.models import Ability, ServedModel
 
 
-class Request(BaseModel):
+class Operation(BaseModel):
     """The fields and methods of every request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -57,13 +57,13 @@ class Request(BaseModel):
         require("characters in one text", max(map(_length, self.items), default=0), limits.MAX_CHARACTERS)
 
 
-class TextRequest(Request):
+class TextRequest(Operation):
     """A request whose inputs are plain texts."""
 
     texts: list[str] = Field(examples=[["The chef ate the meal."]])
 
 
-class Detect(TextRequest):
+class DetectRequest(TextRequest):
     """Scores each word of each text: the probability that it was replaced."""
 
     ABILITY = "detect"
@@ -87,7 +87,7 @@ class Detect(TextRequest):
         return [each.to_json(all_words=True) for each in found]
 
 
-class Embed(TextRequest):
+class EmbedRequest(TextRequest):
     """Returns a vector for each text; null for an empty one."""
 
     ABILITY = "embed"
@@ -101,7 +101,7 @@ class Embed(TextRequest):
         return [*map(as_json, embed(served.encoder, self.texts[part], self.pooling))]
 
 
-class Predict(Request):
+class PredictRequest(Operation):
     """Returns what is `predicted`, with its `probability`; of a tagger, a record for each of `words`."""
 
     ABILITY = "predict"
@@ -131,7 +131,7 @@ class Predict(Request):
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
 
-class Fill(TextRequest):
+class FillRequest(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
     ABILITY = "fill"
@@ -149,7 +149,7 @@ class Fill(TextRequest):
         return [to_json(slots) for slots in fill(served.networks.language_model, self.texts[part], self.top)]
 
 
-OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)
+OPERATIONS: tuple[type[Operation], ...] = (DetectRequest, EmbedRequest, PredictRequest, FillRequest)
 
 
 def require(what: str, count: int, limit: int) -> None:

@@ -21,7 +21,7 @@ from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 from electra.model.precision import autocast, device_kind
 from electra.training import budget
-from electra.training.run import Run
+from electra.training.run import RunState
 
 MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
 # Compiled variants of a layer that torch may keep: generator and discriminator, first and other layers, and
@@ -32,7 +32,7 @@ MAX_VARIANTS = 64
 MAX_DIFFERENCE, TINY = 0.25, 1e-3
 
 
-def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
+def compile_run(run: RunState, was_compiled: bool | None) -> list[str]:
     """Compiles the layers if the recipe says so or it pays off. Returns warnings.
 
     If the layers of one process cannot be compiled, no process compiles them.
@@ -50,7 +50,7 @@ def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
     return [f"warning: the layers are not compiled ({problem or 'another process could not compile them'})"]
 
 
-def should_compile(run: Run) -> bool:
+def should_compile(run: RunState) -> bool:
     """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
     On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
@@ -67,7 +67,7 @@ def should_compile(run: Run) -> bool:
     return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
-def compile_layers(run: Run) -> str | None:
+def compile_layers(run: RunState) -> str | None:
     """Compiles the layers of all networks, runs them once and compares them with the plain layers.
 
     If that fails, undoes it and returns the reason; otherwise returns None.
@@ -102,7 +102,7 @@ def compile_layers(run: Run) -> str | None:
     return problem
 
 
-def undo_compilation(run: Run) -> None:
+def undo_compilation(run: RunState) -> None:
     """Undoes `compile_layers`."""
     run.compiled = False
     for layer in encoder_layers(run.pair):
@@ -117,7 +117,7 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
                 yield from encoder.get_submodule("layers").children()
 
 
-def _rehearse(run: Run) -> list[Tensor]:
+def _rehearse(run: RunState) -> list[Tensor]:
     run.pair.train()
     found = []
     with torch.random.fork_rng():

@@ -18,7 +18,7 @@ DEFAULT = "budget-tiny"
 
 
 @dataclass(frozen=True)
-class Text:
+class TrainingText:
     """What to train on: text, which is prepared in the run's folder, or a token store."""
 
     corpus: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Request:
 
     recipe: Recipe
     """With all settings that the user changed."""
-    text: Text
+    text: TrainingText
     out: Path
     """The run folder."""
     main: str | None = None
@@ -97,7 +97,7 @@ def _last_value(words: Sequence[str], flag: str) -> str | None:
 def recipe_for(recipe: Source | None, out: Source | None, default: str = DEFAULT) -> Source:
     """Returns the recipe that was named, else that of the run in the folder `out`, or else `default`."""
     if recipe is None and out is not None:
-        from electra.artifacts.run import RunFolder
+        from electra.artifacts.run_files import RunFolder
 
         folder = RunFolder(checked_path(out, "out"))
         recipe = str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""

@@ -32,7 +32,7 @@ CHECKPOINT_PAUSE = 15.0  # the least seconds of a time budget between two checkp
 
 
 @dataclass
-class Run:
+class RunState:
     """The complete state of a run in progress."""
 
     folder: Path

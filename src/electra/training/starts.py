@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.networks import EXPORTED
+from electra.artifacts.network_names import EXPORTED
 from electra.data.corpus.store import RANDOM, TokenStore
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights

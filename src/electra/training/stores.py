@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
-from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.artifacts.run_files import PairFolder, RunFolder
+from electra.artifacts.store_files import DOCUMENTS_SUFFIX, StoreFolder
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError, RunFolderError, StoreError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import Source
 from electra.foundation.progress import Say, doing
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
-from electra.training.request import Request, Text
+from electra.training.request import Request, TrainingText
 
 if TYPE_CHECKING:
     from electra.data.corpus.store import TokenStore
@@ -121,7 +121,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
 
 
-def corpus_size(text: Text, recipe: Recipe, say: Say) -> tuple[int, int]:
+def corpus_size(text: TrainingText, recipe: Recipe, say: Say) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
     from electra.data.corpus import unknown
     from electra.data.corpus.store_builder import read_sample

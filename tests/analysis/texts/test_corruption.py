@@ -12,7 +12,7 @@ import torch
 from contracts import small
 
 from electra.data.corpus.store_builder import build_store
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import DataError
 from electra.laboratory.analysis import texts
 from electra.laboratory.analysis.contract import ProbeDataError

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sections
-from electra.data.settings import AllowUnknown
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.display import display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Backend, OnDevice
 from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
 from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
-from electra.training.request import Request, Text, recipe_sections
+from electra.training.request import Request, TrainingText, recipe_sections
 
 if TYPE_CHECKING:
-    from electra.commands.results.folders import Run
+    from electra.commands.results.result_folders import Run
 
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
 """A text, a file or folder of texts, or "-"; in Python also several texts."""
@@ -108,7 +108,7 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
     @override
     def run(self) -> Run:
-        from electra.commands.results.folders import Run
+        from electra.commands.results.result_folders import Run
 
         began = time.monotonic()
         with display_for(self.progress) as display:
@@ -128,9 +128,9 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
             preview(self.request(), display.say)
 
-    def text(self, data: Sources, store: str | None) -> Text:
+    def text(self, data: Sources, store: str | None) -> TrainingText:
         """Returns what to train on. Raises ConfigError for both text and a store, or neither."""
-        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
+        from electra.artifacts.store_files import DOCUMENTS_SUFFIX, StoreFolder
 
         sources = as_names(data, "data")
         if store is not None and sources:
@@ -141,4 +141,4 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
                 store, sources = name, []
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
-        return Text(tuple(sources), store, self.workers, self.allow_unknown)
+        return TrainingText(tuple(sources), store, self.workers, self.allow_unknown)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.commands.results.folders import Artifact
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.commands.results.result_folders import Artifact
 from electra.commands.results.rows import Rows
 from electra.data.tables.passages import records
 from electra.foundation import durable

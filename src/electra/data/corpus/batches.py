@@ -35,7 +35,7 @@ SHORTEST = 5  # tokens in a row; a block then has 3 slots, of which at least one
 
 
 @dataclass(frozen=True)
-class Rows:
+class TokenRows:
     """Rows of token ids, ready for a model: B rows of T positions."""
 
     input_ids: Int64
@@ -51,7 +51,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Batch(Rows):
+class Batch(TokenRows):
     """The rows of one step, or a process's part of them."""
 
     examples: npt.NDArray[np.uint64]
@@ -92,7 +92,7 @@ class Batches:
             blocks[mask] = seeds.permute(positions[mask], self.num_blocks, key)
         return Batch(**vars(self.rows(blocks)), examples=examples)
 
-    def rows(self, blocks: npt.ArrayLike) -> Rows:
+    def rows(self, blocks: npt.ArrayLike) -> TokenRows:
         """Returns the rows of the blocks with these indices [B], in the same order."""
         indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
@@ -124,7 +124,7 @@ class Batches:
         document_ids[padding], position[padding] = -1, 0
         # Stores of other programs may have special tokens inside documents, such as an end-of-text token.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
-        return Rows(ids, position, document_ids, special, packed=bool(padding.any() or inner.any()))
+        return TokenRows(ids, position, document_ids, special, packed=bool(padding.any() or inner.any()))
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """Returns, for each slot, the first slot with a token at or after it, and that slot's document."""

@@ -13,7 +13,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from electra.data.corpus.wordpiece import MIN_FREQUENCY, SPECIAL_TOKENS, add_special_tokens
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import TokenizerError
 
 SPACE = "\u2581"  # stands for the space before a word in SentencePiece

@@ -10,9 +10,9 @@ from unicodedata import normalize
 
 from electra.data.corpus import readers
 from electra.data.corpus.audit import Audit
-from electra.data.corpus.readers import Text
+from electra.data.corpus.readers import ReadText
 from electra.data.corpus.sources import Argument, find_sources
-from electra.data.settings import CorpusConfig
+from electra.data.text_settings import CorpusConfig
 from electra.foundation.progress import doing
 
 _CHUNK = 1 << 20  # characters that are encoded at a time
@@ -34,7 +34,7 @@ class Documents:
         self.faults = readers.Faults()  # faults in the last iteration
         self.sources = find_sources(sources, scratch, config.format, self.search_notes.append)
 
-    def __iter__(self) -> Iterator[Text]:
+    def __iter__(self) -> Iterator[ReadText]:
         faults = self.faults = readers.Faults()
         for source in self.sources:
             yield from readers.read_source(source, self.config, faults)

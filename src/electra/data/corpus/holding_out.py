@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from electra.artifacts.store import RECORDS_SUFFIX, SPLITS, StoreFolder
+from electra.artifacts.store_files import RECORDS_SUFFIX, SPLITS, StoreFolder
 from electra.data.corpus.audit import Audit
 from electra.foundation.errors import CorpusError
 from electra.foundation.terminal_text import plural

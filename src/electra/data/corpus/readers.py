@@ -21,7 +21,6 @@ from typing import IO, Any, NamedTuple
 
 from electra.data.corpus import python_docs
 from electra.data.corpus.sources import Source, convert_errors
-from electra.data.settings import CorpusConfig, Unit
 from electra.data.tables.hub_files import DATA_SET, load_data_set
 from electra.data.tables.lines import (
     HEAD,
@@ -39,6 +38,7 @@ from electra.data.tables.lines import (
 )
 from electra.data.tables.printed import LineEnds
 from electra.data.tables.table import ReadOptions, get_field, stream_table
+from electra.data.text_settings import CorpusConfig, Unit
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.terminal_text import plural
 
@@ -53,7 +53,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
 
-class Text(NamedTuple):
+class ReadText(NamedTuple):
     """One document's text and the number of repairs."""
 
     text: str
@@ -122,12 +122,12 @@ def _first(names: list[str], count: int | None = None) -> str:
     return ", ".join(names[:MAX_NAMES]) + (f" and {others:,} more" if others > 0 else "")
 
 
-def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[Text]:
+def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[ReadText]:
     """Yields a source's documents, with problems in `faults`; CorpusError if it is mostly unreadable."""
     faults = faults or Faults()
     faults.ends.keep = config.keep_hyphens
     if source.name == python_docs.NAME:
-        yield from map(Text, python_docs.documents())
+        yield from map(ReadText, python_docs.documents())
     elif source.name.startswith(DATA_SET):
         yield from _hub(source.name, config.text_field, faults)
     elif source.path is not None:
@@ -147,7 +147,7 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
             faults.undecoded[source.name] = replaced
 
 
-def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[Text]:
+def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[ReadText]:
     with open_bytes(path, TEXT_EXPANSION_RATIO, source.name) as stream:
         head = stream.peek(HEAD)[:HEAD]
         codec = guess_encoding(head, is_complete=len(head) < HEAD)
@@ -167,7 +167,7 @@ def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults)
         faults.files.setdefault(note, []).append(source.name)
 
 
-def clean_text(text: str) -> Text:
+def clean_text(text: str) -> ReadText:
     """Repairs text whose undecodable bytes are surrogates, as this module's docstring describes."""
     replaced = nuls = 0
     if "\0" in text:
@@ -179,7 +179,7 @@ def clean_text(text: str) -> Text:
         except UnicodeEncodeError:
             replaced = sum(map(len, SURROGATES.findall(text)))
             text = SURROGATES.sub("\ufffd", text)
-    return Text(text, replaced, nuls)
+    return ReadText(text, replaced, nuls)
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
@@ -191,7 +191,7 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
         raise CorpusError(problem, where=name, fix=IN_UTF8)
 
 
-def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
+def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[ReadText]:
     """Yields the documents of a text file; in WikiExtractor's (`wiki`), tags separate them."""
     collected: list[str] = []
     size = 0
@@ -232,7 +232,7 @@ def _split(text: str) -> Iterator[str]:
     yield text
 
 
-def _table(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[Text]:
+def _table(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[ReadText]:
     options = ReadOptions(
         source.format,
         lenient=True,
@@ -256,7 +256,7 @@ def _no_column(field: str, columns: Sequence[str], name: str) -> CorpusError:
     return CorpusError(problem, where=name, fix="Set the column with `data.text_field`")
 
 
-def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> Iterator[Text]:
+def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> Iterator[ReadText]:
     """Yields the text of a row, or counts its problem in `faults`."""
     value = get_field(row, field)
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
@@ -269,7 +269,7 @@ def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> I
         faults.nulls += 1
         if faults.nulls <= MAX_NAMES:
             faults.first_nulls.append(str(where))
-        yield Text("")
+        yield ReadText("")
     else:
         columns = ", ".join(map(str, islice(row, 20))) or "nothing"
         problem = f"no text in field {field!r} (this row has: {columns})"
@@ -278,7 +278,7 @@ def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> I
         faults.leave_out(CorpusError(problem, where=where, fix="Set the field with `data.text_field`"))
 
 
-def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
+def _hub(name: str, field: str, faults: Faults) -> Iterator[ReadText]:
     records = load_data_set(name, CorpusError, "train")
     column = field if field in records.column_names else field.partition(".")[0]
     if column not in records.column_names:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
+from electra.artifacts.store_files import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
 from electra.data.corpus.cut_vocabulary import ids_in_original
 from electra.data.corpus.encoding import id_dtype
 from electra.data.corpus.tokenizer import Tokenizer

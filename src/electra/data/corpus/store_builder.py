@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from electra.artifacts.store import SPLITS, TOKENIZER, StoreFolder
+from electra.artifacts.store_files import SPLITS, TOKENIZER, StoreFolder
 from electra.data.corpus import store, unknown
 from electra.data.corpus.audit import Audit, repeated_note, turkish_note
 from electra.data.corpus.documents import Documents, KeptDocument, chunks, keep_documents, show
@@ -32,7 +32,7 @@ from electra.data.corpus.sources import Argument, is_same_text
 from electra.data.corpus.store import TokenStore
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.data.corpus.wordpiece import MIN_FREQUENCY, choose_accents
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError

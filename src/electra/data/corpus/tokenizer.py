@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
+from electra.artifacts.model_files import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data.corpus import byte_bpe, tokenizer_folder, tokenizer_limits, wordpiece
 from electra.data.corpus.encoding import CorpusEncoder
 from electra.data.corpus.tokenizer_folder import STYLES, VOCABULARIES, Specials
-from electra.data.settings import TokenizerConfig
 from electra.data.tables.hub_files import could_be_hub_name, download
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation import durable
 from electra.foundation.arrays import Bools
 from electra.foundation.errors import TokenizerError

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tokenizers
 
-from electra.artifacts.model import (
+from electra.artifacts.model_files import (
     ADDED_TOKENS,
     CONFIG,
     MERGES,

@@ -19,7 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import TokenizerError
 
 # Ids 0 to 4, in this order

@@ -23,12 +23,12 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
 from electra.finetuning.task import Task
-from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
+from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, batch_of
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import advance, expect
@@ -55,13 +55,13 @@ class PairClassifier(Head):
         self.output = nn.Linear(2 * config.hidden_size, num_outputs)
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns |u - v| and u * v [B, 2 D]."""
         pairs = batch.input_ids.cpu().numpy()
         is_real = pairs >= 0 if batch.document_ids is None else (batch.document_ids >= 0).cpu().numpy()
         texts = [text for ids, real in zip(pairs, is_real, strict=True) for text in split_pair(ids[real])]
         rows = pad_rows(np.arange(len(texts)), texts, batch.input_ids.device, 0)
-        text_batch = Batch(
+        text_batch = LabelledBatch(
             rows.index, rows.input_ids, torch.zeros_like(rows.input_ids), rows.document_ids, None
         )
         vectors = self.pool(super().encode(encoder, text_batch), text_batch)
@@ -69,7 +69,7 @@ class PairClassifier(Head):
         return torch.cat([(u_BD - v_BD).abs(), u_BD * v_BD], dim=-1)
 
     @override
-    def forward(self, features_BX: Tensor, batch: Batch) -> Tensor:
+    def forward(self, features_BX: Tensor, batch: LabelledBatch) -> Tensor:
         return torch.as_tensor(self.output(self.drop(features_BX)))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from electra.data.tables.lines import Place
 from electra.finetuning.labelled.annotations import chosen_annotation
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.labelled.words import Spans
+from electra.finetuning.labelled.word_splitting import Spans
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
@@ -38,7 +38,7 @@ CLEAR = 0.9  # the share of spans that an unusual convention must fit
 Convention = tuple[str, bool]  # what offsets count ("words" or of WIDTHS), and whether an end is included
 
 
-class Span(NamedTuple):
+class LabelledSpan(NamedTuple):
     """A span as in the file, and what it is in."""
 
     text: str
@@ -99,7 +99,7 @@ def _annotation(cell: Any) -> tuple[Any, int]:
             return result, num_others
 
 
-def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]:
+def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[LabelledSpan]:
     match cell:
         case {"start": [*_]}:
             cell = [dict(zip(cell, row, strict=True)) for row in zip(*cell.values(), strict=False)]
@@ -120,7 +120,7 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
         match parts:
             case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and not are_flags:
                 own = own if isinstance(own, str) else None
-                spans.append(Span(text, words, start, end, kind.strip(), own))
+                spans.append(LabelledSpan(text, words, start, end, kind.strip(), own))
             case _:
                 problem = f"expected a span with one start, end and type, not {shortened(item)}"
                 fix = 'Write [start, end, "TYPE"], or {"start": 0, "end": 3, "label": "TYPE"}'
@@ -138,7 +138,7 @@ def with_tags_of_spans(
     whether spans of words include their end if they do not show it. Raises DataError for a span that is none,
     lies outside its text or has another text, and if most do not fit words.
     """
-    examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[Span]](), 0
+    examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[LabelledSpan]](), 0
     for index, (example, text, cell) in enumerate(rows):
         spans, others = _annotation(cell)
         num_others += others
@@ -183,7 +183,7 @@ def with_tags_of_spans(
     return examples
 
 
-def _place(span: Span, convention: Convention, where: Place | str) -> tuple[int, int]:
+def _place(span: LabelledSpan, convention: Convention, where: Place | str) -> tuple[int, int]:
     if place := span.place(convention):
         return place
     own = "" if span.own_text is None else f", or its text is not {span.own_text!r}"
@@ -191,7 +191,7 @@ def _place(span: Span, convention: Convention, where: Place | str) -> tuple[int,
     raise DataError(problem, where=where, fix=f"Correct it (offsets count {convention[0]})")
 
 
-def _choose_convention(spans: Sequence[Span], have_texts: bool, is_included: bool) -> Convention:
+def _choose_convention(spans: Sequence[LabelledSpan], have_texts: bool, is_included: bool) -> Convention:
     is_included |= any(span.start == span.end for span in spans)  # which would be empty else
     usual = ("characters", False) if have_texts else ("words", is_included)
     is_ascii = all(span.text.isascii() for span in spans)

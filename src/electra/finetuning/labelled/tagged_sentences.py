@@ -45,7 +45,7 @@ from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
 from electra.finetuning.labelled.marked_text import read_marked
-from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
+from electra.finetuning.labelled.word_splitting import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural, when

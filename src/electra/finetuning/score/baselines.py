@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.finetuning import NOISY_BELOW, FinetuningFolder
+from electra.artifacts.finetuning_files import NOISY_BELOW, FinetuningFolder
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
 from electra.finetuning.heads.parts.contract import Head

@@ -22,7 +22,7 @@ from electra.model.precision import finite
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class SplitResult:
     """A model's predictions for a split; without answers the loss is None and the scores are {}."""
 
     predictions: list[Any]
@@ -38,7 +38,7 @@ class Evaluation:
 
 def evaluate(
     prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
-) -> Evaluation:
+) -> SplitResult:
     """Predicts a split, and scores it if it has answers."""
     return score(prepared, split, *predict(prepared, model, split, precision))
 
@@ -56,12 +56,12 @@ def score(
     split: FeaturizedSplit,
     outputs: list[npt.NDArray[np.float32]],
     loss: float | None,
-) -> Evaluation:
+) -> SplitResult:
     """Returns the predictions that a model's outputs mean, and their scores if the split has answers."""
     predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
     scores = prepared.task.score(predictions, split.examples) if has_answers else {}
-    return Evaluation(predictions, loss, scores)
+    return SplitResult(predictions, loss, scores)
 
 
 def run_model(

@@ -1,6 +1,6 @@
 """Runs a fine-tuning: reads the data, fits the baselines, trains the seeds, saves the results and a model.
 
-artifacts/finetuning.py lists the files. Nothing is written before the data, model and settings have been
+artifacts/finetuning_files.py lists the files. Nothing is written before the data, model and settings have been
 read and checked. A finished seed is not trained again.
 """
 
@@ -17,7 +17,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save
 
-from electra.artifacts.finetuning import FinetuningFolder, SeedFolder, best_baseline, best_epoch, verdict
+from electra.artifacts.finetuning_files import (
+    FinetuningFolder,
+    SeedFolder,
+    best_baseline,
+    best_epoch,
+    verdict,
+)
 from electra.artifacts.session import Session
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.data.corpus import unknown
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head

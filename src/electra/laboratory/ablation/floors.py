@@ -11,9 +11,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.networks import EXPORTED, network_tables
-from electra.artifacts.run import RunFolder
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.network_names import EXPORTED, network_tables
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from electra.artifacts.session import raise_if_changed
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
-from electra.laboratory.ablation.study import ARM_KEYS, Arm, Study, arm_recipe
+from electra.laboratory.ablation.study import ARM_KEYS, Arm, StudyFile, arm_recipe
 from electra.training import budget
 from electra.training.assemble import build_run
 from electra.training.distributed import World
@@ -60,7 +60,7 @@ class PlannedArm:
 
 
 def make_plan(
-    study: Study,
+    study: StudyFile,
     store: TokenStore,
     out: Path,
     *,
@@ -128,7 +128,13 @@ def _recipe_budget(recipe: str) -> str:
 
 
 def _plan_arm(
-    study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int, *, then: Mapping[str, Any] | None
+    study: StudyFile,
+    arm: Arm,
+    store: TokenStore,
+    recipe: str,
+    threads: int,
+    *,
+    then: Mapping[str, Any] | None,
 ) -> PlannedArm:
     """Builds a run to check its recipe and count its FLOPs; the schedule "auto" is what it was `then`."""
     try:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from electra.artifacts.run import RunFolder
-from electra.artifacts.study import baselines_of
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.study_files import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.laboratory.ablation.floors import Floor

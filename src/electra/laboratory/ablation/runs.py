@@ -16,8 +16,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.data.corpus.store import TokenStore
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
@@ -34,7 +34,7 @@ from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.record import parts_of, read_record
-from electra.training.run import Run
+from electra.training.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def metric_of(task: ReadyTask) -> str:
     return (task.entry.metrics or load_task(task.entry.task).metrics)[0]
 
 
-def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
+def score(run: RunState, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
     """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task."""
     return panel_scores(str(run.folder), panel, run.folder, stop=stop, say=run.telemetry.say, seed=seed)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store_files import StoreFolder
 from electra.data.corpus.documents import Documents
 from electra.data.corpus.store import TokenStore
-from electra.data.settings import CorpusConfig
+from electra.data.text_settings import CorpusConfig
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError

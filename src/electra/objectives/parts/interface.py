@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.artifacts.model import Pooling
-from electra.artifacts.networks import Head
+from electra.artifacts.model_files import Pooling
+from electra.artifacts.network_names import Head
 from electra.data.corpus.batches import Batch
 from electra.model import flops
 from electra.model.encoder import Encoder

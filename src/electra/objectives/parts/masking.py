@@ -27,7 +27,7 @@ RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sq
 
 
 @dataclass(frozen=True)
-class Options:
+class MaskingOptions:
     """Base class of the `Config` of an objective that masks tokens."""
 
     mask_fraction: float = share(0.15)

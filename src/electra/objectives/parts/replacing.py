@@ -23,7 +23,7 @@ POWER = 0.75  # of the frequencies that noise is drawn from: Mikolov et al. 2013
 
 
 @dataclass(frozen=True)
-class Options(masking.Options):
+class ReplacingOptions(masking.MaskingOptions):
     """Base class of the `Config` of an objective with a small generator."""
 
     temperature: float = 1.0
@@ -50,7 +50,7 @@ class Replaced(NamedTuple):
 
 
 def replace(
-    generator: Generator, corrupted: CorruptedBatch, options: Options, noise_M: Tensor | None = None
+    generator: Generator, corrupted: CorruptedBatch, options: ReplacingOptions, noise_M: Tensor | None = None
 ) -> Replaced:
     """Computes the generator's loss at the masked slots and inserts its samples there.
 
@@ -113,7 +113,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class NoisyOptions(Options):
+class NoisyOptions(ReplacingOptions):
     """Base class of the `Config` of an objective with noise."""
 
     noise_share: float = share(0.0, evaluated=0.0)

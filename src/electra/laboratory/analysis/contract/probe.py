@@ -24,7 +24,7 @@ from electra.data.tables.lines import COMPRESSIONS
 from electra.foundation.errors import DataError
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Findings
-from electra.laboratory.analysis.contract.models import Network, StudiedModel
+from electra.laboratory.analysis.contract.studied_models import Network, StudiedModel
 
 Data = Mapping[str, Sequence[Path]]
 """The files found for each input's key. The key of an optional input that was not found is absent."""

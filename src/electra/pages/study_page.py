@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.study import StudyFolder, baselines_of
+from electra.artifacts.study_files import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.foundation.terminal_text import when
-from electra.pages import metrics
+from electra.pages import metric_titles as metrics
 from electra.pages.figures import Figure, Series
-from electra.pages.page import Number, Page, Section, Table, publish
+from electra.pages.page import Number, Page, PageTable, Section, publish
 
 FORMAT = 2
 MIN_SEEDS = 3  # fewer give intervals too wide to draw
@@ -154,7 +154,7 @@ class StudyPage:
         lead = f"Every arm is tested against {self.baseline}, with a t-test paired by seed. {INTERVALS}"
         if max((score["n"] for score in scores.values()), default=0) < 2:
             lead = "One seed so far: no intervals and no tests; differences may be due to chance."
-        return Section("Result", lead, notes, [self.figure(self.primary)], [Table.of(rows, columns)])
+        return Section("Result", lead, notes, [self.figure(self.primary)], [PageTable.of(rows, columns)])
 
     def others(self) -> Section:
         """Returns the section on all metrics but the primary one."""
@@ -167,7 +167,7 @@ class StudyPage:
             for name in self.arms
         ]
         rows += [(name, *(Number(each, ".3f") for each in values)) for name, values in starts if any(values)]
-        table = Table(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)
+        table = PageTable(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)
         figures = [*map(self.figure, shown)]
         return Section("All scores", INTERVALS, (), figures, [table])
 
@@ -203,7 +203,7 @@ class StudyPage:
             title, about = metrics.title(metric), metrics.meaning_of_curve(metric, *(s.y for s in series))
             yield Figure(f"curve-{metric}", title, about, series, axis="flops")
 
-    def costs(self) -> Iterator[Table]:
+    def costs(self) -> Iterator[PageTable]:
         """Returns what the arms cost, and the settings in which they differ."""
         rows = []
         for name, arm in self.arms.items():
@@ -216,15 +216,15 @@ class StudyPage:
             "Time per run": ("seconds", "time"),
             "Collapse alarms": ("alarms",),
         }
-        yield Table.of(rows, columns)
+        yield PageTable.of(rows, columns)
         recipes: list[dict[Any, Any]] = [
-            dict(Table.pairs("", recipe).rows)  # type: ignore[arg-type]
+            dict(PageTable.pairs("", recipe).rows)  # type: ignore[arg-type]
             for recipe in self.results["arms"].values()
         ]
         keys = dict.fromkeys(key for recipe in recipes for key in recipe)
         settings = [(key, *(recipe.get(key) for recipe in recipes)) for key in keys]
         differing = [row for row in settings if len(set(row[1:])) > 1]
-        yield Table(["Setting", *map(self.arm, self.results["arms"])], differing)
+        yield PageTable(["Setting", *map(self.arm, self.results["arms"])], differing)
 
 
 def _drawable(score: Score) -> Score:

@@ -14,15 +14,15 @@ from typing import Any
 from markupsafe import Markup
 
 from electra.artifacts.ledger import Ledger, finite_or_none
-from electra.artifacts.networks import EXPORTED, network_tables
-from electra.artifacts.run import RunFolder
+from electra.artifacts.network_names import EXPORTED, network_tables
+from electra.artifacts.run_files import RunFolder
 from electra.foundation import durable
 from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import plural, when
 from electra.pages.figures import Figure, Series, smooth
-from electra.pages.metrics import METRICS, PLOTTED, baseline, meaning, meaning_of_curve, title
-from electra.pages.page import Number, Page, Section, Table, publish
+from electra.pages.metric_titles import METRICS, PLOTTED, baseline, meaning, meaning_of_curve, title
+from electra.pages.page import Number, Page, PageTable, Section, publish
 
 DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
 MIN_GAIN, MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
@@ -67,7 +67,7 @@ def page(run: RunRecord) -> Page:
     """Returns the page of a run."""
     alarms = [event for event in run.ledger.events if event.name == "collapse"]
     command = str(run.setting("environment.command") or "")  # older runs have no other record of it
-    settings = [Table.pairs("Data audit", run.audit), Table.pairs("All settings", run.recipe)]
+    settings = [PageTable.pairs("Data audit", run.audit), PageTable.pairs("All settings", run.recipe)]
     return Page(
         run.path.resolve().name,
         verdict(run),
@@ -133,7 +133,7 @@ def _held_out(run: RunRecord) -> Section:
     values = run.final
     keys = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
     rows = [(title(key), Number(values[key]), Number(baseline(key, values)), meaning(key)) for key in keys]
-    table = Table(("Metric", "Value", "Base rate only", "Meaning"), rows, noted=True)
+    table = PageTable(("Metric", "Value", "Base rate only", "Meaning"), rows, noted=True)
     lead = "On text that is never trained on, always with the same masks. The table has the last evaluation,"
     lead += f" at step {run.ledger.evals[-1].step:,}."
     points = [point for point in run.ledger.evals if point.tokens is not None]

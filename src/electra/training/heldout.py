@@ -14,7 +14,7 @@ from electra.model.pair import Pair
 from electra.model.precision import autocast
 from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
-from electra.training.run import Run
+from electra.training.run import RunState
 
 LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
@@ -31,7 +31,7 @@ MEANS = {
 }
 
 
-def evaluate(run: Run, stop: Stop) -> dict[str, float | None]:
+def evaluate(run: RunState, stop: Stop) -> dict[str, float | None]:
     """Returns mean losses and metrics over the held-out rows; None for undefined metrics.
 
     It has no side effects, so an evaluation that is stopped can be repeated.
@@ -58,7 +58,7 @@ def evaluate(run: Run, stop: Stop) -> dict[str, float | None]:
 
 
 def _score(
-    run: Run, objective: Objective, pair: Pair, stop: Stop
+    run: RunState, objective: Objective, pair: Pair, stop: Stop
 ) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}

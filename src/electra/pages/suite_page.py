@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
-from electra.pages.page import Number, Page, Section, Table, publish
+from electra.pages.page import Number, Page, PageTable, Section, publish
 
 FORMAT = 1
 BASELINE = "no network: a baseline fitted to the same training examples"
@@ -41,7 +41,7 @@ def page(record: Record, commands: Sequence[str] = ()) -> Page:
         weights = "as pre-trained" if model["init"] == "pretrained" else BASELINE
         shapes.append({**model, "weights": weights, "shape": shape})
     columns = {"Model": ("name",), "from": ("source",), "weights": ("weights",), "shape": ("shape",)}
-    model_table = Table.of(shapes, {**columns, "parameters": ("parameters", "large")})
+    model_table = PageTable.of(shapes, {**columns, "parameters": ("parameters", "large")})
     return Page(
         str(record["title"]),
         f"{verdict(record)} {record['about']}".strip(),
@@ -77,7 +77,7 @@ def verdict(record: Record) -> str:
     return f"{sentence}, {abs(lead):.1f} {'above' if lead > 0 else 'below'} the best baseline, {baseline}."
 
 
-def _results(record: Record, models: Sequence[str]) -> Table:
+def _results(record: Record, models: Sequence[str]) -> PageTable:
     shown = [(row["title"], row["split"], row) for row in record["rows"]]
     shown += [(_average_title(each), "", each) for each in record["averages"] if each["over"]]
     cells = []
@@ -88,7 +88,7 @@ def _results(record: Record, models: Sequence[str]) -> Table:
         best = [i for i, value in known.items() if value == max(known.values()) and len(known) > 1]
         ours = [replace(cell, is_best=True) if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
         cells.append((title, split, *ours))
-    return Table(("Task", "split", *models), cells)
+    return PageTable(("Task", "split", *models), cells)
 
 
 def _average_title(average: Record) -> str:
@@ -108,14 +108,14 @@ def _cell(score: Any) -> str | Number:
     return Number(score["median"], "points", score.get("low"), score.get("high"), after)
 
 
-def _notes(record: Record) -> Table | None:
+def _notes(record: Record) -> PageTable | None:
     notes = {row["title"]: "; ".join(row["remarks"]) for row in record["rows"]}
     for average in record["averages"]:
         partly = len(average["over"]) < len(average["tasks"])
         over = f" Here, over {', '.join(average['over'])}." if partly else ""
         notes[_average_title(average)] = f"{average['about']}{over}".strip()
     rows = [(title, text) for title, text in notes.items() if text]
-    return Table(("", "Notes"), rows, noted=True) if rows else None
+    return PageTable(("", "Notes"), rows, noted=True) if rows else None
 
 
 def _series(rows: Sequence[Record], model: str) -> Series:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from electra.artifacts.networks import EXPORTED, NAMES
+from electra.artifacts.network_names import EXPORTED, NAMES
 from electra.data.corpus.store import TokenStore
 from electra.exchange.weights import digest
 from electra.foundation.errors import ConfigError

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.finetuning.heads.parts.contract import Head, HeadModule
 from electra.finetuning.task import HeadKind
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder
 from electra.model.sizes import EncoderConfig
@@ -57,13 +57,13 @@ class PublishedTuned(HeadModule):
         self.model, self.per_token = model, kind != "classifier"
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns the logits."""
         types = batch.token_type_ids if encoder.config.reads_token_types else None
         return self.model.tuned_logits(batch.input_ids, batch.document_ids, types)
 
     @override
-    def forward(self, logits: Tensor, batch: Batch) -> Tensor:
+    def forward(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
         return logits
 
 

@@ -19,7 +19,7 @@ from electra.artifacts.folder import (
     error_message,
     numbered_folders,
 )
-from electra.artifacts.model import WEIGHTS, ModelFolder
+from electra.artifacts.model_files import WEIGHTS, ModelFolder
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 

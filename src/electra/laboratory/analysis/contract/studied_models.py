@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model_files import ModelFolder
 from electra.data.corpus.unknown import Count, note
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, ModelError

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.artifacts.folder import Finding, Folder, json_finding
 from electra.artifacts.session import LOG
 from electra.foundation.config import differences

@@ -13,10 +13,10 @@ from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message, json_finding
 from electra.artifacts.ledger import Ledger
-from electra.artifacts.model import CONFIG, ModelFolder
-from electra.artifacts.networks import EXPORTED, ORDER, network_tables
+from electra.artifacts.model_files import CONFIG, ModelFolder
+from electra.artifacts.network_names import EXPORTED, ORDER, network_tables
 from electra.artifacts.session import LOG
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store_files import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 

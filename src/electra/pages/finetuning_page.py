@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.finetuning import FinetuningFolder, best_baseline, best_epoch, verdict
+from electra.artifacts.finetuning_files import FinetuningFolder, best_baseline, best_epoch, verdict
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import when
 from electra.pages.figures import Figure, Series
-from electra.pages.metrics import clip_interval
-from electra.pages.page import Number, Page, Section, Table, publish
+from electra.pages.metric_titles import clip_interval
+from electra.pages.page import Number, Page, PageTable, Section, publish
 
 BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
 Record = Mapping[str, Any]
@@ -26,7 +26,7 @@ def write_page(path: Path) -> Path:
     record, environment = folder.record, folder.record.get("environment", {})
     results = folder.read_results() if folder.results.is_file() else {}
     settings = {"labels": record.get("identity", {}).get("labels"), **record.get("settings", {})}
-    tables = [Table.pairs("Settings", settings), Table.pairs("Environment", environment)]
+    tables = [PageTable.pairs("Settings", settings), PageTable.pairs("Environment", environment)]
     lines = []
     for number, seed in folder.seeds():
         of_seed = durable.read_json(seed.results, RunFolderError)
@@ -74,7 +74,7 @@ def _facts(results: Record) -> list[tuple[object, ...]]:
     ]
 
 
-def _scores(results: Record) -> Table:
+def _scores(results: Record) -> PageTable:
     baselines, rows = results.get("baselines", {}), []
     for key, values in results.items():
         name = key.removesuffix(BY_SEED)
@@ -87,7 +87,7 @@ def _scores(results: Record) -> Table:
         score = Number(results.get(name), ".3f", low, high)
         rows.append((*about, score, *(Number(other.get(name)) for other in baselines.values()), by_seed))
     caption = when(results.get("seeds", ())[1:], "With 95 % intervals of the mean over seeds")
-    return Table(("split", "metric", "mean", *baselines, "each seed"), rows, caption)
+    return PageTable(("split", "metric", "mean", *baselines, "each seed"), rows, caption)
 
 
 def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
@@ -123,4 +123,4 @@ def labels_section(records: Sequence[Record], labels: Mapping[str, Record]) -> S
     columns = ("label", "in train", "in dev", "predicted", "precision", "recall", "F1")
     wrong = len(rows) - right.total()
     lead = f"{wrong} of {len(rows)} predictions on dev are wrong; mistakes() in Python returns them."
-    return Section("Labels", lead, tables=[Table(columns, table)])
+    return Section("Labels", lead, tables=[PageTable(columns, table)])

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from electra.artifacts.evaluation import AnalysisFolder
+from electra.artifacts.evaluation_files import AnalysisFolder
 from electra.foundation import durable
 from electra.foundation.config import differences
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import PROBES
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import as_json
-from electra.laboratory.analysis.contract.models import StudiedModel
 from electra.laboratory.analysis.contract.probe import Data, Probe
+from electra.laboratory.analysis.contract.studied_models import StudiedModel
 
 FORMAT = 2  # version of the JSON files
 

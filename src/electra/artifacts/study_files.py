@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.folder import ChildPath, Finding, Folder, json_finding, numbered_folders
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.artifacts.session import LOG
 
 

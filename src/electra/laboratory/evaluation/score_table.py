@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
 from electra.finetuning.score.metrics import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable

@@ -12,7 +12,7 @@ from electra.model.pair import Discriminator
 from electra.objectives.parts.interface import CorruptedBatch
 
 
-class Detection(NamedTuple):
+class DetectorOutput(NamedTuple):
     """The discriminator's output for a text with replacements, over all N = B x T flattened positions."""
 
     hidden: Tensor  # [N, D] last states
@@ -35,9 +35,9 @@ class Detection(NamedTuple):
 
 def detect(
     discriminator: Discriminator, corrupted: CorruptedBatch, ids: Tensor, variation: Variation = PLAIN
-) -> Detection:
+) -> DetectorOutput:
     """Runs the discriminator on `ids` [B, T], the batch with some tokens replaced."""
     hidden = corrupted.encode(discriminator.encoder, ids, variation=variation)
     logits = discriminator.logits(hidden).float().flatten()
     replaced = (ids != corrupted.input_ids).flatten()
-    return Detection(hidden.flatten(0, 1), logits, replaced, corrupted.is_token().flatten())
+    return DetectorOutput(hidden.flatten(0, 1), logits, replaced, corrupted.is_token().flatten())

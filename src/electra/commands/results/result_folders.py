@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from electra.artifacts import Folder, open_folder
-from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.run import RunFolder
-from electra.artifacts.store import StoreFolder
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.evaluation_files import AnalysisFolder, EvaluationFolder
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.store_files import StoreFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.commands.results.rows import Rows
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Folder)
 CLASSES = {  # class of a folder -> module and class of its result
-    "StoreFolder": "commands.results.folders.Store",
-    "RunFolder": "commands.results.folders.Run",
+    "StoreFolder": "commands.results.result_folders.Store",
+    "RunFolder": "commands.results.result_folders.Run",
     "PairFolder": "inference.model.Model",
     "ModelFolder": "inference.model.Model",
     "FinetuningFolder": "commands.results.finetuned.FineTuned",
-    "EvaluationFolder": "commands.results.folders.Evaluation",
-    "AnalysisFolder": "commands.results.folders.Analysis",
-    "StudyFolder": "commands.results.folders.Study",
+    "EvaluationFolder": "commands.results.result_folders.Evaluation",
+    "AnalysisFolder": "commands.results.result_folders.Analysis",
+    "StudyFolder": "commands.results.result_folders.Study",
 }
 
 
@@ -42,7 +42,9 @@ def open(path: Source) -> Artifact[Any] | Model:
         RunFolderError: there is no such folder, or electra did not write it.
     """
     folder = open_folder(as_name(path, "path"))
-    module, _, name = CLASSES.get(type(folder).__name__, "commands.results.folders.Artifact").rpartition(".")
+    module, _, name = CLASSES.get(
+        type(folder).__name__, "commands.results.result_folders.Artifact"
+    ).rpartition(".")
     kind: Any = getattr(import_module(f"electra.{module}"), name)
     result: Artifact[Any] | Model = kind(path)
     return result
