@@ -152,18 +152,8 @@ def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[F
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-    return [
-        Forked(
-            words,
-            RANK=str(rank),
-            LOCAL_RANK=str(rank),
-            WORLD_SIZE=str(size),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-            **variables,
-        )
-        for rank in range(size)
-    ]
+    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **variables}
+    return [Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(size)]
 
 
 def run_processes(words: list[str], size: int, folder: Path, until: int | None = None) -> None:

@@ -69,8 +69,7 @@ def end_of_word() -> tokenizers.Tokenizer:
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder("</w>")
     specials = [*ROBERTA, "<mask>"]
     raw.train_from_iterator(
-        TEXT + OTHER,
-        trainers.BpeTrainer(vocab_size=600, special_tokens=specials, end_of_word_suffix="</w>"),
+        TEXT + OTHER, trainers.BpeTrainer(vocab_size=600, special_tokens=specials, end_of_word_suffix="</w>")
     )
     raw.post_processor = roberta_processor(raw, "<s>", "</s>")
     return raw

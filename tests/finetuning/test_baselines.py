@@ -149,9 +149,7 @@ def test_the_paired_comparison_is_the_sign_test(won: int, lost: int) -> None:
     exact = binomtest(won, won + lost).pvalue if won + lost else 1.0
     right = [i < won for i in range(40)]  # where the baseline is wrong; it is right on the next
     wrong = [i for i in range(40) if not won <= i < won + lost]
-    found: dict[str, dict[str, Any]] = {
-        "TF-IDF": {"eval_wrong": wrong},
-    }
+    found: dict[str, dict[str, Any]] = {"TF-IDF": {"eval_wrong": wrong}}
     baselines.compare(found, [right], range(40))
     assert found["TF-IDF"]["eval_paired"]["difference"] == pytest.approx((won - lost) / 40)
     assert found["TF-IDF"]["eval_paired"]["p"] == pytest.approx(exact, abs=0.015)

@@ -80,8 +80,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*SHAPES, *ADAPTED, *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)],
+    "name", [*SHAPES, *ADAPTED, *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)]
 )
 @torch.inference_mode()
 def test_states_and_logits_are_those_of_transformers(name: str, given: Given, tmp_path: Path) -> None:

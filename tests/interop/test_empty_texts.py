@@ -131,11 +131,5 @@ def test_ligatures_are_read_as_their_letters() -> None:
     plain, printed = "The office finished the affair.", "The o\ufb03ce \ufb01nished the a\ufb00air."
     expected, found = electra.load("tiny-en").detect([plain, printed])
     assert [word.p_replaced for word in found.words] == pytest.approx([w.p_replaced for w in expected.words])
-    assert [word.text for word in found.words] == [
-        "The",
-        "o\ufb03ce",
-        "\ufb01nished",
-        "the",
-        "a\ufb00air",
-        ".",
-    ]
+    words = [word.text for word in found.words]
+    assert words == ["The", "oﬃce", "ﬁnished", "the", "aﬀair", "."]

@@ -20,8 +20,14 @@ from electra.foundation.errors import DataError
 NUM = 8
 TEXTS = [f"the film number {number} was long" for number in range(NUM)]
 LABELS = ["good", "bad"] * (NUM // 2)
-ROWS = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
 KEPT = [0, 1, 4, 5, 7]  # rows of which a tool says that their answer counts
+
+
+def labelled(cells: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{"text": text, "label": cell} for text, cell in zip(TEXTS, cells, strict=False)]
+
+
+ROWS = labelled(LABELS)
 
 
 def read(path: Path, task: str = "classification", labelled: bool = True, **options: Any) -> Split:
@@ -58,10 +64,8 @@ def marked(rows: Sequence[dict[str, Any]], column: str, good: Any, *bad: Any) ->
     return [{**row, column: mark} for row, mark in zip(rows, marks, strict=True)]
 
 
-PAIRS = [
-    {"text1": text, "text2": "a film", "label": label} for text, label in zip(TEXTS, LABELS, strict=True)
-]
-CHOICES = [{"text": text, "accept": [label]} for text, label in zip(TEXTS, LABELS, strict=True)]
+PAIRS = [{"text1": row["text"], "text2": "a film", "label": row["label"]} for row in ROWS]
+CHOICES = [{"text": row["text"], "accept": [row["label"]]} for row in ROWS]
 TAGGED = [{"tokens": ["Anna", "left"], "tags": ["B-PER", "O"]}] * NUM
 SPANS = [{"text": "Anna left", "spans": [{"start": 0, "end": 4, "label": "PER"}]}] * NUM
 QUESTIONS = [{"question": f"who {n}?", "context": "Anna left", "answers": ["Anna"]} for n in range(NUM)]
@@ -75,43 +79,26 @@ LS_SPANS = [
 
 
 def label_studio(cancelled: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": number,
-            "data": {"text": row["text"]},
-            "annotations": [
-                {
-                    "was_cancelled": cancelled and number not in KEPT,
-                    "result": [
-                        {"type": "choices", "from_name": "mood", "value": {"choices": [row["label"]]}}
-                    ],
-                }
-            ],
-        }
-        for number, row in enumerate(ROWS)
-    ]
+    rows = []
+    for number, row in enumerate(ROWS):
+        result = {"type": "choices", "from_name": "mood", "value": {"choices": [row["label"]]}}
+        annotation = {"was_cancelled": cancelled and number not in KEPT, "result": [result]}
+        rows.append({"id": number, "data": {"text": row["text"]}, "annotations": [annotation]})
+    return rows
 
 
+ACCEPTED: dict[str, Any] = {"label_column": "accept"}
+SEVERAL = {**ACCEPTED, "multi_label": True}
 VOIDED: list[tuple[str, list[dict[str, Any]], str, dict[str, Any]]] = [
     ("a.jsonl", marked(ROWS, "answer", "accept", "reject", "ignore"), "classification", {}),
     ("a.csv", marked(ROWS, "answer", "accept", "reject"), "classification", {}),
     ("a.tsv", marked(ROWS, "answer", "ACCEPT", "Ignore"), "classification", {}),
     ("a.json", marked(ROWS, "answer", "accept", "reject"), "classification", {}),
     ("a.jsonl", marked(ROWS, "answer", None, "reject"), "classification", {}),
-    ("a.jsonl", marked(CHOICES, "answer", "accept", "ignore"), "classification", {"label_column": "accept"}),
-    (
-        "a.jsonl",
-        marked(CHOICES, "answer", "accept", "reject"),
-        "classification",
-        {"label_column": "accept", "multi_label": True},
-    ),
+    ("a.jsonl", marked(CHOICES, "answer", "accept", "ignore"), "classification", ACCEPTED),
+    ("a.jsonl", marked(CHOICES, "answer", "accept", "reject"), "classification", SEVERAL),
     ("a.jsonl", marked(PAIRS, "answer", "accept", "reject"), "pair", {}),
-    (
-        "a.jsonl",
-        marked([{**row, "label": 2.5} for row in ROWS], "answer", "accept", "ignore"),
-        "regression",
-        {},
-    ),
+    ("a.jsonl", marked(labelled([2.5] * NUM), "answer", "accept", "ignore"), "regression", {}),
     ("a.jsonl", marked(TAGGED, "answer", "accept", "reject"), "ner", {}),
     ("a.jsonl", marked(SPANS, "answer", "accept", "reject", "ignore"), "ner", {}),
     ("a.jsonl", marked(QUESTIONS, "answer", "accept", "reject"), "qa", {}),
@@ -152,34 +139,21 @@ def test_a_column_of_such_a_name_may_be_data(rows: Any, options: dict[str, Any],
 # Characters that show nothing
 
 HIDDEN = [
-    *(
-        "{}\u200b",
-        "\u200b{}",
-        "\u200e{}",
-        "{}\u200f",
-        "\u202b{}\u202c",
-        "\u2067{}\u2069",
-        "\ufeff{}",
-        "{}\ufeff",
-    ),
-    *("{}\u00ad", "{}\u2060", "\u061c{}", "{}\u200d", "\u200c{}", "\u00a0{}", "{}\u202f", "{}\u00a0"),
+    *("{}\u200b", "\u200b{}", "\u200e{}", "{}\u200f", "\u202b{}\u202c", "\u2067{}\u2069", "\ufeff{}"),
+    *("{}\ufeff", "{}\u00ad", "{}\u2060", "\u061c{}", "{}\u200d", "\u200c{}", "\u00a0{}", "{}\u202f"),
+    "{}\u00a0",
 ]
 
 
 @pytest.mark.parametrize("form", HIDDEN)
 def test_characters_that_show_nothing_make_no_other_label(form: str, tmp_path: Path) -> None:
     labels = [label if number < 4 else form.format(label) for number, label in enumerate(LABELS)]
-    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=True)]
-    split = read(write(tmp_path / "a.csv", rows))
+    split = read(write(tmp_path / "a.csv", labelled(labels)))
     assert golds(split) == LABELS
-    strict = read(
-        write(tmp_path / "b.csv", [{"text": r["text"], form.format("label"): r["label"]} for r in ROWS])
-    )
-    assert golds(strict) == LABELS
-    lists = read(
-        write(tmp_path / "c.jsonl", [{**row, "label": [row["label"]]} for row in rows]), multi_label=True
-    )
-    assert golds(lists) == [(label,) for label in LABELS]
+    named = [{"text": row["text"], form.format("label"): row["label"]} for row in ROWS]
+    assert golds(read(write(tmp_path / "b.csv", named))) == LABELS
+    lists = write(tmp_path / "c.jsonl", labelled([[label] for label in labels]))
+    assert golds(read(lists, multi_label=True)) == [(label,) for label in LABELS]
     words = "Anna\tB-PER\nleft\tO\n\n" + f"Anna\t{form.format('B-PER')}\nleft\t{form.format('O')}\n"
     tags = read(write(tmp_path / "d.tsv", words), "ner")
     assert golds(tags) == [("B-PER", "O")] * 2
@@ -189,8 +163,7 @@ def test_characters_that_show_nothing_make_no_other_label(form: str, tmp_path: P
 
 def test_hidden_characters_inside_a_label(tmp_path: Path) -> None:
     labels = ["very good", "very\u00a0good", "ve\u00adry good", "very\u200b good"] * 2
-    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=True)]
-    assert {*golds(read(write(tmp_path / "a.csv", rows)))} == {"very good"}
+    assert {*golds(read(write(tmp_path / "a.csv", labelled(labels))))} == {"very good"}
 
 
 @pytest.mark.parametrize(
@@ -211,14 +184,8 @@ def test_joiners_that_carry_meaning_stay(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("tag", "meant"),
-    [
-        ("\u041e", "O"),
-        ("\u039f", "O"),
-        ("0", "O"),
-        ("\uff2f", "O"),
-        ("\u0412-LOC", "B-LOC"),
-        ("B\u2013LOC", "B-LOC"),
-    ],
+    [(letter, "O") for letter in "\u041e\u039f0\uff2f"]
+    + [(tag, "B-LOC") for tag in ("\u0412-LOC", "B\u2013LOC")],
 )
 def test_tags_in_letters_that_look_alike(tag: str, meant: str, tmp_path: Path) -> None:
     words = "Anna\tB-PER\nleft\tO\nRome\tB-LOC\n\n"
@@ -244,51 +211,34 @@ def test_labels_that_look_alike_are_noted(tmp_path: Path) -> None:
 # Labels in brackets, in b'' and joined by a sign
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "['{}']",
-        '["{}"]',
-        "('{}',)",
-        "b'{}'",
-        'b"{}"',
-        "{{'{}'}}",
-        '[["{}"]]',
-        "[{}]",
-        "{{{}}}",
-        "[np.str_('{}')]",
-    ],
-)
+QUOTED = ["['{}']", '["{}"]', "('{}',)", "b'{}'", 'b"{}"', "{{'{}'}}", '[["{}"]]', "[np.str_('{}')]"]
+
+
+@pytest.mark.parametrize("form", [*QUOTED, "[{}]", "{{{}}}"])
 def test_a_label_in_brackets_is_the_label(form: str, tmp_path: Path) -> None:
     cells = [form.format(label) for label in LABELS]
     quoted = [f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in cells]
-    path = write(tmp_path / "a.csv", [{"text": t, "label": c} for t, c in zip(TEXTS, quoted, strict=True)])
-    split = read(path)
+    split = read(write(tmp_path / "a.csv", labelled(quoted)))
     assert golds(split) == LABELS
     assert [note for note in split.notes if note.startswith(f"{NUM} answers in lists")]
-    lines = [{"text": text, "label": cell} for text, cell in zip(TEXTS, cells, strict=True)]
-    assert golds(read(write(tmp_path / "a.jsonl", lines))) == LABELS
+    assert golds(read(write(tmp_path / "a.jsonl", labelled(cells)))) == LABELS
 
 
 @pytest.mark.parametrize(
     "wrap", [lambda x: [x], lambda x: [[x]], lambda x: {"choices": [x]}, lambda x: {x: 1, "c": 0}]
 )
 def test_a_label_in_a_list_or_flags_is_the_label(wrap: Any, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", [{**row, "label": wrap(row["label"])} for row in ROWS])
-    assert golds(read(path)) == LABELS
+    assert golds(read(write(tmp_path / "a.jsonl", labelled([*map(wrap, LABELS)])))) == LABELS
 
 
 def test_lists_of_several_labels_and_of_numbers(tmp_path: Path) -> None:
-    whole = [{"text": text, "label": number % 2} for number, text in enumerate(TEXTS)]
-    plain = read(write(tmp_path / "n.jsonl", whole))
+    plain = read(write(tmp_path / "n.jsonl", labelled([0, 1] * (NUM // 2))))
     assert golds(plain) == ["0", "1"] * (NUM // 2) and not plain.notes
-    rows = [{"text": text, "label": ["a", "b"]} for text in TEXTS]
     with pytest.raises(DataError, match="expected one label"):
-        read(write(tmp_path / "a.jsonl", rows))
+        read(write(tmp_path / "a.jsonl", labelled([["a", "b"]] * NUM)))
     assert golds(read(tmp_path / "a.jsonl", multi_label=True)) == [("a", "b")] * NUM
     cells = ["[1]", "[2]", "(none)", "b"] * 2
-    rows = [{"text": text, "label": cell} for text, cell in zip(TEXTS, cells, strict=True)]
-    assert golds(read(write(tmp_path / "b.csv", rows))) == cells
+    assert golds(read(write(tmp_path / "b.csv", labelled(cells)))) == cells
     scores = [{"text": text, "score": f"[{number}.5]"} for number, text in enumerate(TEXTS)]
     assert golds(read(write(tmp_path / "c.csv", scores), "regression"))[3] == "3.5"
 
@@ -305,7 +255,7 @@ def test_joined_labels_that_also_occur_alone_are_split(
     sign: str, cells: list[str], expected: list[Any], tmp_path: Path
 ) -> None:
     cells = [f'"{cell.format(sign)}"' for cell in cells]
-    path = write(tmp_path / "a.csv", [{"text": f"a film {i}", "label": c} for i, c in enumerate(cells)])
+    path = write(tmp_path / "a.csv", labelled(cells))
     assert golds(read(path, multi_label=True)) == expected
     single = read(path)
     assert golds(single) == [cell.strip('"') for cell in cells]
@@ -324,8 +274,7 @@ def test_joined_labels_that_also_occur_alone_are_split(
     ],
 )
 def test_labels_with_signs_stay_as_they_are(cells: list[str], is_doubtful: bool, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", [{"text": f"a film {i}", "label": c} for i, c in enumerate(cells)])
-    split = read(path, multi_label=True)
+    split = read(write(tmp_path / "a.csv", labelled(cells)), multi_label=True)
     assert golds(split) == [(cell,) for cell in cells]
     assert any("one label" in note for note in split.notes) == is_doubtful
 
@@ -352,28 +301,26 @@ def test_a_link_that_leads_nowhere_is_refused(name: str, target: str, tmp_path: 
 
 COLUMNS = {"text": TEXTS, "label": LABELS}
 VALUES = [[*row.values()] for row in ROWS]
+
+
+def numbered(cells: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): cell for number, cell in enumerate(cells)}
+
+
+FLAGS = [{label: 1, "c": 0} for label in LABELS]
 LAYOUTS: dict[str, tuple[str, Any]] = {
     "split": ("a.json", {"columns": ["text", "label"], "index": [*range(NUM)], "data": VALUES}),
     "table": ("a.json", {"schema": {"fields": [{"name": "text"}], "pandas_version": "1.4.0"}, "data": ROWS}),
-    "index": ("a.json", {str(number): row for number, row in enumerate(ROWS)}),
+    "index": ("a.json", numbered(ROWS)),
     "named index": ("a.json", {f"row {number}": row for number, row in enumerate(ROWS)}),
-    "columns": ("a.json", {k: {str(n): v for n, v in enumerate(c)} for k, c in COLUMNS.items()}),
+    "columns": ("a.json", {name: numbered(cells) for name, cells in COLUMNS.items()}),
     "named columns": ("a.json", {k: {f"r{n}": v for n, v in enumerate(c)} for k, c in COLUMNS.items()}),
     "lists": ("a.json", COLUMNS),
-    "columns of objects": (
-        "a.json",
-        {
-            "text": {str(n): text for n, text in enumerate(TEXTS)},
-            "label": {str(n): {label: 1, "c": 0} for n, label in enumerate(LABELS)},
-        },
-    ),
+    "columns of objects": ("a.json", {"text": numbered(TEXTS), "label": numbered(FLAGS)}),
     "lists in jsonl": ("a.jsonl", json.dumps(COLUMNS)),
     "data": ("a.json", {"version": "1", "about": "films and their grades", "data": ROWS}),
     "one list": ("a.json", {"reviews": ROWS, "count": NUM}),
-    "hub viewer": (
-        "a.json",
-        {"features": [], "rows": [{"row_idx": n, "row": row} for n, row in enumerate(ROWS)]},
-    ),
+    "hub viewer": ("a.json", {"features": [], "rows": [{"row_idx": 0, "row": row} for row in ROWS]}),
     "indented": ("a.json", json.dumps({"data": ROWS}, indent=2)),
     "pretty-printed": ("a.jsonl", "\n".join(json.dumps(row, indent=2) for row in ROWS)),
     "pretty-printed json": ("a.json", "\n".join(json.dumps(row, indent=2) for row in ROWS)),
@@ -409,13 +356,10 @@ def test_an_object_of_objects_may_be_one_row(tmp_path: Path) -> None:
 def test_a_name_with_a_comma_can_be_kept_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     cells = ["Washington, D.C.", "Paris, Texas", "Bonn"]
-    note = read(write(path, [{"text": "x", "label": cell} for cell in cells]), multi_label=True).notes[0]
+    note = read(write(path, labelled(cells)), multi_label=True).notes[0]
     assert "to keep 'Paris, Texas' whole, write [\"Paris, Texas\"]" in note
-    kept = [json.dumps([cell]) for cell in cells]
-    assert golds(read(write(path, [{"text": "x", "label": cell} for cell in kept]), multi_label=True)) == [
-        (cell,) for cell in cells
-    ]
-    assert golds(read(write(path, [{"text": "x", "label": c} for c in ["a,b", "b,c"]]), multi_label=True))
+    kept = labelled([json.dumps([cell]) for cell in cells])
+    assert golds(read(write(path, kept), multi_label=True)) == [(cell,) for cell in cells]
 
 
 def test_lists_without_names_are_read_once_named(tmp_path: Path) -> None:
@@ -436,51 +380,27 @@ def test_the_command_for_several_lists_makes_a_folder(tmp_path: Path) -> None:
     assert golds(read(tmp_path / "splits" / "dev.json")) == LABELS[:4]
 
 
-ADVISED: list[tuple[str, Any, str, str]] = [  # file, content, task, the option that an error advises
-    (
-        "a.jsonl",
-        [{"meta": {"review": text}, "label": "a"} for text in TEXTS],
-        "classification",
-        "text_column",
-    ),
-    (
-        "a.jsonl",
-        [{"review": t, "marks": [{"x": 1}], "label": "a"} for t in TEXTS],
-        "classification",
-        "text_column",
-    ),
-    (
-        "a.jsonl",
-        [{"text": t, "options": [{"id": "a"}], "accept": ["a"]} for t in TEXTS],
-        "classification",
-        "label_column",
-    ),
-    ("a.jsonl", [{"text": {"body": text}, "label": "a"} for text in TEXTS], "classification", "text_column"),
-    (
-        "a.json",
-        [{"data": {"review": text}, "label": "a", "annotations": []} for text in TEXTS],
-        "classification",
-        "text_column",
-    ),
+ADVISED: list[tuple[list[dict[str, Any]], str]] = [  # rows, the option that an error advises
+    ([{"meta": {"review": text}, "label": "a"} for text in TEXTS], "text_column"),
+    ([{"review": text, "marks": [{"x": 1}], "label": "a"} for text in TEXTS], "text_column"),
+    ([{"text": text, "options": [{"id": "a"}], "accept": ["a"]} for text in TEXTS], "label_column"),
+    ([{"text": {"body": text}, "label": "a"} for text in TEXTS], "text_column"),
+    ([{"data": {"review": text}, "label": "a", "annotations": []} for text in TEXTS], "text_column"),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "task", "option"), ADVISED)
-def test_the_columns_that_an_error_names_can_be_chosen(
-    name: str, content: Any, task: str, option: str, tmp_path: Path
-) -> None:
-    path = write(tmp_path / name, content)
+@pytest.mark.parametrize(("rows", "option"), ADVISED)
+def test_the_columns_that_an_error_names_can_be_chosen(rows: Any, option: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", rows)
     with pytest.raises(DataError) as caught:
-        read(path, task)
+        read(path)
     fix = str(caught.value.fix)
     assert option in fix and len(fix) < 200
-    offered = (
-        fix.removeprefix("It has ").partition(":")[0].split(", ")
-        if fix.startswith("It")
-        else [fix.rsplit(maxsplit=1)[-1]]
-    )
+    offered = [fix.rsplit(maxsplit=1)[-1]]
+    if fix.startswith("It"):
+        offered = fix.removeprefix("It has ").partition(":")[0].split(", ")
     value = offered[0] if offered[0] != "text" or option == "text_column" else offered[-1]
-    assert len(read(path, task, **{option: (value,) if option == "text_column" else value}).examples) == NUM
+    assert len(read(path, **{option: (value,) if option == "text_column" else value}).examples) == NUM
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -499,10 +419,9 @@ def test_choices_of_label_studio(tmp_path: Path) -> None:
     split = read(write(tmp_path / "b.json", label_studio(False)), label_column="label")
     assert golds(split) == LABELS and split.text_columns == ("data.text",)
     two = label_studio(False)
+    topic = {"type": "choices", "from_name": "topic", "value": {"choices": ["film", "art"]}}
     for row in two:
-        row["annotations"][0]["result"].append(
-            {"type": "choices", "from_name": "topic", "value": {"choices": ["film", "art"]}}
-        )
+        row["annotations"][0]["result"].append(topic)
     path = write(tmp_path / "c.json", two)
     with pytest.raises(DataError, match="mood, topic"):
         read(path)
@@ -511,49 +430,35 @@ def test_choices_of_label_studio(tmp_path: Path) -> None:
     rated = label_studio(False)
     for row in rated:
         row["annotations"][0]["result"] = [{"type": "rating", "from_name": "stars", "value": {"rating": 4}}]
-    assert (
-        golds(read(write(tmp_path / "d.json", rated), "regression", text_column=("data.text",)))
-        == ["4"] * NUM
-    )
+    path = write(tmp_path / "d.json", rated)
+    assert golds(read(path, "regression", text_column=("data.text",))) == ["4"] * NUM
 
 
 ANNA = [("B-PER", "O", "B-LOC")] * 6
-MARKED: dict[str, tuple[str, dict[str, str]]] = {
-    "brat": (
-        "Anna left Rome\n" * 6,
-        {
-            "a.ann": "".join(
-                f"T{n}1\tPER {15 * n} {15 * n + 4}\tAnna\n"
-                f"T{n}2\tLOC {15 * n + 10} {15 * n + 14}\tRome\nR1\tin Arg1:T1 Arg2:T2\n"
-                for n in range(6)
-            )
-        },
-    ),
-    "tags": ("<PER>Anna</PER> left <LOC>Rome</LOC>\n" * 6, {}),
-    "ENAMEX": ('<ENAMEX TYPE="PER">Anna</ENAMEX> left <ENAMEX TYPE="LOC">Rome</ENAMEX>\n' * 6, {}),
-    "START": ("<START:PER> Anna <END> left <START:LOC> Rome <END>\n" * 6, {}),
-    "links": ("[Anna](PER) left [Rome](LOC)\n" * 6, {}),
-    "type first": ("[PER Anna] left [LOC Rome]\n" * 6, {}),
-    "Rasa": ("## intent:go\n" + "- [Anna](PER) left [Rome](LOC)\n" * 6, {}),
-    "Rasa 2": ('- [Anna]{"entity": "PER"} left [Rome]{"entity": "LOC", "role": "from"}\n' * 6, {}),
-    "PubTator": (
-        "".join(
-            f"{n}|t|Anna left\n{n}|a|Rome\n{n}\t0\t4\tAnna\tPER\tD1\n{n}\t10\t14\tRome\tLOC\n\n"
-            for n in range(6)
-        ),
-        {},
-    ),
-    "tags first": ("B-PER Anna\nO left\nB-LOC Rome\n\n" * 6, {}),
-    "tags first, tabs": ("B-PER\tAnna\tx\nO\tleft\ty\nB-LOC\tRome\tz\n\n" * 6, {}),
+BRAT = "T{0}1\tPER {1} {2}\tAnna\nT{0}2\tLOC {3} {4}\tRome\nR1\tin Arg1:T1 Arg2:T2\n"
+PUBTATOR = "{0}|t|Anna left\n{0}|a|Rome\n{0}\t0\t4\tAnna\tPER\tD1\n{0}\t10\t14\tRome\tLOC\n\n"
+MARKED: dict[str, str] = {
+    "brat": "Anna left Rome\n" * 6,
+    "tags": "<PER>Anna</PER> left <LOC>Rome</LOC>\n" * 6,
+    "ENAMEX": '<ENAMEX TYPE="PER">Anna</ENAMEX> left <ENAMEX TYPE="LOC">Rome</ENAMEX>\n' * 6,
+    "START": "<START:PER> Anna <END> left <START:LOC> Rome <END>\n" * 6,
+    "links": "[Anna](PER) left [Rome](LOC)\n" * 6,
+    "type first": "[PER Anna] left [LOC Rome]\n" * 6,
+    "Rasa": "## intent:go\n" + "- [Anna](PER) left [Rome](LOC)\n" * 6,
+    "Rasa 2": '- [Anna]{"entity": "PER"} left [Rome]{"entity": "LOC", "role": "from"}\n' * 6,
+    "PubTator": "".join(PUBTATOR.format(n) for n in range(6)),
+    "tags first": "B-PER Anna\nO left\nB-LOC Rome\n\n" * 6,
+    "tags first, tabs": "B-PER\tAnna\tx\nO\tleft\ty\nB-LOC\tRome\tz\n\n" * 6,
 }
 
 
 @pytest.mark.parametrize("case", MARKED)
 def test_entities_marked_in_or_beside_a_text(case: str, tmp_path: Path) -> None:
-    content, others = MARKED[case]
-    for name, other in others.items():
-        (tmp_path / name).write_text(other)
-    split = read(write(tmp_path / "a.txt", content), "ner")
+    if case == "brat":
+        starts = range(0, 90, 15)
+        marks = [BRAT.format(n, start, start + 4, start + 10, start + 14) for n, start in enumerate(starts)]
+        (tmp_path / "a.ann").write_text("".join(marks))
+    split = read(write(tmp_path / "a.txt", MARKED[case]), "ner")
     assert golds(split) == ANNA
     assert [example.texts for example in split.examples] == [("Anna", "left", "Rome")] * 6
     assert split.notes
@@ -575,12 +480,8 @@ def test_labels_of_spans_that_are_numbers(tmp_path: Path) -> None:
 
 
 BINARY = [b"PK\x03\x04" + bytes(20) + b"[Content_Types].xml", b"PK\x03\x04" + bytes(20), b"\x1f\x8b\x08\0\0"]
-BINARY += [
-    b"\xd0\xcf\x11\xe0" + bytes(50),
-    b"PAR1\x15" + bytes(50),
-    b"SQLite format 3\0" + bytes(90),
-    b"%PDF-1.7\n",
-]
+BINARY += [b"\xd0\xcf\x11\xe0" + bytes(50), b"PAR1\x15" + bytes(50), b"SQLite format 3\0" + bytes(90)]
+BINARY += [b"%PDF-1.7\n"]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json"])
@@ -596,35 +497,17 @@ def test_a_binary_file_with_the_name_of_a_table_is_named(name: str, content: byt
 QUESTION = {"question": "Who left?", "context": "Then Anna left Rome."}
 SQUAD = {"question": "Who left?", "answers": [{"text": "Anna", "answer_start": 5}]}
 PARAGRAPH = {"context": QUESTION["context"], "qas": [{"id": 1, **SQUAD}]}
+ANSWERED = {"question": "Who left?", "answers": ["Anna"]}
+ONE_ANSWER = {"question": "Who left?", "answer": "Anna"}
 ASKED: dict[str, tuple[str, Any]] = {
     "paragraphs": ("a.json", [PARAGRAPH]),
     "paragraphs in data": ("a.json", {"data": [PARAGRAPH]}),
     "articles": ("a.json", [{"title": "x", "paragraphs": [PARAGRAPH]}]),
     "one article": ("a.json", {"title": "x", "paragraphs": [PARAGRAPH]}),
     "paragraphs in lines": ("a.jsonl", [PARAGRAPH]),
-    "MRQA": (
-        "a.jsonl",
-        [
-            {"header": {"dataset": "x"}},
-            {
-                "context": QUESTION["context"],
-                "qas": [{"qid": "q", "question": "Who left?", "answers": ["Anna"]}],
-            },
-        ],
-    ),
+    "MRQA": ("a.jsonl", [{"header": {"dataset": "x"}}, {**PARAGRAPH, "qas": [{"qid": "q", **ANSWERED}]}]),
     "answer": ("a.jsonl", [{**QUESTION, "answer": "Anna"}]),
-    "answer in SQuAD": (
-        "a.json",
-        {
-            "data": [
-                {
-                    "paragraphs": [
-                        {"context": QUESTION["context"], "qas": [{"question": "Who left?", "answer": "Anna"}]}
-                    ]
-                }
-            ]
-        },
-    ),
+    "answer in SQuAD": ("a.json", {"data": [{"paragraphs": [{**PARAGRAPH, "qas": [ONE_ANSWER]}]}]}),
     "answer and its start": ("a.jsonl", [{**QUESTION, "answer": "Anna", "answer_start": 5}]),
     "text and its start": ("a.csv", [{**QUESTION, "text": "Anna", "answer_start": 5}]),
     "answer_text": ("a.csv", [{**QUESTION, "answer_text": "Anna", "answer_start": "5.0"}]),
@@ -649,21 +532,16 @@ def test_equal_ids_are_named_by_their_questions(tmp_path: Path) -> None:
 
 # What is counted
 
+CONFLICTING = [*ROWS, {"text": TEXTS[0], "label": "bad"}, {"text": TEXTS[1] + " ", "label": "good"}]
+SCORED = [{"text": "x", "score": number} for number in (1, 2, 2)]
+
 
 @pytest.mark.parametrize(
     ("task", "rows", "expected"),
     [
-        (
-            "classification",
-            [*ROWS, {"text": TEXTS[0], "label": "bad"}, {"text": TEXTS[1] + " ", "label": "good"}],
-            "2 texts occur with different answers (4 rows)",
-        ),
+        ("classification", CONFLICTING, "2 texts occur with different answers (4 rows)"),
         ("pair", [*PAIRS, {**PAIRS[0], "label": "bad"}], "1 pair occurs with different answers (2 rows)"),
-        (
-            "regression",
-            [{"text": "x", "score": number} for number in (1, 2, 2)],
-            "1 text occurs with different answers (3 rows)",
-        ),
+        ("regression", SCORED, "1 text occurs with different answers (3 rows)"),
     ],
 )
 def test_equal_texts_with_different_answers_are_counted(

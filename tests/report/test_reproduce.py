@@ -59,13 +59,8 @@ def table(tmp_path: Path) -> Path:
 
 def finetuning(encoder: Path, table: Path) -> list[str]:
     words = ["finetune", str(encoder), "--task", "classification", "--data", str(table)]
-    words += [
-        "--text-column",
-        "what was said",
-        "--label-column=-kind",
-        "--test",
-        str(table.parent / "later one.csv"),
-    ]
+    words += ["--text-column", "what was said", "--label-column=-kind"]
+    words += ["--test", str(table.parent / "later one.csv")]
     words += ["--limit-train", "16", "--epochs", "1", "--no-baselines", "--device", "cpu", "--threads", "1"]
     return [*words, "--allow-unknown", "--head", "transformers"]
 
@@ -88,13 +83,8 @@ def test_a_fine_tuning_from_python(
     change: dict[str, Any], encoder: Path, table: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    asked: dict[str, Any] = {
-        "task": "classification",
-        "data": table,
-        "out": out,
-        "epochs": 1,
-        "head": "linear",
-    }
+    asked: dict[str, Any] = {"task": "classification", "data": table, "out": out}
+    asked |= {"epochs": 1, "head": "linear"}
     asked |= {"text_column": ["what was said"], "label_column": "-kind", "baselines": False, **change}
     asked |= {"allow_unknown": True, "device": "cpu"}
     if asked["data"] == "rows":

@@ -48,9 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "step",
-    [1, EPOCH - 1, EPOCH, STEPS],
-    ids=["first", "before the epoch ends", "epoch's end", "last"],
+    "step", [1, EPOCH - 1, EPOCH, STEPS], ids=["first", "before the epoch ends", "epoch's end", "last"]
 )
 def test_a_run_stopped_after_a_step_resumes_with_the_same_bits(
     whole: Path, tmp_path: Path, step: int

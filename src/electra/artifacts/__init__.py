@@ -42,16 +42,8 @@ __all__ = [
 ]
 
 KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matches
-    RunFolder,
-    PairFolder,
-    StoreFolder,
-    FinetuningFolder,
-    StudyFolder,
-    EvaluationFolder,
-    AnalysisFolder,
-    ModelFolder,
-    Checkpoint,
-    SeedFolder,
+    *(RunFolder, PairFolder, StoreFolder, FinetuningFolder, StudyFolder, EvaluationFolder, AnalysisFolder),
+    *(ModelFolder, Checkpoint, SeedFolder),
 )
 EXPECTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 

@@ -119,11 +119,9 @@ class FinetuningFolder(Folder):
 
     def scores(self) -> dict[str, float]:
         """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd."""
-        return {
-            name.removeprefix("eval_"): float(value)
-            for name, value in self.read_results().items()
-            if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples"
-        }
+        numbers = {key: value for key, value in self.read_results().items() if isinstance(value, int | float)}
+        names = [name for name in numbers if name.startswith("eval_") and name != "eval_samples"]
+        return {name.removeprefix("eval_"): float(numbers[name]) for name in names}
 
 
 def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -163,9 +161,8 @@ def _chance(results: Mapping[str, Any], paired: Mapping[str, Any] | None) -> str
     """
     rows = results.get("eval_samples", 0)
     count = paired["examples"] if paired else results.get("dev_texts", rows)
-    texts = (
-        f"{count:,} different texts that the training data lacks" if count < rows else f"{count:,} examples"
-    )
+    what = "different texts that the training data lacks" if count < rows else "examples"
+    texts = f"{count:,} {what}"
     if chosen := best_epoch(results):
         return f"; its score is the {chosen}, so the difference is not tested"
     if rows and not count:

@@ -108,9 +108,8 @@ class Folder:
     def not_a_record(self) -> ElectraError:
         """Returns the error for a record file with other contents."""
         fix = "Restore it, or start over in another folder"
-        return self.ERROR(
-            f"not the record of {with_article(self.KIND)}", where=self.path / self.RECORD, fix=fix
-        )
+        problem = f"not the record of {with_article(self.KIND)}"
+        return self.ERROR(problem, where=self.path / self.RECORD, fix=fix)
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Writes the record file atomically."""

@@ -21,6 +21,5 @@ EXPORTED: tuple[Head, Head] = ("discriminator", "generator")
 def network_tables(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Returns the tables that describe networks in a run's record, by the name of the network."""
     required = {"num_layers", "hidden_size", "vocab_size"}
-    return {
-        name: table for name, table in record.items() if isinstance(table, Mapping) and required <= set(table)
-    }
+    tables = {name: table for name, table in record.items() if isinstance(table, Mapping)}
+    return {name: table for name, table in tables.items() if required <= set(table)}

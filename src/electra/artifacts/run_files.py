@@ -22,12 +22,10 @@ from electra.foundation.errors import ElectraError
 
 # Settings that change what is written, when, or how fast, but not what is learned: they may differ when a
 # run is resumed. Any other may change a bit of the weights, also the device (a GPU sums in another order).
-WHEN_RESUMED = frozenset(
-    {
-        *(f"training.{name}" for name in ("checkpoint_every", "keep", "evaluate_every", "log_every")),
-        *("training.threads", "training.compile", "training.micro_batch", "evaluation.rows"),
-    }
-)
+WHEN_RESUMED = {
+    *(f"training.{name}" for name in ("checkpoint_every", "keep", "evaluate_every", "log_every")),
+    *("training.threads", "training.compile", "training.micro_batch", "evaluation.rows"),
+}
 LOST_ROWS = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
 # beside the discriminator, in a repository with a whole pair

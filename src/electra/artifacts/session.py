@@ -135,7 +135,6 @@ def recorded_commands(folder: Path) -> list[str]:
 
 @contextmanager
 def _command_recorded(folder: Path) -> Iterator[None]:
-    """Adds the running command to those of the folder, unless it is there, or is refused or fails."""
     line, path = running_command.get()(), folder / COMMANDS
     is_new = bool(line) and line not in recorded_commands(folder)
     if is_new:
@@ -190,9 +189,8 @@ def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Col
     names = sorted(path.name for path in folder.glob("*") if path.name not in (*allowed, COMMANDS))
     foreign = [name for name in names if not name.startswith(".")]
     if foreign and not (folder / record).exists():
-        problem = (
-            f"contains files that do not belong to {kind} ({foreign[0]}{', ...' if foreign[1:] else ''})"
-        )
+        named = foreign[0] + (", ..." if foreign[1:] else "")
+        problem = f"contains files that do not belong to {kind} ({named})"
         raise RunFolderError(problem, where=folder, fix=fix)
 
 

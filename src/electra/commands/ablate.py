@@ -17,14 +17,7 @@ from electra.foundation.config import check_at_least
 from electra.foundation.display import Display, display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.machine import OnThreads
-from electra.foundation.options import (
-    RepeatedNames,
-    Source,
-    as_name,
-    as_strings,
-    checked_path,
-    optional_name,
-)
+from electra.foundation.options import RepeatedNames, Source, as_name, as_strings, checked_path, optional_name
 from electra.foundation.signals import StopRequest, stops_after
 from electra.foundation.work import run_pieces
 
@@ -107,7 +100,6 @@ ablate = function(Ablate)
 
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
     from electra.foundation.threads import free_cores, given
     from electra.laboratory.ablation.floors import language_notes
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
@@ -215,14 +207,12 @@ def _train(
 
 
 def _score(results: Mapping[str, Any], run: StudyRun) -> str:
-    """Returns a run's main score; "done" if the study has none that all arms share."""
     scores = results["budgets"][-1]["arms"][run.job.arm]["scores"]
     value = scores.get(results["primary"], {}).get("by_seed", {}).get(str(run.job.seed))
     return "done" if value is None else f"{value:.3f}".removeprefix("0")
 
 
 def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:
-    """Returns the requested suite of tasks, or the one that the study has used so far."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.runs import panel_record
 

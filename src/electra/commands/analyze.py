@@ -135,7 +135,6 @@ def _run(
     is_all: bool,
     allow_unknown: bool,
 ) -> int:
-    """Runs the probes one after the other until it is stopped. Returns how many have a result."""
     from electra.laboratory.analysis.contract.probe_record import run_probe
     from electra.model.passes import before_each_batch
     from electra.pages.probes import headline, read_record

@@ -26,7 +26,7 @@ from electra.foundation.display import json_text
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source
-from electra.foundation.terminal_text import make_visible, one_line, plural
+from electra.foundation.terminal_text import make_visible, one_line, plural, when
 from electra.inference.model import Model, load
 
 if TYPE_CHECKING:
@@ -127,7 +127,6 @@ class Detect(
         return LineEnds(tokens_by(lambda: detector.main.tokenizer), self.keep_hyphens)
 
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
-        """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
             return [
                 _own(passage)
@@ -185,7 +184,7 @@ class Detect(
         if out is not None:
             commit_file(out, self._content(out.suffix.lower(), rows))
             num = plural(len(rows), "word" if self.top else "text")
-            sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
+            sys.stdout.write(when(not self.json, f"{num} in {make_visible(str(out))}\n"))
         elif is_listed:
             text = self._content(".jsonl" if self.json else ".txt", rows).decode()
             sys.stdout.write(json_text(text) if self.json else make_visible(text))
@@ -206,7 +205,6 @@ detect = function(Detect)
 
 
 def _share(value: float | str) -> float:
-    """Reads a share such as 0.01 or "1%". Raises ConfigError for what is none."""
     text = str(value).strip()
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -222,15 +220,15 @@ def _second_line(detection: Detection) -> str:
     if not detection.marked:
         likeliest = (f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects())
         return f"most suspicious: {shown}" if (shown := ", ".join(likeliest)) else ""
-    most, parts = 1 if len(detection.marked) > FEW else None, []
+    most, parts = 1 if len(detection.marked) > FEW else None, list[str]()
     for word, found in zip(detection.marked, detection.suggestions, strict=False):
         shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found[:most])
-        parts += [f"{one_line(word.text)}: {shown}"] * bool(found)
+        if found:
+            parts.append(f"{one_line(word.text)}: {shown}")
     return "; ".join(parts)
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """Returns the words of a text from `start` to `end` without those that are cut."""
     return " ".join(text[max(0, start) : end].split()[start > 0 : -1 if end < len(text) else None])
 
 
@@ -243,10 +241,8 @@ def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
     if names := [name for start, name in passage.words if start <= word.start]:
         row["name"] = names[-1]
-    return row | {
-        "p_replaced": float(f"{word.p_replaced:.4g}"),
-        "suggestions": [each.token for each in found],
-    }
+    row["p_replaced"] = float(f"{word.p_replaced:.4g}")
+    return row | {"suggestions": [each.token for each in found]}
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from electra.data.tables.printed import LineEnds, tokens_by
 from electra.foundation import durable
 from electra.foundation.display import display_for, json_text
 from electra.foundation.options import Source
+from electra.foundation.terminal_text import plural
 from electra.inference.model import load
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Embed(
             sys.stdout.write(json_text(_content(".jsonl", rows, vectors).decode()))
         else:
             count, width = vectors.shape
-            sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} dimensions in {self.out}\n")
+            sys.stdout.write(f"{plural(count, 'vector')} of {width} dimensions in {self.out}\n")
         return 0
 
 
@@ -89,9 +90,8 @@ def _content(kind: str, rows: Rows, vectors: Vectors) -> bytes:
         from electra.inference.embedding import as_json
 
         columns = (as_json(vector) for vector in vectors)
-        return format_records(
-            [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)], "jsonl"
-        )
+        records = [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)]
+        return format_records(records, "jsonl")
     import numpy as np
 
     content = io.BytesIO()

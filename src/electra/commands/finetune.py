@@ -104,7 +104,6 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, Given]:
 
 
 def _given(rows: Sequence[Any], split: str) -> Given:
-    """Returns rows with their JSON lines, whose digest the fine-tuning records."""
     if not rows:
         raise DataError("no rows", where=split)
     lines = [_line(row, str(Place(split, number, False))) for number, row in enumerate(rows, 1)]

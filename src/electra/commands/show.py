@@ -65,9 +65,7 @@ class Show(
         tokenizer = next(loaded.tokenizer for loaded in (discriminator, generator) if loaded is not None)
         if (mask := tokenizer.id_to_token(tokenizer.specials.mask)) in text:
             slots = enumerate(fill(model.language_model, [text])[0], 1)
-            return Rows(
-                {mask: slot, "Word": each.token, "P": each.p} for slot, found in slots for each in found
-            )
+            return Rows({mask: i, "Word": each.token, "P": each.p} for i, found in slots for each in found)
         [text] = unknown.read(tokenizer, [text], self.allow_unknown)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)

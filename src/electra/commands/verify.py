@@ -19,8 +19,7 @@ from electra.foundation.terminal_text import plural
 
 @dataclass(frozen=True)
 class Verify(
-    Command[Iterator[Finding]],
-    examples=("electra verify runs/mine", "electra verify runs/mine --replay 3"),
+    Command[Iterator[Finding]], examples=("electra verify runs/mine", "electra verify runs/mine --replay 3")
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 
@@ -43,7 +42,6 @@ class Verify(
         return chain.from_iterable(findings for _, findings in self._checks())
 
     def _checks(self) -> Iterator[tuple[str, Iterable[Finding]]]:
-        """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
         path = checked_path(self.folder, "folder")

@@ -144,10 +144,8 @@ def write_model(
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     max_length = further_settings.pop(MAX_LENGTH, config.max_positions)
     threshold = None if card.threshold is None else round(card.threshold, 4)
-    settings = write_config(
-        config, kind, model.labels, dtype, tokenizer.specials,
-        output=card.output, threshold=threshold, further=further_settings,
-    )  # fmt: skip
+    own: dict[str, Any] = {"output": card.output, "threshold": threshold, "further": further_settings}
+    settings = write_config(config, kind, model.labels, dtype, tokenizer.specials, **own)
     if isinstance(head, GeneratorHead) and head.weight is not None:
         settings["tie_word_embeddings"] = False
     other_files: dict[str, durable.Content] = {

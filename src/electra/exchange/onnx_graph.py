@@ -255,9 +255,8 @@ class OnnxEncoder(Encoder):
 
     @override
     def token_table(self) -> Tensor:
-        raise ModelError(
-            "an ONNX graph has no accessible token table", fix="Use the model it was exported from"
-        )
+        problem = "an ONNX graph has no accessible token table"
+        raise ModelError(problem, fix="Use the model it was exported from")
 
     @override
     def forward(

@@ -141,7 +141,6 @@ def _checkpoint(run: RunFolder, step: int | None) -> tuple[Checkpoint, tuple[str
 
 
 def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
-    """Builds the networks that run.toml describes, with random weights."""
     record = run.record
     try:
         # Includes networks that are never exported, because others may share their weights.

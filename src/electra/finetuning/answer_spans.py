@@ -226,9 +226,8 @@ class QuestionAnswering(Task):
         golds = [[answer.text for answer in example.gold] for example in examples]
         if not self.unanswerable:
             return squad1_scores(answers, golds)
-        return squad2_scores(
-            answers, golds, [prediction.null_odds for prediction in predictions], self.threshold
-        )
+        odds = [prediction.null_odds for prediction in predictions]
+        return squad2_scores(answers, golds, odds, self.threshold)
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
@@ -267,7 +266,6 @@ class QuestionAnswering(Task):
 
 
 def _require_answers(examples: Sequence[Example]) -> None:
-    """Raises DataError if a question has no answer, for which SQuAD 1.1 defines no score."""
     unanswered = next((example for example in examples if not example.gold), None)
     if unanswered:
         fix = "Use `task` squad2 if questions may be unanswerable, or add such questions to the training data"

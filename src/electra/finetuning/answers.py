@@ -238,9 +238,9 @@ def parse_labels(value: Any, where: str, separator: str = ",") -> list[str]:
 
 def joined(labels: Sequence[str]) -> str:
     """Returns labels in one cell: separated by |, or as a JSON list if one of them contains that."""
-    return (
-        json.dumps([*labels], ensure_ascii=False) if any("|" in each for each in labels) else "|".join(labels)
-    )
+    if any("|" in each for each in labels):
+        return json.dumps([*labels], ensure_ascii=False)
+    return "|".join(labels)
 
 
 def joining_sign(
@@ -283,7 +283,7 @@ def separator_of(cells: Sequence[Any], known: Collection[str] = ()) -> tuple[str
     found = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
     if not found and all(map(_CODES.fullmatch, texts)):
         has_several = any(len(text.split()) > 1 for text in texts)
-        return " ", ("labels are separated by spaces",) * has_several
+        return " ", ("labels are separated by spaces",) if has_several else ()
     sign, doubtful = ("", "") if found else joining_sign(texts, known)
     if sign:
         return sign, (f"labels are separated by {sign}, because they also occur by themselves",)
@@ -299,8 +299,10 @@ def separator_of(cells: Sequence[Any], known: Collection[str] = ()) -> tuple[str
         example = min(several)
         fix = f"to keep {example!r} whole, write {json.dumps([example], ensure_ascii=False)}"
         return first, (f"labels are separated by {SEPARATORS[first]}; {fix}",)
+    if not others:
+        return first, ()
     also = " and ".join(SEPARATORS[mark] for mark in others)
-    return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",) * bool(others)
+    return first, (f"labels are separated by {SEPARATORS[first]}; {also} are part of labels",)
 
 
 def as_vectors(answers: Sequence[Sequence[str]], source: Any) -> list[list[bool | None]] | None:

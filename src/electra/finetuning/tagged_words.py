@@ -70,7 +70,6 @@ def open_tagger(folder: FinetuningFolder, device: Any, backend: Any, allow: bool
 
 
 def _measured(folder: FinetuningFolder) -> Calibration:
-    """Returns which thresholds mark which shares of the correct and the incorrect words of the dev set."""
     scores: dict[bool, list[float]] = {True: [], False: []}
     for row in folder.read_dev():
         p = row["probability"]
@@ -80,6 +79,5 @@ def _measured(folder: FinetuningFolder) -> Calibration:
 
 
 def _bare(text: str, start: int, end: int, p: float) -> Span:
-    """Returns a word of a text without punctuation before and after, unless that is all of it."""
     inner = [i for i in range(start, end) if text[i].isalnum()] or [start, end - 1]
     return Span(text[inner[0] : inner[-1] + 1], inner[0], inner[-1] + 1, p)

@@ -116,11 +116,8 @@ class Task(ABC):
         """Returns the task that reads these columns if a file has them, and else as many others it knows."""
         labels = tuple(name for name in self.label if name.casefold() == label.casefold())
         others = (names for names in self.texts if len(names) == len(texts))
-        return replace(
-            self,
-            texts=tuple(dict.fromkeys((texts, *others))),
-            label=tuple(dict.fromkeys((*labels, *self.label))),
-        )
+        all_texts, all_labels = dict.fromkeys((texts, *others)), dict.fromkeys((*labels, *self.label))
+        return replace(self, texts=tuple(all_texts), label=tuple(all_labels))
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 # Names of columns with the second text of a pair.
 SECOND_TEXT_COLUMNS = tuple(
@@ -123,20 +123,19 @@ class TextTask(Task):
                 examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
         counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-        shown = f" ({listed})" if listed else ""
+        shown = when(listed, f" ({listed})")
         if left_out and labelled and not self.skip_unlabelled:
             problem = f"no answer in column {label_column!r}{shown}"
             if len(left_out) > 1:
                 problem = f"{len(left_out):,} of {len(rows):,} rows have {problem}; this is the first"
-            fix = f"Fill it in, {'rename it if it is a label, ' * bool(listed)}or pass `skip_unlabelled`"
+            fix = f"Fill it in, {when(listed, 'rename it if it is a label, ')}or pass `skip_unlabelled`"
             raise DataError(problem, where=left_out[0][0], fix=fix)
         if left_out and (labelled or listed):
             verb = "left out" if labelled else "predicted, not scored"
             notes.append(f"{plural(len(left_out), 'row')} without an answer {verb}{shown}")
         if not examples:
-            problem = (
-                "no row has an answer" if left_out or void else "no examples: the file has only a header"
-            )
+            problem = "no examples: the file has only a header"
+            problem = "no row has an answer" if left_out or void else problem
             raise DataError(problem, where=path)
         notes += self.notes_on_answers(examples)
         return Split(
@@ -235,7 +234,6 @@ class TextTask(Task):
 
 
 def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
-    """Whether most strings of a column are texts, or its name suggests the second text of a pair."""
     name, texts = name.casefold(), [value for value in values if isinstance(value, str) and value.strip()]
     num_long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
     is_second = name in SECOND_TEXT_COLUMNS or name.startswith(first_column.casefold())
@@ -243,7 +241,6 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
 
 
 def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
-    """Whether all texts of a column are printed lists of strings."""
     texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
     lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(ab" else [None] for text in texts)
     return bool(texts) and all(isinstance(item, str) for items in lists for item in items)
@@ -258,12 +255,9 @@ def parse_cells(
     cells: Sequence[Any], places: Sequence[Place], absent: Collection[str], parse: Callable[[Any, str], Any]
 ) -> list[Any]:
     """Returns what `parse` makes of each cell and its place; None for None and for the cells in `absent`."""
-    return [
-        None
-        if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent)
-        else parse(cell, str(place))
-        for cell, place in zip(cells, places, strict=True)
-    ]
+    lacks = [cell is None or (not isinstance(cell, list | dict) and str(cell) in absent) for cell in cells]
+    rows = zip(cells, places, lacks, strict=True)
+    return [None if is_absent else parse(cell, str(place)) for cell, place, is_absent in rows]
 
 
 def one_answer(cell: Any, where: str) -> str:

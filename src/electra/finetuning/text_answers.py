@@ -53,14 +53,7 @@ from electra.finetuning.task import (
     nothing_to_learn,
     probability,
 )
-from electra.finetuning.text import (
-    Answers,
-    Prediction,
-    TextTask,
-    natural_sort_key,
-    one_answer,
-    parse_cells,
-)
+from electra.finetuning.text import Answers, Prediction, TextTask, natural_sort_key, one_answer, parse_cells
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import DataError, ModelError, nearest
 

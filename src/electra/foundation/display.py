@@ -50,7 +50,6 @@ class Display:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Ends the display, whether or not the work succeeded."""
         displays.pop()
 
 
@@ -98,10 +97,8 @@ class Terminal(Display):
         self._stream = status or sys.stderr
         self._what, self._last_line = START, time.monotonic()
         self._share: float | None = None
-        self._kind, self._began = (
-            START,
-            (time.monotonic(), 0.0),
-        )  # the activity; when it began, at which share
+        self._kind = START  # the activity
+        self._began = time.monotonic(), 0.0  # when it began, at which share
         self._counted = time.monotonic()  # when the share was last told
         self._is_silent = True  # no line so far
         self._bar: Bar | None = None
@@ -176,7 +173,6 @@ class Terminal(Display):
         self._bar.update(task, description=make_visible(self._what), completed=self._share or 0, total=total)
 
     def _pace(self) -> str:
-        """Returns how much is done and how long the rest takes at the pace so far, for the end of a line."""
         (began, first), share = self._began, self._share
         spent = time.monotonic() - began
         if self._what.endswith(" left"):

@@ -65,9 +65,5 @@ def _sizes(model: Loaded, counts: Any) -> dict[str, str]:
     """Returns the sizes of a model, and its share of unknown tokens among the `counts` of its pieces."""
     size = sum(parameter.numel() for parameter in model.encoder.parameters())
     unknown = counts[model.tokenizer.specials.unk] / max(1, counts.sum())
-    return {
-        "pieces": f"{len(counts):,}",
-        "parameters": f"{size / 1e6:.1f} M",
-        "as float32": f"{4 * size / 1e6:.1f} MB",
-        "unknown tokens": f"{unknown:.2%}",
-    }
+    sizes = {"parameters": f"{size / 1e6:.1f} M", "as float32": f"{4 * size / 1e6:.1f} MB"}
+    return {"pieces": f"{len(counts):,}", **sizes, "unknown tokens": f"{unknown:.2%}"}

@@ -133,7 +133,8 @@ class Detection:
             if word in suggestions:
                 found = suggestions[word]
                 row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
-            words += [row] * (is_marked or all_words)
+            if is_marked or all_words:
+                words.append(row)
         return {"text": self.text, "score": self.rounded_score, "threshold": self.threshold, "words": words}
 
 
@@ -263,10 +264,7 @@ def surprisals(
 def _masks(
     text: TokenizedText, words: list[list[int]], spellings: Spellings | None
 ) -> Iterator[tuple[list[list[int]], list[str]]]:
-    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there.
-
-    First a mask for each token of every sixth word; then one for each word of several tokens.
-    """
+    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there."""
     for group in (words[i::MASKED_APART] for i in range(min(MASKED_APART, len(words)))):
         parts = [(text.part(word) if len(word) == 1 else "") for word in group for _ in word]
         yield [[i] for word in group for i in word], parts
@@ -316,9 +314,8 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
         spans = [(places[start], places[max(start, end - 1)] + (end > start)) for start, end in spans]
     offsets = _whole_characters(text, spans)
     words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
-    return TokenizedText(
-        np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words, text
-    )
+    tokens = [tokenizer.readable(i) for i in ids]
+    return TokenizedText(np.asarray(ids, np.int64), tokens, offsets, words, text)
 
 
 def overlapping_windows(

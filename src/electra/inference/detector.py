@@ -312,10 +312,9 @@ def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration 
     """
     rows = np.concatenate([np.zeros((0, len(FEATURES))), *(rows for _, rows in detector.words(texts))])
     networks = (detector.discriminator, detector.language_model)
-    names: list[Any] = [
-        name for name, each in zip(get_args(Single), networks, strict=False) if each is not None
-    ]
-    names += ["both"] * (len(names) == 2)
+    pairs = zip(get_args(Single), networks, strict=False)
+    names: list[Any] = [name for name, network in pairs if network is not None]
+    names += ["both"] if len(names) == 2 else []
     curves = {name: curve_of(detector.scores(name, rows)) for name in names}
     if not curves[names[0]].thresholds:
         return None
@@ -331,5 +330,4 @@ def curve_of(clean: Floats, wrong: Floats | tuple[()] = ()) -> Curve:
 
 
 def _threshold(scores: Floats, share: float) -> float:
-    """Returns the score that `share` of the scores reach."""
     return float(np.sort(scores)[-max(1, int(share * len(scores)))])

@@ -80,9 +80,8 @@ def example_rows(
         with torch.inference_mode():
             probabilities = to_float64(discriminator.logits(corrupted_row)[0, 1:-1]).sigmoid().tolist()
     rows = []
-    for old, new, is_mask, p in zip(
-        ids, corrupted_row[0, 1:-1].tolist(), is_masked, probabilities, strict=True
-    ):
+    shown = corrupted_row[0, 1:-1].tolist()
+    for old, new, is_mask, p in zip(ids, shown, is_masked, probabilities, strict=True):
         row = Row(original=tokenizer.readable(int(old)), masked=None, generated=None, label=None)
         if generator is not None:
             row["masked"] = tokenizer.readable(specials.mask) if is_mask else row["original"]
@@ -93,7 +92,6 @@ def example_rows(
 
 
 def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.bool_], seed: int) -> Tensor:
-    """Draws one token for each masked position from the generator's softmax."""
     import torch
 
     with torch.inference_mode():

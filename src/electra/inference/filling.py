@@ -47,7 +47,6 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Returns the token ids of a text, whose parts between the masks are tokenised separately."""
     first_ids, *other_ids = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
     ids: list[int] = first_ids + [i for part in other_ids for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
@@ -103,9 +102,8 @@ def suggest(
             }
             total, shown = sum(weights.values()), sorted(weights, key=lambda each: -weights[each])[:most]
             is_name = word.text[0].isupper()
-            best.append(
-                tuple(Candidate(w.capitalize() if is_name else w, float(weights[w] / total)) for w in shown)
-            )
+            cased = [(word.capitalize() if is_name else word, word) for word in shown]
+            best.append(tuple(Candidate(name, float(weights[word] / total)) for name, word in cased))
         return best
 
     found = map_rows(rows(), network, loaded.device, pad=tokenizer.specials.pad)

@@ -45,12 +45,7 @@ class Model:
     """
 
     def __init__(
-        self,
-        source: Source,
-        *,
-        step: int | None = None,
-        device: Device = "auto",
-        backend: Backend = "torch",
+        self, source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
     ) -> None:
         from electra.exchange.source import locate
 
@@ -71,7 +66,7 @@ class Model:
         return self.source
 
     def __repr__(self) -> str:
-        at = f" at step {self.step}" * (self.step is not None)
+        at = "" if self.step is None else f" at step {self.step}"
         shape = f"{self.config.architecture}, {self.config.num_layers} layers of {self.config.hidden_size}"
         return f"<Model {self.source!r}{at}: {shape}, {self.num_parameters / 1e6:.1f} M parameters>"
 

@@ -70,9 +70,8 @@ def forward_flops(
     """Returns the FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
     for row in rows:
-        total += row.config.num_layers * layer_flops(row.config, length) + input_flops(
-            row.config, length, dense_lookup
-        )
+        total += row.config.num_layers * layer_flops(row.config, length)
+        total += input_flops(row.config, length, dense_lookup)
     for row in rows:
         if row.head == "generator":
             total += generator_head_flops(row.config, length, masked_fraction)

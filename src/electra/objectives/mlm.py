@@ -24,11 +24,9 @@ class Config(masking.MaskingOptions):
 
     def __post_init__(self) -> None:
         if self.mask_share + self.random_share > 1 + 1e-9:
-            raise ConfigError(
-                f"mask_share {self.mask_share} plus random_share {self.random_share} is more than 1",
-                key="objective.random_share",
-                fix=f"Use at most {1 - self.mask_share:g}",
-            )
+            problem = f"mask_share {self.mask_share} plus random_share {self.random_share} is more than 1"
+            fix = f"Use at most {1 - self.mask_share:g}"
+            raise ConfigError(problem, key="objective.random_share", fix=fix)
 
 
 class Objective(masking.MaskingObjective):

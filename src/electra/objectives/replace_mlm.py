@@ -46,8 +46,7 @@ class Objective(masking.MaskingObjective):
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
-        mlm, top1_correct = vocabulary.loss_and_top1(
-            main, hidden[corrupted.masked_positions], corrupted.targets, corrupted.is_slot
-        )
+        slots, targets = hidden[corrupted.masked_positions], corrupted.targets
+        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets, corrupted.is_slot)
         observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

@@ -75,9 +75,8 @@ class Objective(masking.MaskingObjective):
         losses: dict[str, Tensor] = {}
         observed: dict[str, Tensor] = {}
         if self.noise:
-            sampled = self.noise.draw(
-                corrupted.uniforms, corrupted.targets if config.disallow_correct else None
-            ).to(corrupted.targets.device)
+            forbidden = corrupted.targets if config.disallow_correct else None
+            sampled = self.noise.draw(corrupted.uniforms, forbidden).to(corrupted.targets.device)
             ids = replacing.insert_samples(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:

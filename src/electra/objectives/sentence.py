@@ -45,9 +45,8 @@ class Config(replacing.ReplacingOptions):
 class UntouchedBatch(CorruptedBatch):
     """A masked batch in which some texts get no replacements."""
 
-    untouched: Tensor = field(
-        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
-    )  # [M] True: no replacement
+    # [M] True: no replacement
+    untouched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
 
 
 class Objective(masking.MaskingObjective):
@@ -78,9 +77,8 @@ class Objective(masking.MaskingObjective):
         text_draws = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
         untouched = torch.from_numpy((text_draws < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
-        return UntouchedBatch(
-            **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
-        )
+        values = vars(corrupted) | {"counts": counts}
+        return UntouchedBatch(**values, untouched=untouched[corrupted.masked_positions])
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

@@ -156,7 +156,6 @@ def _number(series: Series, index: int) -> Series:
 
 
 def _look(series: Series) -> tuple[str, Any, str]:
-    """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
     color = series.color or 0
     turn = color + color // len(PALETTE)
     return PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]

@@ -11,6 +11,7 @@ from typing import Any
 from electra.artifacts.finetuning_files import FinetuningFolder, best_baseline, best_epoch, verdict
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
+from electra.foundation.terminal_text import when
 from electra.pages.figures import Figure, Series
 from electra.pages.metric_titles import clip_interval
 from electra.pages.page import Number, Page, PageTable, Section, publish
@@ -30,17 +31,15 @@ def write_page(path: Path) -> Path:
     for number, seed in folder.seeds():
         of_seed = durable.read_json(seed.results, RunFolderError)
         if not isinstance(of_seed, dict):
-            raise RunFolderError(
-                "not the results of a seed", where=seed.results, fix="Rerun electra finetune"
-            )
-        steps, values = ([pair[i] for pair in of_seed.get("losses", ())] for i in (0, 1))
-        lines.append(Series(f"seed {number}", steps, values))
-    losses = Figure(
-        "loss", "Training loss", "Mean since the previous point.", lines, x="step", y="training loss"
-    )
-    model = record.get("model", "a model")
-    is_random = settings.get("init") == "random"
-    source = f"{'random initialization in the shape of ' * is_random}{model}"
+            fix = "Rerun electra finetune"
+            raise RunFolderError("not the results of a seed", where=seed.results, fix=fix)
+        losses = of_seed.get("losses", ())
+        lines.append(Series(f"seed {number}", [step for step, _ in losses], [loss for _, loss in losses]))
+    lead = "Mean since the previous point."
+    figure = Figure("loss", "Training loss", lead, lines, x="step", y="training loss")
+    source = record.get("model", "a model")
+    if settings.get("init") == "random":
+        source = f"random initialization in the shape of {source}"
     summary = f"Fine-tuned from {source}. Not finished: rerun the command to resume."
     if results:
         summary = f"{verdict(results)} Fine-tuned from {source}.".strip()
@@ -50,7 +49,7 @@ def write_page(path: Path) -> Path:
         [
             Section("Scores", tables=[_scores(results) if results else None]),
             labels_section(folder.read_dev(), results.get("labels", {})) if results else None,
-            Section("Training", figures=[losses], tables=tables),
+            Section("Training", figures=[figure], tables=tables),
         ],
         kicker="electra finetune",
         facts=_facts(results) if results else (),
@@ -76,7 +75,6 @@ def _facts(results: Record) -> list[tuple[object, ...]]:
 
 
 def _scores(results: Record) -> PageTable:
-    """Returns the scores over seeds beside those of the baselines."""
     baselines, rows = results.get("baselines", {}), []
     for key, values in results.items():
         name = key.removesuffix(BY_SEED)
@@ -88,7 +86,7 @@ def _scores(results: Record) -> PageTable:
         about = ("dev" if split == "eval" else split, metric.replace("_", " "))
         score = Number(results.get(name), ".3f", low, high)
         rows.append((*about, score, *(Number(other.get(name)) for other in baselines.values()), by_seed))
-    caption = "With 95 % intervals of the mean over seeds" * bool(results.get("seeds", ())[1:])
+    caption = when(results.get("seeds", ())[1:], "With 95 % intervals of the mean over seeds")
     return PageTable(("split", "metric", "mean", *baselines, "each seed"), rows, caption)
 
 
@@ -112,7 +110,8 @@ def labels_section(records: Sequence[Record], labels: Mapping[str, Record]) -> S
     if not rows or not all(isinstance(record["gold"], str) for record in rows):
         return None
     train = labels.get("train", {})
-    gold, predicted = (Counter(record[key] for record in rows) for key in ("gold", "predicted"))
+    gold = Counter(record["gold"] for record in rows)
+    predicted = Counter(record["predicted"] for record in rows)
     right = Counter(record["gold"] for record in rows if record["gold"] == record["predicted"])
     names = [*train, *sorted({*gold, *predicted} - {*train})]
     table = []

@@ -19,7 +19,7 @@ from electra.artifacts.run_files import RunFolder
 from electra.foundation import durable
 from electra.foundation.config import flatten
 from electra.foundation.errors import RunFolderError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 from electra.pages.figures import Figure, Series, smooth
 from electra.pages.metric_titles import METRICS, PLOTTED, baseline, meaning, meaning_of_curve, title
 from electra.pages.page import Number, Page, PageTable, Section, publish
@@ -53,10 +53,8 @@ class RunRecord:
 def read_run(path: Path) -> RunRecord:
     """Reads a run folder, ended or not; RunFolderError or ConfigError if it is none, or damaged."""
     folder = RunFolder.open(path)
-    audit, examples = (
-        durable.read_json(file, RunFolderError) if file.is_file() else kind()
-        for file, kind in ((folder.audit, dict), (folder.examples, list))
-    )
+    audit = durable.read_json(folder.audit, RunFolderError) if folder.audit.is_file() else {}
+    examples = durable.read_json(folder.examples, RunFolderError) if folder.examples.is_file() else []
     return RunRecord(path, folder.record, folder.ledger(), audit, examples)
 
 
@@ -94,12 +92,13 @@ def verdict(run: RunRecord) -> str:
         ranks = f"scores a replaced word above an original one {share} times in 100 (chance: 50)"
         better = "better" if gain >= 0 else "worse"
         against = f"its probabilities are {abs(gain):.3f} nats per token {better} than the base rate"
-        fails = "cannot tell replaced words from original ones: it " * (gain < MIN_GAIN and auc < MIN_AUC)
-        longer = f" More training may help: electra extend {run.path} --budget 1h" * (gain < 0)
-        return f"The discriminator {fails}{ranks}{', and' if fails else ';'} {against}.{longer}"
-    loss, accuracy = (
-        values.get(f"mlm_{name}", values.get(f"generator_{name}")) for name in ("loss", "accuracy")
-    )
+        longer = when(gain < 0, f" More training may help: electra extend {run.path} --budget 1h")
+        if gain < MIN_GAIN and auc < MIN_AUC:
+            fails = "cannot tell replaced words from original ones"
+            return f"The discriminator {fails}: it {ranks}, and {against}.{longer}"
+        return f"The discriminator {ranks}; {against}.{longer}"
+    loss = values.get("mlm_loss", values.get("generator_loss"))
+    accuracy = values.get("mlm_accuracy", values.get("generator_accuracy"))
     if loss is None or accuracy is None:
         return "The last held-out evaluation has none of the usual metrics; all are listed below."
     predicts = f"predicts {accuracy:.1%} of the masked tokens in held-out text"
@@ -157,7 +156,7 @@ def _training(run: RunRecord) -> Section:
             series = [Series(key, *curve, style="faint", color=0), Series("mean", *smooth(curve), color=0)]
         figures.append(Figure(key, title(key.replace("losses.", "loss: ")), "", series, axis="tokens"))
     lead = "Faint: every logged step. Strong: the mean around it."
-    ours, theirs = (run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation"))
+    ours, theirs = run.setting("objective.mask_fraction"), run.setting("evaluation.mask_fraction")
     if ours and theirs and ours != theirs:
         lead += f" Training masks {ours} of the tokens, evaluation {theirs}: the losses differ in scale."
     return Section("Training", lead, figures=figures)
@@ -185,8 +184,10 @@ def token(row: Mapping[str, Any], threshold: float) -> Markup:
     p = finite_or_none(row.get("p_replaced"))
     original, replaced = str(row.get("original") or ""), row.get("label") == "replaced"
     outcome = ""
-    if p is not None:
-        outcome = ("caught" if replaced else "alarm") if p >= threshold else "missed" * replaced
+    if p is not None and p >= threshold:
+        outcome = "caught" if replaced else "alarm"
+    elif p is not None and replaced:
+        outcome = "missed"
     was = Markup("<small> {}</small>").format(original) if replaced else ""
     score = "" if p is None else f"P(replaced) {p:.3f}"
     html = Markup('<span class="token {}" style="--p:{:.2f}" title="{}">{}{}</span>')

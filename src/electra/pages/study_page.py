@@ -12,6 +12,7 @@ from typing import Any
 from electra.artifacts.study_files import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
+from electra.foundation.terminal_text import when
 from electra.pages import metric_titles as metrics
 from electra.pages.figures import Figure, Series
 from electra.pages.page import Number, Page, PageTable, Section, publish
@@ -126,7 +127,7 @@ class StudyPage:
             score = scores.get(name, {})
             test = score.get("against_baseline") or {}
             row = {key: score.get(key, test.get(key)) for key in ("sd", "p", "p_holm")}
-            row["arm"] = self.arm(name) + " (baseline)" * (name in self.baselines)
+            row["arm"] = self.arm(name) + when(name in self.baselines, " (baseline)")
             row["score"] = _number(score)
             row["difference"] = Number(test.get("difference"), "+.3f", test.get("low"), test.get("high"))
             row["at_start"] = self.at_start(name, self.primary)
@@ -227,7 +228,6 @@ class StudyPage:
 
 
 def _drawable(score: Score) -> Score:
-    """Returns statistics without an interval if there are too few seeds for one."""
     return score if score.get("n", 0) >= MIN_SEEDS else {"mean": score.get("mean")}
 
 

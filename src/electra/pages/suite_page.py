@@ -78,15 +78,13 @@ def verdict(record: Record) -> str:
 
 
 def _results(record: Record, models: Sequence[str]) -> PageTable:
-    """Returns a row for each score, of models and baselines; the best is marked."""
     shown = [(row["title"], row["split"], row) for row in record["rows"]]
     shown += [(_average_title(each), "", each) for each in record["averages"] if each["over"]]
     cells = []
     for title, split, row in shown:
         ours = [_cell(row["scores"][model]) for model in models]
-        known = {
-            i: round(c.value, 3) for i, c in enumerate(ours) if isinstance(c, Number) and c.value is not None
-        }
+        values = {i: cell.value for i, cell in enumerate(ours) if isinstance(cell, Number)}
+        known = {i: round(value, 3) for i, value in values.items() if value is not None}
         best = [i for i, value in known.items() if value == max(known.values()) and len(known) > 1]
         ours = [replace(cell, is_best=True) if i in best else cell for i, cell in enumerate(ours)]  # type: ignore[type-var]
         cells.append((title, split, *ours))

@@ -61,7 +61,6 @@ def make_app(
         async def respond(request: Operation) -> Response:
             served = _choose(models, request)
             request.check(served)
-
             counts: list[unknown.Count] = []
 
             def work(part: slice) -> Sequence[Any]:
@@ -73,7 +72,7 @@ def make_app(
 
             answer = {"model": served.name, "results": await worker(work, len(request.items))}
             note = unknown.note(served.encoder.tokenizer, True, unknown.Count.sum(counts))
-            notes = [*filter(None, [note]), *request.notes]
+            notes = [each for each in (note, *request.notes) if each]
             return JSONResponse(answer | ({"warning": "; ".join(notes)} if notes else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body
@@ -94,9 +93,7 @@ def make_app(
     for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     page = _Page(directory=str(files("electra.serving") / "page"), html=True)
-    page.methods = {
-        route.path[1:]: ", ".join(route.methods or ()) for route in app.routes if isinstance(route, Route)
-    }
+    page.methods = {r.path[1:]: ", ".join(r.methods or ()) for r in app.routes if isinstance(r, Route)}
     app.mount("/", page)
     return app
 
@@ -116,10 +113,7 @@ class _Page(StaticFiles):
 
 
 class _Guard:
-    """Middleware that rejects other hosts than its own, and bodies above a limit before they are parsed.
-
-    It adds HEADERS to responses.
-    """
+    """Rejects other hosts than its own, and bodies above a limit before they are parsed; adds HEADERS."""
 
     def __init__(self, app: ASGIApp, max_body: int, hosts: Sequence[str]) -> None:
         self.app, self.max_body, self.hosts = app, max_body, hosts
@@ -150,7 +144,6 @@ class _Guard:
 
 
 def _choose(models: Sequence[ServedModel], request: Operation) -> ServedModel:
-    """Returns the model that the request names, or the first that supports the operation (404: none)."""
     supporting = {served.name: served for served in models if request.ABILITY in served.abilities}
     name = next(iter(supporting), "") if request.model is None else request.model
     if name not in supporting:

@@ -37,9 +37,8 @@ class Operation(BaseModel):
     def notes(self) -> list[str]:
         """What the response warns of, once the work is done."""
         empty = sum(isinstance(item, str) and is_blank(item) for item in self.items)
-        counted = (
-            [f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"] if empty else []
-        )
+        note = f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"
+        counted = [note] if empty else []
         return [*counted, *self._notes]
 
     @property
@@ -160,7 +159,6 @@ def require(what: str, count: int, limit: int) -> None:
 
 
 def _length(item: Any) -> int:
-    """Returns the number of characters in a text, in all texts of a list, or in a row's longest cell."""
     if isinstance(item, dict):
         return max(map(_length, item.values()), default=0)
     return len(item) if isinstance(item, str) else sum(map(_length, item)) if isinstance(item, list) else 0

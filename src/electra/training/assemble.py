@@ -60,24 +60,12 @@ from electra.training.network_table import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection, read_recipe
-from electra.training.record import (
-    make_record,
-    parts_of,
-    read_record,
-    record_resumption,
-    refuse_changes,
-)
+from electra.training.record import make_record, parts_of, read_record, record_resumption, refuse_changes
 from electra.training.request import Request
 from electra.training.run import RunState, micro_batch_rows
 from electra.training.schedule import Course
 from electra.training.starts import Starts, main_network, open_frozen, open_starts, split_layers
-from electra.training.stores import (
-    corpus_size,
-    existing_tokenizer,
-    is_main,
-    open_store,
-    with_store_settings,
-)
+from electra.training.stores import corpus_size, existing_tokenizer, is_main, open_store, with_store_settings
 from electra.training.telemetry import Telemetry
 from electra.training.token_init import initialise_tokens
 
@@ -164,7 +152,6 @@ def preview_lines(
 
 
 def _save_tokenizer(run: RunState) -> None:
-    """Saves the tokenizer of a run whose store is elsewhere, so that it can be used alone."""
     folder = RunFolder(run.folder)
     if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
         run.store.tokenizer.save(folder.tokenizer)
@@ -380,9 +367,8 @@ def fixed_update(run: RunState) -> FixedUpdate | None:
     if device.type == "cuda":
         reason = why_not(run.objective, run.pair, training, run.world.size)
     if reason is None:
-        return FixedUpdate(
-            run.objective, run.pair, run.optimizer, training, device, run.precision, graph=True
-        )
+        parts = run.objective, run.pair, run.optimizer
+        return FixedUpdate(*parts, training, device, run.precision, graph=True)
     if training.graph == "on":
         raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
     return None

@@ -36,9 +36,8 @@ def parse(text: str) -> tuple[float, str]:
         or not 0 < float(match["number"]) < MAX_AMOUNT
         or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
     ):
-        raise ConfigError(
-            f"invalid budget {text!r}", key="budget", fix="Use 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
-        )
+        fix = "Use 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
+        raise ConfigError(f"invalid budget {text!r}", key="budget", fix=fix)
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
         return amount, unit
@@ -68,9 +67,8 @@ def steps_for(
     amount, unit = parse(text)
     costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0, "seconds": seconds_per_step}
     if (steps := int(amount / costs[unit])) < 1:
-        raise ConfigError(
-            f"{text} is less than one update", key="budget", fix="Use a larger budget or a smaller model"
-        )
+        fix = "Use a larger budget or a smaller model"
+        raise ConfigError(f"{text} is less than one update", key="budget", fix=fix)
     return steps
 
 

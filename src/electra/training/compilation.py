@@ -62,9 +62,8 @@ def should_compile(run: RunState) -> bool:
     if dropout > 0 and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(budget_text) if budget_text is not None else (0.0, "steps")
-    expected_seconds = (
-        amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
-    )
+    flops = run.total_steps * run.flops_per_step
+    expected_seconds = amount if unit == "seconds" else flops / device_kind(run.device).flops
     return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
@@ -119,16 +118,13 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
 
 
 def _rehearse(run: RunState) -> list[Tensor]:
-    """Runs every encoder for each size of a micro-batch, and returns gradients and states of frozen ones."""
     run.pair.train()
     found = []
     with torch.random.fork_rng():
         torch.manual_seed(0)  # of dropout
         for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
-            ids, positions, document_ids = (
-                torch.from_numpy(array).to(run.device)
-                for array in (batch.input_ids, batch.position_ids, batch.document_ids)
-            )
+            arrays = batch.input_ids, batch.position_ids, batch.document_ids
+            ids, positions, document_ids = (torch.from_numpy(each).to(run.device) for each in arrays)
             for network in run.pair.named.values():
                 with autocast(run.device, run.precision):
                     hidden = network.encoder(ids, positions, document_ids)

@@ -139,9 +139,8 @@ def too_little(run: RunState, updates: int, corpus_tokens: int) -> str:
         fix, power = f"use --budget {scaled(text, TOKENS_PER_PARAMETER / max(ratio, 1e-9))}", 2
     weights = [(layers_weight(size), name) for name, size in SIZES.items()]
     now = layers_weight(run.networks.main)
-    fits = [
-        name for weight, name in weights if weight < now and ratio * (now / weight) ** power >= TOO_LITTLE
-    ]
+    smaller = [(weight, name) for weight, name in weights if weight < now]
+    fits = [name for weight, name in smaller if ratio * (now / weight) ** power >= TOO_LITTLE]
     fix += f" or --model.size {fits[-1]}" if fits else ""
     return (
         f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"

@@ -38,9 +38,8 @@ def finish(run: RunState) -> None:
     files.examples.unlink(missing_ok=True)  # written last, except for the report; marks a finished export
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
-    run.telemetry.record_event(
-        run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
-    )
+    message = f"finished {run.step} steps in {run.seconds:.0f} s of training"
+    run.telemetry.record_event(run.step, "finished", message)
     texts = beginnings(run)
     export(run)
     doing("scoring held-out text")
@@ -66,9 +65,8 @@ def finish(run: RunState) -> None:
 def beginnings(run: RunState) -> list[str]:
     """Returns the beginnings of the first held-out documents that have one."""
     heldout, decode = run.store.heldout, run.store.tokenizer.decode
-    texts = (
-        decode(heldout.document(index)[:EXAMPLE_TOKENS]).strip() for index in range(heldout.num_documents)
-    )
+    heads = (heldout.document(index)[:EXAMPLE_TOKENS] for index in range(heldout.num_documents))
+    texts = (decode(head).strip() for head in heads)
     return [*islice(filter(None, texts), EXAMPLES)]
 
 

@@ -60,7 +60,6 @@ def evaluate(run: RunState, stop: Stop) -> dict[str, float | None]:
 def _score(
     run: RunState, objective: Objective, pair: Pair, stop: Stop
 ) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
-    """Returns the mean losses, and the observed values of all scored tokens."""
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
     observed: dict[str, list[npt.NDArray[Any]]] = {}

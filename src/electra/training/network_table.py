@@ -40,9 +40,8 @@ def network_table(
     )
     rows = [Network(name, "main", main_config, objective.main, exported=True)]
     if objective.auxiliary:
-        scaled_config = generator_config(
-            main_config, model.generator_width or size.generator_width, model.generator_depth
-        )
+        width = model.generator_width or size.generator_width
+        scaled_config = generator_config(main_config, width, model.generator_depth)
         auxiliary_config = shapes.get(auxiliary) or scaled_config
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", auxiliary_config, rate=auxiliary_rate, exported=exported))

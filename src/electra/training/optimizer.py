@@ -32,10 +32,7 @@ class GroupedOptimizer(torch.optim.AdamW):
     _step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
 
     def __init__(
-        self,
-        named: Mapping[str, nn.Parameter],
-        groups: Sequence[dict[str, Any]],
-        settings: OptimizerSection,
+        self, named: Mapping[str, nn.Parameter], groups: Sequence[dict[str, Any]], settings: OptimizerSection
     ) -> None:
         super().__init__(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
         self.settings, self.named, self.parameters = settings, dict(named), list(named.values())

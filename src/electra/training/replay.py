@@ -20,6 +20,7 @@ from electra.data.corpus.store import TokenStore
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
+from electra.foundation.terminal_text import plural
 from electra.model.sizes import recorded_config
 from electra.training import checkpoint
 from electra.training.assemble import build_run
@@ -133,16 +134,15 @@ def compare(run: RunState, folder: RunFolder, start: Checkpoint, end: int) -> It
     assert isinstance(run.telemetry, RowCollector)
     now = run.telemetry.rows
     pairs = [(row, now[row["step"]]) for row in folder.ledger().rows_of_kind("train") if row["step"] in now]
-    rows = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
+    rows = plural(len(pairs), "logged step")
     yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"]))
     if difference := first_difference(pairs, COMPARED):
         then = folder.record.get("environment", {})
         difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
         difference += f"; replayed with torch {torch.__version__}"
     yield Finding(folder.metrics, f"the losses of {rows}, bit by bit", difference)
-    yield from weights or [
-        Finding(start.path, "no checkpoint among these steps, so weights are not compared")
-    ]
+    problem = "no checkpoint among these steps, so weights are not compared"
+    yield from weights or [Finding(start.path, problem)]
 
 
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str]) -> str:

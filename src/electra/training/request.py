@@ -82,7 +82,6 @@ def recipe_sections(words: Sequence[str], default: str = DEFAULT) -> Mapping[str
 
 
 def _options_of(objective: str) -> Any:
-    """Returns the dataclass of an objective's options, with its name."""
     from electra import objectives
 
     config = objectives.module_of(objective).Config
@@ -91,7 +90,6 @@ def _options_of(objective: str) -> Any:
 
 
 def _last_value(words: Sequence[str], flag: str) -> str | None:
-    """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
     pairs = [*pairwise(words), *(word.partition("=")[::2] for word in words if "=" in word)]
     return next((value for name, value in reversed(pairs) if name == flag), None)
 

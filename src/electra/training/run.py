@@ -170,9 +170,8 @@ class RunState:
 
     def describe_networks(self) -> str:
         """Returns the networks with their numbers of parameters, for the user."""
-        counts = {
-            name: sum(p.numel() for p in network.parameters()) for name, network in self.pair.named.items()
-        }
+        named = self.pair.named.items()
+        counts = {name: sum(p.numel() for p in network.parameters()) for name, network in named}
         return ", ".join(f"{name} {count / 1e6:.1f} M" for name, count in counts.items())
 
     @property

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from electra.foundation import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
 from electra.foundation.signals import answering
-from electra.foundation.terminal_text import one_line
+from electra.foundation.terminal_text import one_line, when
 
 if TYPE_CHECKING:
     from electra.commands.framework.command import Command
@@ -117,7 +117,7 @@ def _user_error(raised: BaseException) -> ElectraError | None:
 def as_flag(setting: str) -> str:
     """Returns a setting as a flag: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
     name, equals, value = setting.partition("=")
-    return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
+    return f"--{name.replace('_', '-')}{when(equals, ' ')}{value}"
 
 
 def run_command(name: str, words: list[str]) -> int:

@@ -57,11 +57,7 @@ class Audit:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the content of audit.json: the counts, without empty optional parts, and their rates."""
-        derived = {
-            "tokens": self.tokens,
-            "unknown_rate": self.unknown_rate,
-            "tokens_per_word": self.tokens_per_word,
-        }
+        derived = {name: getattr(self, name) for name in ("tokens", "unknown_rate", "tokens_per_word")}
         fields = asdict(self)
         for name in ("notes", "accents", "unknown_words", "documents_not_nfc"):
             if not fields[name]:
@@ -109,9 +105,8 @@ def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     if accents := audit.get("accents"):
         share = f"{100 * accents['share']:.2g} % of the characters"
         lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
-    lines["repaired"] = (
-        f"{counts['bytes_replaced']} undecodable bytes replaced, {counts['nuls_dropped']} NULs dropped"
-    )
+    num_bytes, num_nuls = counts["bytes_replaced"], counts["nuls_dropped"]
+    lines["repaired"] = f"{num_bytes} undecodable bytes replaced, {num_nuls} NULs dropped"
     if "documents_not_nfc" in counts:
         lines["repaired"] += f", {counts['documents_not_nfc']} documents not in Unicode's form NFC"
     return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

@@ -83,9 +83,8 @@ class Batches:
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
         """Returns examples `start` to `stop` (None: the end) of the batch at `step`, for one process."""
         first_example = step * batch_size
-        examples = np.arange(
-            first_example + start, first_example + (batch_size if stop is None else stop), dtype=np.uint64
-        )
+        stop = batch_size if stop is None else stop
+        examples = np.arange(first_example + start, first_example + stop, dtype=np.uint64)
         epochs, positions = np.divmod(examples, np.uint64(self.num_blocks))
         blocks = np.empty_like(examples)
         for epoch in np.unique(epochs):
@@ -135,10 +134,7 @@ class Batches:
 
 
 class _Stream:
-    """The positions of documents in the virtual stream.
-
-    Every 256th position is kept in memory; the others are read from the memory-mapped index.
-    """
+    """The positions of documents in the virtual stream: every 256th in memory, the others in the index."""
 
     def __init__(self, documents: TokenDocuments) -> None:
         ends = np.asarray(documents.ends)
@@ -152,16 +148,13 @@ class _Stream:
         self.slots = int(self.stop(np.array([len(ends) - 1]))[0])
 
     def start(self, document: Int64) -> Int64:
-        """Returns the first slot of each document."""
         previous_end = self._ends[np.maximum(document - 1, 0)].astype(np.int64)
         return np.where(document > 0, previous_end, 0) + 2 * document
 
     def stop(self, document: Int64) -> Int64:
-        """Returns the slot after each document, which is a separator."""
         return self._ends[document].astype(np.int64) + 2 * document
 
     def document(self, slots: Int64) -> Int64:
-        """Returns the last document that starts at or before each slot."""
         document = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
         step = _MARK // 2
         while step:

@@ -56,9 +56,6 @@ def _normalizer(config: TokenizerConfig) -> normalizers.Normalizer:
         steps.append(normalizers.Lowercase())
     if config.lowercase if config.strip_accents is None else config.strip_accents:
         steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
-    steps += [
-        normalizers.Replace(tokenizers.Regex(r"\s+"), " "),
-        normalizers.Strip(),
-        normalizers.Prepend(" "),
-    ]
+    steps += [normalizers.Replace(tokenizers.Regex(r"\s+"), " ")]
+    steps += [normalizers.Strip(), normalizers.Prepend(" ")]
     return normalizers.Sequence(steps)

@@ -48,7 +48,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Toke
     if (kind := model["type"]) not in ("WordPiece", "BPE", "Unigram"):
         problem = f"only WordPiece, BPE and Unigram vocabularies can be cut, not {kind}"
         raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`")
-    prefix, suffix = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
     entries: list[Any] = model["vocab"]
     unknown, pad = model.get("unk_token"), tokenizer.specials.pad
     kept = {token["content"] for token in content["added_tokens"]} | {*tokenizer.names.values()}
@@ -61,16 +61,10 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Toke
     if unknown in vocabulary:
         kept.add(unknown)
 
-    count, letters = {piece: int(counts[id_]) for piece, id_ in vocabulary.items()}, Counter[str]()
+    count = {piece: int(counts[id_]) for piece, id_ in vocabulary.items()}
     bare = {piece: piece.removeprefix(prefix).removesuffix(suffix) for piece in vocabulary.keys() - kept}
-    for piece, text in bare.items():
-        for letter in text:
-            letters[letter] += count[piece]
-    min_count = MIN_LETTER_SHARE * letters.total()
     is_bytes = '"ByteLevel"' in json.dumps([content["pre_tokenizer"], content["decoder"]])
-    for piece, letter in bare.items():
-        if len(letter) == 1 and (is_bytes or letter.isascii() or letters[letter] > min_count):
-            kept.add(piece)
+    kept |= _letters(bare, count, is_bytes)
     missing = coverage * sum(count.values()) - sum(map(count.__getitem__, kept))
     for piece in sorted(vocabulary.keys() - kept, key=lambda piece: (-count[piece], vocabulary[piece])):
         if missing <= 0 or not count[piece]:
@@ -102,6 +96,17 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], coverage: float) -> Toke
     made = Tokenizer(definition, tokenizer.names, tokenizer.origin)
     assert made.vocabulary == ids
     return made
+
+
+def _letters(bare: Mapping[str, str], count: Mapping[str, int], is_bytes: bool) -> set[str]:
+    """Returns the pieces that are one letter, of ASCII or with MIN_LETTER_SHARE of the text, or a byte."""
+    letters = Counter[str]()
+    for piece, text in bare.items():
+        for letter in text:
+            letters[letter] += count[piece]
+    usual = {letter for letter, number in letters.items() if number > MIN_LETTER_SHARE * letters.total()}
+    alone = {piece: text for piece, text in bare.items() if len(text) == 1}
+    return {piece for piece, text in alone.items() if is_bytes or text.isascii() or text in usual}
 
 
 def _merged(piece: str, ranks: Mapping[tuple[str, ...], int], prefix: str, suffix: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -69,23 +70,30 @@ def hold_out(work: Path, share: float, audit: Audit) -> None:
         audit.heldout_by = f"hash, at least {MIN_HELDOUT_TOKENS:,} tokens"
     lengths = np.array([cut]) if cut else sizes[moved]
     stops = ends[order[:1]] if cut else ends[moved]
-    content = np.memmap(train[0], dtype="u1", mode="r").reshape(int(ends[-1]), -1)
-    with open(held_out[0], "ab") as file:
-        for start, stop in zip(stops - lengths, stops, strict=True):
-            file.write(content[start:stop].data)
-    with open(work / "rest", "wb") as file:
-        position = 0
-        for start, stop in sorted(zip(stops - lengths, stops, strict=True)):
-            file.write(content[position:start].data)
-            position = stop
-        file.write(content[position:].data)
-    os.replace(work / "rest", train[0])
+    spans = [*zip(stops - lengths, stops, strict=True)]
+    _move_tokens(train[0], held_out[0], int(ends[-1]), spans)
     held_ends = np.cumsum([*np.diff(held_ends, prepend=0), *lengths])
     sizes[order[0]] -= cut
     ends = np.cumsum(np.delete(sizes, moved))
     train[1].write_bytes(ends.astype("<u8").data)
     held_out[1].write_bytes(held_ends.astype("<u8").data)
     audit.documents_train, audit.documents_heldout = len(ends), len(held_ends)
+
+
+def _move_tokens(source: Path, target: Path, num_tokens: int, spans: Sequence[tuple[int, int]]) -> None:
+    """Moves the tokens of the spans from one file to the end of another, in this order."""
+    content = np.memmap(source, dtype="u1", mode="r").reshape(num_tokens, -1)
+    with open(target, "ab") as file:
+        for start, stop in spans:
+            file.write(content[start:stop].data)
+    rest = source.with_name("rest")
+    with open(rest, "wb") as file:
+        position = 0
+        for start, stop in sorted(spans):
+            file.write(content[position:start].data)
+            position = stop
+        file.write(content[position:].data)
+    os.replace(rest, source)
 
 
 def no_text(audit: Audit) -> CorpusError:

@@ -192,10 +192,7 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
 
 
 def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[ReadText]:
-    """Yields the documents of a text file, which is read by line, or in blocks if it is one document.
-
-    With `wiki`, the file is from WikiExtractor, whose tags separate documents and are left out.
-    """
+    """Yields the documents of a text file; in WikiExtractor's (`wiki`), tags separate them."""
     collected: list[str] = []
     size = 0
     by_line = unit != "file" or wiki
@@ -236,7 +233,6 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _table(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[ReadText]:
-    """Yields the texts of a table's rows."""
     options = ReadOptions(
         source.format,
         lenient=True,
@@ -283,7 +279,6 @@ def _row(row: Mapping[str, Any], field: str, where: object, faults: Faults) -> I
 
 
 def _hub(name: str, field: str, faults: Faults) -> Iterator[ReadText]:
-    """Yields the texts of `hub:NAME[:CONFIG][:SPLIT]`, read with the `datasets` library."""
     records = load_data_set(name, CorpusError, "train")
     column = field if field in records.column_names else field.partition(".")[0]
     if column not in records.column_names:

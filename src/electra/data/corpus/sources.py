@@ -51,11 +51,8 @@ class Source:
         if self.path is None:
             return {"name": self.name, "argument": self.name}
         with convert_errors(self.name, OSError):
-            listing = {
-                "name": self.name,
-                "size": self.path.stat().st_size,
-                "sha256": durable.sha256(self.path),
-            }
+            size, digest = self.path.stat().st_size, durable.sha256(self.path)
+            listing = {"name": self.name, "size": size, "sha256": digest}
         return listing | ({"argument": self.argument} if self.argument else {})
 
 
@@ -167,7 +164,6 @@ def _folder(name: str, root: Path, format: str, say: Say) -> Iterator[Source]:
 
 
 def _format_of(name: str, format: str = "auto") -> str:
-    """Returns the format that a file's name, or the user, says it has; "" if neither does."""
     if format != "auto":
         return format
     stem, extension = split_name(Path(name))
@@ -175,7 +171,6 @@ def _format_of(name: str, format: str = "auto") -> str:
 
 
 def _known_format(listed: str, name: str, format: str) -> str:
-    """Returns `_format_of`. Raises CorpusError, with `name`, if it is unknown."""
     if not (found := _format_of(listed, format)):
         error = unknown_extension(Path(listed), [*FORMATS])
         raise CorpusError(error.what, where=name, fix=f"{error.fix}; `data.format` sets another format")

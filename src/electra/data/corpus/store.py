@@ -77,12 +77,7 @@ class TokenStore:
     given_tokenizer: Tokenizer | None = field(default=None, repr=False)  # of a bare pair; None: a store
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        tokenizer: Tokenizer | None = None,
-        heldout: float = 0.005,
-    ) -> TokenStore:
+    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         A bare pair needs the tokenizer that made the ids, and the fraction of documents at its end that are
@@ -94,16 +89,14 @@ class TokenStore:
             return _open_bare(path, tokenizer, heldout)
         folder = StoreFolder(path)
         if not folder.exists():
-            problem = (
-                "not a token store (it contains no store.json)" if path.exists() else "no such token store"
-            )
+            problem = "not a token store (it contains no store.json)"
+            problem = problem if path.exists() else "no such token store"
             raise StoreError(problem, where=path, fix="Make one with electra prepare")
         description = durable.read_json(path / folder.RECORD, StoreError, fix=REBUILD)
         try:
             if description["format"] != FORMAT:
-                problem = (
-                    f"the store has format {description['format']}, but this version reads format {FORMAT}"
-                )
+                found = description["format"]
+                problem = f"the store has format {found}, but this version reads format {FORMAT}"
                 raise _damage(problem, path)
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
             splits: dict[str, TokenDocuments] = {}
@@ -188,9 +181,8 @@ class TokenStore:
             if damage := durable.verify_directory(self.path, skip=skip):
                 raise _damage(damage, self.path)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
-                raise _damage(
-                    "the content does not match store.json: files are damaged or exchanged", self.path
-                )
+                problem = "the content does not match store.json: files are damaged or exchanged"
+                raise _damage(problem, self.path)
 
 
 def _damage(problem: str, where: Path) -> StoreError:

@@ -88,19 +88,10 @@ def _build(
     workers: int,
     allow_unknown: bool,
 ) -> None:
-    """Builds the store in the folder `work`, and renames it to `out`."""
     sources = documents.describe()
     accents = None
     if not isinstance(tokenizer, Tokenizer):
-        audit = Audit(sources=sources)
-        kept = keep_documents(documents, audit, "reading")
-        sample = sample_documents(kept, 1_000_000 * tokenizer.sample_mb)
-        if not sample:
-            raise no_text(audit)
-        show("training the vocabulary", sum(map(len, sample)))
-        tokenizer, accents = choose_accents(sample, tokenizer)
-        tokenizer = Tokenizer.train(sample, tokenizer, has_forms=audit.documents_not_nfc > 0)
-        del sample
+        tokenizer, accents = _trained(documents, tokenizer, Audit(sources=sources))
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=sources)
     beginnings: list[str] = []  # of the first documents
 
@@ -117,14 +108,9 @@ def _build(
     train, heldout = (store.map_documents(folder.documents(split), id_dtype(size)) for split in SPLITS)
     counts = store.count_ids(train, size) + store.count_ids(heldout, size)
     audit.accents = accents
-    audit.notes += repeated_note(beginnings)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
-    if tokenizer.normalised("I") == "i":
-        audit.notes += turkish_note(beginnings)
-    if audit.unknown_rate > unknown.SAID:
-        audit.unknown_words = unknown.words_in(beginnings, tokenizer)
-        unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
+    _note(audit, beginnings, tokenizer, allow_unknown)
     audit.tokens_lost -= audit.tokens
     description = {
         "format": store.FORMAT,
@@ -148,6 +134,28 @@ def _build(
     with durable.explain_disk_errors(out):
         durable.rename(complete, out)
         durable.fsync(out.parent)
+
+
+def _trained(
+    documents: Documents, config: TokenizerConfig, audit: Audit
+) -> tuple[Tokenizer, dict[str, Any] | None]:
+    """Returns a tokenizer trained on a sample of the corpus, and what was decided about its accents."""
+    kept = keep_documents(documents, audit, "reading")
+    sample = sample_documents(kept, 1_000_000 * config.sample_mb)
+    if not sample:
+        raise no_text(audit)
+    show("training the vocabulary", sum(map(len, sample)))
+    config, accents = choose_accents(sample, config)
+    return Tokenizer.train(sample, config, has_forms=audit.documents_not_nfc > 0), accents
+
+
+def _note(audit: Audit, beginnings: Sequence[str], tokenizer: Tokenizer, allow_unknown: bool) -> None:
+    audit.notes += repeated_note(beginnings)
+    if tokenizer.normalised("I") == "i":
+        audit.notes += turkish_note(beginnings)
+    if audit.unknown_rate > unknown.SAID:
+        audit.unknown_words = unknown.words_in(beginnings, tokenizer)
+        unknown.note(tokenizer, allow_unknown, unknown.Count.of(audit.as_json()))
 
 
 @contextmanager
@@ -174,10 +182,7 @@ def _remove_stale_build(out: Path) -> None:
 
 
 def _existing_store(
-    sources: Sequence[Argument],
-    tokenizer: Tokenizer | TokenizerConfig,
-    out: Path,
-    config: CorpusConfig,
+    sources: Sequence[Argument], tokenizer: Tokenizer | TokenizerConfig, out: Path, config: CorpusConfig
 ) -> TokenStore | None:
     """Returns the store at `out`, or None if there is nothing or an empty folder; refuses anything else."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
@@ -237,10 +242,7 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
 
 
 def read_sample(
-    sources: Sequence[Argument],
-    config: CorpusConfig,
-    characters: int,
-    see: Callable[[KeptDocument], object],
+    sources: Sequence[Argument], config: CorpusConfig, characters: int, see: Callable[[KeptDocument], object]
 ) -> list[str]:
     """Returns `sample_documents` of a corpus, and shows every document to `see`; errors: `build_store`."""
     audit = Audit()

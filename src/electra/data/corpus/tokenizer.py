@@ -243,9 +243,8 @@ class Tokenizer:
     def readable(self, token_id: int) -> str:
         """Returns a token for display: in every kind of tokenizer, with `##` if it continues a word."""
         token = self.id_to_token(token_id)
-        if not token.startswith(_SPACES) and (
-            token.startswith(wordpiece.PREFIX) or not self.continues[token_id]
-        ):
+        is_own = token.startswith(wordpiece.PREFIX) or not self.continues[token_id]
+        if is_own and not token.startswith(_SPACES):
             return token
         text = token
         if self._is_byte_level:  # part of a character becomes U+FFFD
@@ -278,14 +277,11 @@ class Tokenizer:
         settings |= {f"{role}_token": name for role, name in self.names.items()}
         files = {}
         if content["model"]["type"] == "WordPiece":
-            for normalizer in wordpiece.bert_steps(content["normalizer"])[
-                -1:
-            ]:  # for tools that read vocab.txt
-                settings |= {
-                    "do_lower_case": normalizer["lowercase"],
-                    "strip_accents": normalizer["strip_accents"],
-                    "tokenize_chinese_chars": normalizer["handle_chinese_chars"],
-                }
+            # For tools that read vocab.txt
+            for normalizer in wordpiece.bert_steps(content["normalizer"])[-1:]:
+                settings["do_lower_case"] = normalizer["lowercase"]
+                settings["strip_accents"] = normalizer["strip_accents"]
+                settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
             pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
             if [id_ for _, id_ in pieces] == list(range(len(pieces))):
                 files[VOCABULARY] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
@@ -300,7 +296,6 @@ class Tokenizer:
 
 
 def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the offsets of a token without the white space at its ends."""
     token = text[start:end]
     if not token.strip():
         return end, end
@@ -318,7 +313,6 @@ def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: objec
             raise TokenizerError(problem, where=origin, fix=fix)
         by_role[role] = name
     if len(set(by_role.values())) < len(by_role):
-        raise TokenizerError(
-            f"two roles share one token ({by_role})", where=origin, fix="Use a different token for each role"
-        )
+        fix = "Use a different token for each role"
+        raise TokenizerError(f"two roles share one token ({by_role})", where=origin, fix=fix)
     return by_role

@@ -44,10 +44,7 @@ _OWN = {  # what `Tokenizer.files` and exports write: a folder with nothing else
 # Classes that use tokenizer.json unchanged, and classes that never use it
 _GENERIC = ("", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 _WITHOUT_JSON = ("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer")
-_BERT = (
-    "modernbert",
-    "nomic_bert",
-)  # their vocab.txt is BERT's; transformers does not know it
+_BERT = ("modernbert", "nomic_bert")  # their vocab.txt is BERT's; transformers does not know it
 _ENDS = (("cls", "bos_token", ("[CLS]", "<s>")), ("sep", "eos_token", ("[SEP]", "</s>")))
 _SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
     "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
@@ -195,10 +192,7 @@ def _switch(content: dict[str, Any], settings: Mapping[str, Any]) -> None:
 
 
 def _convert(
-    files: Mapping[str, Path],
-    settings: Mapping[str, Any],
-    definition: dict[str, Any] | None,
-    origin: object,
+    files: Mapping[str, Path], settings: Mapping[str, Any], definition: dict[str, Any] | None, origin: object
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the definition and the roles as transformers reads them, from `definition` or without one."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -239,7 +233,6 @@ def _convert(
 
 
 def _entries(content: Mapping[str, Any]) -> Any:
-    """Returns the entries of the model in a definition."""
     entries = content["model"].get("vocab") if isinstance(content["model"], Mapping) else ()
     return entries if isinstance(entries, Mapping) else [entry[0] for entry in entries or () if entry]
 
@@ -252,6 +245,5 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _content(token: Any) -> str | None:
-    """Returns the text of a token that is written as a string or as an object; None if it is neither."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

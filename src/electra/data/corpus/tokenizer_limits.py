@@ -19,16 +19,14 @@ def check(definition: Mapping[str, Any], origin: object) -> None:
     sizes = [(entries, MAX_ENTRIES, "vocabulary"), (added, MAX_ADDED, "list of added tokens")]
     for collection, maximum, name in sizes:
         if isinstance(collection, list | dict) and len(collection) > maximum:
-            raise TokenizerError(
-                f"its {name} has {len(collection):,} entries, over {maximum:,}", where=origin
-            )
+            problem = f"its {name} has {len(collection):,} entries, over {maximum:,}"
+            raise TokenizerError(problem, where=origin)
     if _growth(definition.get("normalizer")) > MAX_GROWTH:
         problem = f"its normalizer turns one character into over {MAX_GROWTH:,}"
         raise TokenizerError(problem, where=origin, fix="Download it again from its source")
 
 
 def _growth(normalizer: Any) -> int:
-    """Returns the factor by which a normalizer can lengthen a text."""
     if not isinstance(normalizer, Mapping):
         return 1
     factor = 1

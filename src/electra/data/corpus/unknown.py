@@ -96,7 +96,6 @@ def _reason(word: str, limit: int, entries: Mapping[str, int]) -> tuple[str, str
         return "such as {}: UTF-8 read as cp1252?", "Repair it: iconv -f UTF-8 -t CP1252 FILE > FIXED"
     letter = next((letter for letter in word if letter not in entries), word[0])
     script = unicodedata.name(letter, "Other").replace("-", " ").partition(" ")[0].title()
-    return (
-        f"text in {script} letters, such as {{}}: another language?" * letter.isalpha() or "such as {}",
-        _OTHER,
-    )
+    if letter.isalpha():
+        return f"text in {script} letters, such as {{}}: another language?", _OTHER
+    return "such as {}", _OTHER

@@ -123,8 +123,11 @@ def _normalizer(texts: Iterable[str], config: TokenizerConfig, has_forms: bool) 
     keeps_accents = not (config.lowercase if config.strip_accents is None else config.strip_accents)
     has_forms = has_forms or not all(unicodedata.is_normalized("NFC", text) for text in texts)
     has_breaks = any(re.search(_BREAK, text) for text in texts)
-    steps: list[normalizers.Normalizer] = [normalizers.Replace(tokenizers.Regex(_BREAK), " ")] * has_breaks
-    steps += [normalizers.NFC()] * (keeps_accents and has_forms)
+    steps: list[normalizers.Normalizer] = []
+    if has_breaks:
+        steps.append(normalizers.Replace(tokenizers.Regex(_BREAK), " "))
+    if keeps_accents and has_forms:
+        steps.append(normalizers.NFC())
     return normalizers.Sequence([*steps, bert]) if steps else bert
 
 
@@ -162,11 +165,7 @@ def _alphabet(texts: Iterable[str], normalizer: normalizers.Normalizer, config: 
 
 
 def _vocabulary(
-    texts: Iterable[str],
-    alphabet: list[str],
-    fixed: list[str],
-    normalizer: normalizers.Normalizer,
-    size: int,
+    texts: Iterable[str], alphabet: list[str], fixed: list[str], normalizer: normalizers.Normalizer, size: int
 ) -> dict[str, int]:
     """Returns the trainer's vocabulary, sorted by id; the pieces in `fixed` come first."""
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))

@@ -41,7 +41,6 @@ def _meant(match: re.Match[str]) -> str:
 
 
 def _is_joined(character: str) -> bool:
-    """Whether a character is an emoji, or of a script whose letters may have joiners between them."""
     is_beyond = character > "\u05ff" and not unicodedata.name(character, "").startswith("LATIN")
     return is_beyond and unicodedata.category(character)[0] in "LMS"
 

@@ -42,9 +42,8 @@ def open_columnar(
         else:
             with open(path, "rb") as beginning:
                 is_stream = beginning.read(6) != b"ARROW1"
-            file = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(
-                pyarrow.memory_map(str(path))
-            )
+            open_file = pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file
+            file = open_file(pyarrow.memory_map(str(path)))
             schema = file.schema
     names = schema.names
     if repeated := [column for column in names if names.count(column) > 1]:
@@ -97,7 +96,6 @@ def _refuse_values(count: int, size: int, column: str, name: str) -> None:
 
 
 def _num_values(column: Any) -> int:
-    """Returns the number of rows of a column, or of the elements of its lists if they are more."""
     is_nested = hasattr(column, "flatten") and not hasattr(column.type, "key_field")  # no map
     inner = column.flatten() if is_nested else []
     return max([len(column), *map(_num_values, inner if isinstance(inner, list) else [inner])])
@@ -149,14 +147,12 @@ def _class_name(names: list[str], value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
         return names[value] if value >= 0 else None  # -1: no label
     if isinstance(value, int) and not isinstance(value, bool):
-        raise DataError(
-            f"class {value}, but the data names only {len(names)} ({', '.join(names[:5])}, from 0)"
-        )
+        listed = ", ".join(names[:5])
+        raise DataError(f"class {value}, but the data names only {len(names)} ({listed}, from 0)")
     return value
 
 
 def _classes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
-    """Returns the class names of each column that has them, from the metadata of `datasets`."""
     try:
         return class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
@@ -187,7 +183,6 @@ def _library(name: str) -> Any:
 
 @contextmanager
 def _errors(pyarrow: Any, kind: str, name: str) -> Iterator[None]:
-    """Turns pyarrow's errors into one line."""
     try:
         yield
     except (pyarrow.ArrowException, OSError, ValueError, RecursionError) as error:

@@ -92,9 +92,8 @@ def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
         other_delimiters = ",;|"
     else:  # spreadsheets write semicolons in locales with decimal commas
         default = Dialect(";" if first_line.count(";") > first_line.count(",") else ",")
-        after_spaces = re.compile(
-            f'(?:^|{default.delimiter}) +"(?:[^"]|"")*" *(?:{default.delimiter}|$)', re.MULTILINE
-        )
+        mark = default.delimiter
+        after_spaces = re.compile(f'(?:^|{mark}) +"(?:[^"]|"")*" *(?:{mark}|$)', re.MULTILINE)
         default = replace(default, spaced=any(map(after_spaces.search, head)))
         candidates, other_delimiters = [default], ",;\t|"
     candidates += [each for each in map(Dialect, other_delimiters) if each not in candidates]
@@ -127,9 +126,8 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     No other row has one of its names in that column, and a column has only numbers, or few different values.
     """
     columns = list(zip(*(row for row in rows if len(row) == len(first)), strict=True))
-    is_regular = any(
-        all(map(_NUMBER.fullmatch, column)) or 3 * len({*column}) <= len(column) for column in columns
-    )
+    numbers = [column for column in columns if all(map(_NUMBER.fullmatch, column))]
+    is_regular = bool(numbers) or any(3 * len({*column}) <= len(column) for column in columns)
     is_new = not any(name in column for name, column in zip(first, columns, strict=False))
     return are_names(first) and is_regular and is_new
 
@@ -143,16 +141,14 @@ def _is_quoted_throughout(head: Sequence[str]) -> bool:
     if not all(map(_QUOTED.fullmatch, cells_with_quotes)):
         return False
     columns = list(zip(*rows[1:], strict=True))
-    return all('""' in cell[1:-1] for cell in cells_with_quotes) or any(
-        all(cell.startswith('"') for cell in column) for column in columns
-    )
+    are_escaped = all('""' in cell[1:-1] for cell in cells_with_quotes)
+    return are_escaped or any(all(cell.startswith('"') for cell in column) for column in columns)
 
 
 def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
     """Formats rows as an unquoted tsv; tabs and line ends inside a cell become spaces."""
-    return "".join(
-        "\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows
-    ).encode()
+    lines = ("\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) for row in rows)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def read_tsv(content: bytes) -> list[list[str]]:

@@ -62,12 +62,10 @@ def _rows_of_objects(document: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     inner = [*next(iter(document.values()))]
     if any({*value} != {*inner} for value in document.values()):
         return [document]
-    by_row = all(map(str.isdecimal, document)) or not (
-        all(map(str.isdecimal, inner)) or len(document) < len(inner)
-    )
-    if by_row:
-        return [*document.values()]
-    return [{column: cells[key] for column, cells in document.items()} for key in inner]
+    by_column = all(map(str.isdecimal, inner)) or len(document) < len(inner)
+    if by_column and not all(map(str.isdecimal, document)):
+        return [{column: cells[key] for column, cells in document.items()} for key in inner]
+    return [*document.values()]
 
 
 def _are_columns(document: Mapping[str, Any]) -> bool:

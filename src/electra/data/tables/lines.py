@@ -43,10 +43,8 @@ _MAYBE_GARBLED = re.compile(f"[\xc2-\xf4][\x80-\xbf{_CP1252}]")
 _BYTES_OF_CP1252 = {ord(each): 0x80 + i for i, each in enumerate(_CP1252) if each != "\ufffd"}
 _QUOTED = re.compile('"[^"]*"?')
 _BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+    *((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32")),
+    *((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")),
 )
 
 

@@ -78,7 +78,6 @@ def each_text(texts: Any) -> Iterator[str]:
 
 
 def _columns(table: Any) -> list[str]:
-    """Returns the names of the columns of a frame, or of a table of `datasets` or pyarrow; [] of others."""
     names = getattr(table, "column_names", getattr(table, "columns", None))
     return [] if names is None else list(names)
 
@@ -120,7 +119,6 @@ def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = No
 
 
 def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[Passage]:
-    """Yields passages, and then warns with notes on what they were."""
     total, blank, broken = 0, list[Passage](), list[str]()
     for passage in passages:
         total += 1
@@ -132,9 +130,8 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
     if blank:
         numbers = ", ".join(str(each.line) for each in blank[:3])
         more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
-        notes.append(
-            f"{len(blank):,} of {plural(total, 'text')} are empty and get no answer ({numbers}{more})"
-        )
+        count = f"{len(blank):,} of {plural(total, 'text')}"
+        notes.append(f"{count} are empty and get no answer ({numbers}{more})")
     if broken:
         notes.append(note_garbled(len(broken), broken[0], name))
     for note in notes:
@@ -158,10 +155,8 @@ def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     if extension in SCANNED or extension in CONLL:
         return _passages_of_words(source, extension, ends)
     if extension in TABLES:
-        rows = open_table(source).rows
-        return (
-            Passage(cell_text(row, column, where, source), row, name, where.number) for where, row in rows
-        )
+        rows = ((where, row, cell_text(row, column, where, source)) for where, row in open_table(source).rows)
+        return (Passage(text, row, name, where.number) for where, row, text in rows)
     lines = enumerate(ends.lines(_lines(source)), 1)
     return (Passage(text, {"text": text}, name, number) for number, text in lines)
 
@@ -171,7 +166,6 @@ def _refuse_folder(error: OSError) -> None:
 
 
 def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
-    """Yields the passages of a folder's files; those without words, but not all, are noted."""
     blank, others = list[str](), list[str]()
     for file in files:
         try:
@@ -186,9 +180,8 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
             listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            warnings.warn(
-                f"{where}: {problem} {len(names)} of {len(files)} files: {listed}", Note, stacklevel=2
-            )
+            note = f"{where}: {problem} {len(names)} of {len(files)} files: {listed}"
+            warnings.warn(note, Note, stacklevel=2)
 
 
 def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator[Passage]:
@@ -240,6 +233,5 @@ def is_file(path: Path) -> bool:
 
 
 def _looks_like_a_file(name: str) -> bool:
-    """Whether this is one word with a path separator or the extension of a file of texts."""
     suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
     return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 DIVIDING = "\xad\xac\u2e17"  # soft hyphen, not sign, double oblique hyphen: they stand in no compound
 SIGNS = f"-\u2010={DIVIDING}"
-SUSPENDED = frozenset(
-    ["and", "or", "nor", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of"]
-)  # after pre- in "pre- and postwar"
+# After pre- in "pre- and postwar"
+SUSPENDED = frozenset(str.split("and or nor to und oder bis et ou y o e en of"))
 BLOCK = 10_000  # lines of a file that are looked at together
 NAMED = 3  # words in a note
 _HYPHEN = re.compile("[-\u2010]")

@@ -128,7 +128,6 @@ def _regions(parent: Element, order: Mapping[str, int]) -> Iterator[Element]:
 
 
 def _line(line: Element) -> list[Word]:
-    """Returns the words of a line; those of its own text have the id of the line."""
     words = [Word(_text(word), word.get("id", "")) for word in line.findall("Word") if _text(word)]
     return words or [Word(word, line.get("id", "")) for word in _text(line).split()]
 
@@ -139,7 +138,6 @@ def _plain(region: Element) -> Lines:
 
 
 def _text(element: Element, keep_lines: bool = False) -> str:
-    """Returns the text of an element: of several versions, the first by index that has one."""
     versions = sorted(element.findall("TextEquiv"), key=_index)
     found = (version.findtext("Unicode") or version.findtext("PlainText") or "" for version in versions)
     text = next((text.strip() for text in found if text.strip()), "")
@@ -201,7 +199,6 @@ class _Pages(HTMLParser):
 
     @property
     def _lines(self) -> Lines:
-        """The lines of the current paragraph."""
         if not self.paragraphs:
             self.paragraphs.append((1, [[]]))
         return self.paragraphs[-1][1]

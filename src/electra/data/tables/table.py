@@ -40,7 +40,7 @@ from electra.data.tables.table_files import (
     unknown_extension,
 )
 from electra.foundation.errors import DataError, NoWords
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 ID_COLUMNS = ("id", "idx", "index")
 MAX_NAMES = 3  # that a message lists
@@ -150,7 +150,6 @@ def open_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
 
 
 def _fields(name: str, value: Any) -> list[str]:
-    """Returns the names by which the value of a cell can be chosen; [] for a list of objects."""
     if isinstance(value, dict):
         return [f"{name}.{key}" for key, inner in value.items() if _fields("", inner)]
     items = value if isinstance(value, list) else []
@@ -158,7 +157,6 @@ def _fields(name: str, value: Any) -> list[str]:
 
 
 def _are_texts(items: Sequence[Any]) -> bool:
-    """Whether a list has several texts, rather than words."""
     lengths = [len(item.split()) for item in items if isinstance(item, str)]
     return len(items) > 1 and 2 * sum(length > 3 for length in lengths) > len(items)
 
@@ -290,7 +288,6 @@ def _json(lines: Iterator[str], options: ReadOptions) -> Iterator[tuple[Place, A
 
 
 def _until_filled(lines: Iterator[str]) -> Iterator[str]:
-    """Yields lines up to the first that is not blank."""
     for line in lines:
         yield line
         if line.strip():
@@ -298,10 +295,7 @@ def _until_filled(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _rows(text: str, options: ReadOptions, line: int = 1, is_line: bool = False) -> list[tuple[Place, Any]]:
-    """Returns the rows of a JSON document, or of several without commas; [] if the text has none.
-
-    A single value is of this `line`; others are counted.
-    """
+    """Returns the rows of JSON documents, [] if there are none; a single one is of this `line`."""
     try:
         values = [*layouts.glued(text)]
     except (ValueError, RecursionError):
@@ -388,7 +382,8 @@ def _delimited(source: Data, kind: str, options: ReadOptions) -> Table:
             notes.append(f"its first line ({shown}) names columns, and is not a row")
             rows = chain(sample, rows)
         else:
-            notes += [f"its first line ({shown}) is read as a row"] * delimited.are_names(header)
+            if delimited.are_names(header):
+                notes.append(f"its first line ({shown}) is read as a row")
             rows, header = chain([first_row], sample, rows), []
     for index, name in enumerate(names):  # the index of pandas, or empty columns of a spreadsheet
         if not name:
@@ -426,7 +421,7 @@ def _rows_of_cells(
             names = ", ".join(map(short_name, table.columns))
             separator = delimited.SEPARATORS[dialect.delimiter]
             problem = f"{plural(len(cells), 'column')} between {separator} instead of {expected} ({names})"
-            fix = "Fix the line" + "; if the file has no header, pass `columns`" * (not options.header)
+            fix = "Fix the line" + when(not options.header, "; if the file has no header, pass `columns`")
             if dialect.delimiter == "\t" and len(cells) > expected:
                 fix += f", or drop the columns after these: cut -f1-{expected}"
             options.leave_out(DataError(problem, where=place, fix=fix))
@@ -450,29 +445,21 @@ def refuse_nul(value: Any, where: object) -> None:
 # Cells
 
 # Cells without a text or an answer: what pandas reads as missing, and what spreadsheets and databases write.
-MISSING = frozenset(
-    {
-        *("", "\\N", "NaT", "(null)", "<NA>", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND"),
-        *("#N/A", "#N/A N/A", "#NA", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"),
-        *("1.#QNAN", "-1.#QNAN"),
-    }
-)
+MISSING = {
+    "",
+    "#N/A N/A",
+    *str.split("\\N NaT (null) <NA> NaN nan -NaN -nan 1.#IND -1.#IND 1.#QNAN -1.#QNAN"),
+}
+MISSING |= {*str.split("#N/A #NA #VALUE! #REF! #DIV/0! #NAME? #NUM! #NULL!")}
 # Cells that mean the same, unless they look like labels of their column; see `answers.unanswered`.
-MARKS = frozenset(
-    {
-        *("?", "-", "--", "---", "\u2013", "\u2014", "\u2212"),
-        *("NA", "N/A", "n/a", "n.a.", "None", "NULL", "Null", "null"),
-    }
-)
+MARKS = {*str.split("? - -- --- \u2013 \u2014 \u2212 NA N/A n/a n.a. None NULL Null null")}
 
 
 def lacks_text(value: Any, source: Data | None = None) -> bool:
     """Whether a cell has no text: None, NaN or, in a file (`source`), what is written for these there."""
     if isinstance(value, str):
-        is_file, cell = (
-            isinstance(source, Path) or (source is not None and source.rows is None),
-            value.strip(),
-        )
+        cell = value.strip()
+        is_file = isinstance(source, Path) or (source is not None and source.rows is None)
         is_mark = cell in MISSING or (cell in MARKS and any(map(str.isalnum, cell)))
         return lines.is_blank(value) or (is_file and is_mark)
     is_nan = isinstance(value, float) and math.isnan(value)
@@ -509,9 +496,8 @@ def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | 
         problem = f"column {column!r} has an object, not text"
         fix = f"Name one of its fields with `text_column`, such as {column}.{next(iter(value))}"
     elif not isinstance(value, str):
-        problem = (
-            f"no field {column!r}" if value is None else f"column {column!r} has {shortened(value)}, not text"
-        )
+        problem = f"column {column!r} has {shortened(value)}, not text"
+        problem = f"no field {column!r}" if value is None else problem
     if problem:
         raise DataError(problem, where=where, fix=fix)
     return str(value).encode("utf-8", "replace").decode()  # JSON may have lone surrogates, which are not text

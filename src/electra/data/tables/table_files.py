@@ -14,15 +14,8 @@ from electra.foundation import durable
 from electra.foundation.errors import DataError
 
 FORMATS = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".tab": "tsv",
+    **{".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"},
+    **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".tab": "tsv"},
 }
 TABLES = tuple(FORMATS)
 ADVICE = {  # on files that are not read, by their extensions

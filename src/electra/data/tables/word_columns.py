@@ -92,7 +92,6 @@ def joining_mark(lines: Sequence[str]) -> str:
 
 
 def _fill(file: ColumnFile, table: Sequence[tuple[Place, str, list[str]]]) -> None:
-    """Adds the sentences of a file to its blocks."""
     width, has_numbers = file.width, file.names[:1] == ("ID",)
     tags = {cells[-1] for _, line, cells in table if cells and not line.startswith("#")}
     rows: list[list[str]] = []

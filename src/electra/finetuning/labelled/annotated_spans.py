@@ -57,9 +57,9 @@ class LabelledSpan(NamedTuple):
         if not inner or (is_included and self.text[end - 1].isspace()):
             return None
         # Uncased models give their words without capitals.
-        found, own = ("".join(text.casefold().split()) for text in (inner, self.own_text or inner))
+        found, own = inner.casefold().split(), (self.own_text or inner).casefold().split()
         start = self.text.index(inner, start)
-        return (start, start + len(inner)) if found == own else None
+        return (start, start + len(inner)) if "".join(found) == "".join(own) else None
 
     def cuts(self, convention: Convention) -> tuple[bool, bool]:
         """Whether it begins inside a word or nowhere, and whether it ends there."""
@@ -116,10 +116,9 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Label
                 parts = [*sorted(item, key=lambda part: isinstance(part, str)), None]
             case _:
                 parts = [None] * len(KEYS)
+        are_flags = any(isinstance(part, bool) for part in parts)
         match parts:
-            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and bool not in map(
-                type, parts
-            ):
+            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and not are_flags:
                 own = own if isinstance(own, str) else None
                 spans.append(LabelledSpan(text, words, start, end, kind.strip(), own))
             case _:
@@ -146,15 +145,12 @@ def with_tags_of_spans(
         words = example.spans
         if not text:
             ends = [*accumulate(len(word) + 1 for word in example.texts)]
-            words = tuple(
-                (end - 1 - len(word), end - 1) for word, end in zip(example.texts, ends, strict=True)
-            )
+            words = tuple((e - 1 - len(word), e - 1) for word, e in zip(example.texts, ends, strict=True))
         if spans is not None:
             annotated[index] = _spans(spans, text or " ".join(example.texts), words, example.where)
     everything = [span for spans in annotated.values() for span in spans]
-    unit, included = convention = _choose_convention(
-        everything, any(text for _, text, _ in rows), is_included
-    )
+    have_texts = any(text for _, text, _ in rows)
+    unit, included = convention = _choose_convention(everything, have_texts, is_included)
     total, num_cut, num_inside, num_shared = plural(len(everything), "span"), 0, 0, 0
     for index, spans in annotated.items():
         tags = ["O"] * len(examples[index].texts)

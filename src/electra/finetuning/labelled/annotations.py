@@ -56,15 +56,15 @@ def open_annotated(source: Data, options: ReadOptions = DEFAULT_OPTIONS, label: 
         added = {controls[0]: label[0]}
     for (_, row), answer in zip(rows, answers, strict=True):
         row.update({added[control]: value for control, value in answer.items()})
-    fields = [*table.fields, *added.values()]
-    columns = [each for each in table.columns if not (added and each == name)]
-    columns += [*added.values(), *["was_cancelled"] * any("was_cancelled" in row for _, row in rows)]
+    fields = dict.fromkeys([*table.fields, *added.values()])
+    columns = dict.fromkeys(each for each in table.columns if not (added and each == name))
+    columns |= dict.fromkeys(added.values())
+    if any("was_cancelled" in row for _, row in rows):
+        columns["was_cancelled"] = None
     if added and num_others:
         note = f"{num_others:,} further annotations of the same texts left out"
         table.notes = (*table.notes, note)
-    return replace(
-        table, columns=tuple(dict.fromkeys(columns)), rows=iter(rows), fields=tuple(dict.fromkeys(fields))
-    )
+    return replace(table, columns=tuple(columns), rows=iter(rows), fields=tuple(fields))
 
 
 def chosen_annotation(cell: Any) -> tuple[dict[str, Any] | None, int]:
@@ -80,7 +80,6 @@ def chosen_annotation(cell: Any) -> tuple[dict[str, Any] | None, int]:
 
 
 def _answers(annotation: dict[str, Any]) -> dict[str, Any]:
-    """Returns the answers for the whole text in an annotation, by the names of their controls."""
     found: dict[str, Any] = {}
     results = annotation.get("result")
     for result in results if isinstance(results, list) else []:

@@ -85,7 +85,6 @@ def _brat(source: Data, ann: Path) -> Rows:
 
 
 def _pubtator(lines: Sequence[tuple[Place, str]]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yields the title and abstract of each document, joined by a space."""
     rows: dict[str, tuple[Place, dict[str, Any]]] = {}
     for place, line in lines:
         if match := _TITLE.fullmatch(line):

@@ -78,7 +78,6 @@ def read_questions(
 
 
 def _rows(source: Data, columns: Columns, labelled: bool, notes: list[str]) -> list[tuple[Place, Row]]:
-    """Returns the questions of a file as rows of a table, without those whose answers were rejected."""
     articles = None
     if known_extension(source, FORMATS) == ".json":
         with suppress(ValueError, RecursionError):  # else it may have an object on each line
@@ -117,7 +116,6 @@ def _articles(document: Any) -> list[Any] | None:
 
 
 def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
     question, context, answers = columns
     for number, article in enumerate(articles):
         for place, paragraph in _entries(article, "paragraphs", f"{source}: data {number}"):
@@ -125,12 +123,8 @@ def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[
             passage = cell_text(paragraph, "context", place)
             for inner, entry in _entries(paragraph, "qas", place):
                 where = Place(f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}")
-                row = {
-                    "id": entry.get("qid"),
-                    **entry,
-                    question: cell_text(entry, "question", where),
-                    context: passage,
-                }
+                row = {"id": entry.get("qid")} | entry
+                row |= {question: cell_text(entry, "question", where), context: passage}
                 is_renamed = answers is not None and answers != "answers" and "answers" in entry
                 yield where, {**row, str(answers): entry["answers"]} if is_renamed else row
 
@@ -169,7 +163,6 @@ def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tu
 
 
 def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
-    """Parses an answer and finds it in its context. Raises DataError if it is invalid."""
     entry = {"text": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
         fix = 'Write {"text": ..., "answer_start": ...}'

@@ -81,15 +81,11 @@ def _entries(folder: Path) -> list[Path]:
     are no tables, a subfolder `data` (the layout of the Hugging Face hub) is searched as well.
     """
     paths = sorted(folder.iterdir())
-    entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
-        path: None for path in paths if is_saved_dataset(path)
-    }
+    entries = dict.fromkeys(parts_pattern(path) for path in paths if path.is_file())
+    entries |= dict.fromkeys(path for path in paths if is_saved_dataset(path))
     # Links that lead nowhere, and folders with the name of a file.
-    entries |= {
-        path: None
-        for path in paths
-        if not path.is_file() and (path.is_symlink() or path.is_dir()) and path not in entries
-    }
+    others = [path for path in paths if not path.is_file() and (path.is_symlink() or path.is_dir())]
+    entries |= dict.fromkeys(path for path in others if path not in entries)
     data_folder = folder / "data"
     tables = [path for path in entries if split_name(path)[1] in TABLES]
     return [*entries, *([] if tables or not data_folder.is_dir() else _entries(data_folder))]
@@ -120,7 +116,6 @@ def split_by_hash(
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
     """Returns the `limit` examples with the smallest hashes, in the file's order; all if there are fewer."""
-    order = sorted(
-        range(len(examples)), key=lambda i: (text_hash(examples[i].texts), str(examples[i].gold), i)
-    )
+    keys = [(text_hash(each.texts), str(each.gold), i) for i, each in enumerate(examples)]
+    order = [i for _, _, i in sorted(keys)]
     return tuple(examples[i] for i in sorted(order[:limit]))

@@ -48,7 +48,7 @@ from electra.finetuning.labelled.marked_text import read_marked
 from electra.finetuning.labelled.word_splitting import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
@@ -170,9 +170,8 @@ class SentenceReader:
         are_entities = all(map(is_entity_tag, strange.values()))
         if self.entities is not False and are_entities and max(map(len, tags), default=0) > len("O"):
             plain = {tag: strange.get(name, name) for tag, name in plain.items()}
-        changed = Counter(
-            tag for example in sentences for tag in example.gold or () if plain[tag] != tag.strip()
-        )
+        given = Counter(tag for example in sentences for tag in example.gold or ())
+        changed = Counter({tag: count for tag, count in given.items() if plain[tag] != tag.strip()})
         if changed:
             tag = min(changed)
             reason = "invisible characters"
@@ -181,12 +180,10 @@ class SentenceReader:
             reason = "printed bytes" if PRINTED.match(tag) else reason
             note = f"{plural(changed.total(), 'tag')} with {reason}, such as {tag}, read as {plain[tag]}"
             self.notes.append(note)
-        return [
-            example
-            if example.gold is None
-            else replace(example, gold=tuple(plain[tag] for tag in example.gold))
-            for example in sentences
+        golds = [
+            None if each.gold is None else tuple(map(plain.__getitem__, each.gold)) for each in sentences
         ]
+        return [replace(example, gold=gold) for example, gold in zip(sentences, golds, strict=True)]
 
     def text_lines(self, ending: str) -> list[tuple[Place, str]]:
         """Returns the lines of a .txt file of texts; [] if it has words, or tags are read from it."""
@@ -204,10 +201,9 @@ class SentenceReader:
         self.notes += table.notes
         usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(self.word) > 1 or not self.labelled else ()
         names = [name for name in map(table.find_column, (*self.word, *usual)) if name]
-        values = {
-            name: [value for _, row in rows if (value := get_field(row, name)) is not None] for name in names
-        }
-        texts = [name for name in names if values[name] and not any(map(holds_spans, values[name]))]
+        values = {name: [get_field(row, name) for _, row in rows] for name in names}
+        filled = {name: [each for each in cells if each is not None] for name, cells in values.items()}
+        texts = [name for name, cells in filled.items() if cells and not any(map(holds_spans, cells))]
         word = next(iter(texts or names), None)
         tag = table.first_column((*self.tag, *(SPAN_COLUMNS if len(self.tag) > 1 else ())))
         number = table.first_column(SENTENCE_COLUMNS)
@@ -219,10 +215,8 @@ class SentenceReader:
         if self.labelled:
             rows = [row for index, row in enumerate(rows) if index not in void]
         else:
-            rows = [
-                (place, {**row, str(tag): None} if index in void else row)
-                for index, (place, row) in enumerate(rows)
-            ]
+            for index in void:
+                rows[index] = (rows[index][0], {**rows[index][1], str(tag): None})
         is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
         if is_single and number is not None:
             columns = [name for name in table.columns if name != number]
@@ -232,9 +226,8 @@ class SentenceReader:
                 if not blocks or name not in ("", blocks[-1].name):
                     blocks.append(Block(name, place, []))
                 blocks[-1].rows.append([row.get(column) for column in columns])
-            return self.of_blocks(
-                blocks, columns, columns.index(word), columns.index(tag) if tag in columns else None
-            )
+            tag_index = columns.index(tag) if tag in columns else None
+            return self.of_blocks(blocks, columns, columns.index(word), tag_index)
         if self.labelled and is_single and word.casefold() in WORD_COLUMNS and len(rows) > 1:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
@@ -249,9 +242,7 @@ class SentenceReader:
         num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
         splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.split
         annotated: list[tuple[Example, str, Any]] = []
-        keeps_empty = not self.labelled and isinstance(
-            self.source, Given
-        )  # for an answer to each that was passed
+        keeps_empty = not self.labelled and isinstance(self.source, Given)  # an answer to each passed
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
             if not self.labelled and lacks_text(text, self.source):
@@ -283,7 +274,7 @@ class SentenceReader:
         if word is None or (tag is None and self.labelled):
             missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
-            fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
+            fix += when(file.width > WIDE, "; of CoNLL-2012, pass --text-column 4 --label-column 11")
             raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
         if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
             fix = "Name the column of the words with --text-column, such as 2"
@@ -296,19 +287,15 @@ class SentenceReader:
         columns = [column for column in range(file.width) if column != word]
         if any(2 * sum(row[word] == row[other] > 1 for row in counts) > len(counts) for other in columns):
             self.notes.append("read as a sentence per line, with a tag for each word")
-            rows = [
-                (
-                    where._replace(number=number),
-                    {**dict(zip(names, cells, strict=True)), names[word]: cells[word].split()},
-                )
-                for _, where, lines in file.blocks
-                for number, cells in enumerate(lines, where.number)
-            ]
+            rows: list[tuple[Place, Row]] = []
+            for _, where, lines in file.blocks:
+                for number, cells in enumerate(lines, where.number):
+                    row = {**dict(zip(names, cells, strict=True)), names[word]: cells[word].split()}
+                    rows.append((where._replace(number=number), row))
             return self.of_rows(rows, names[word], None if tag is None else names[tag])
         words = [row[word] for row in file.rows]
-        if len(file.blocks) == 1 and (
-            len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
-        ):
+        are_several = len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
+        if len(file.blocks) == 1 and are_several:
             problem = f"no empty lines: all {len(words):,} words are read as one sentence"
             if self.labelled:
                 command = """awk '{print} $1=="."{print ""}' FILE"""
@@ -384,10 +371,7 @@ class SentenceReader:
 
 
 def _has_texts(lines: Sequence[str]) -> bool:
-    """Whether a .txt file without tags has a text on each line, rather than words.
-
-    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
-    """
+    """Whether a .txt file has texts: words have tabs, or empty lines and the same number of cells."""
     shape = "".join("x" if line.strip() else " " for line in lines).strip()
     has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
     is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
@@ -422,13 +406,11 @@ def _usual_names(file: ColumnFile, are_entities: bool | None) -> tuple[str, ...]
 
 
 def _are_entities(column: Sequence[str]) -> bool:
-    """Whether a column has BIO tags, with types and O or several prefixes."""
     tags = {*column}
     return all(map(is_entity_tag, tags)) and len(tags) > 1 and any(len(tag) > 2 for tag in tags)
 
 
 def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a column has several values that are neither numbers nor words."""
     values = {*column} - MISSING
     are_others = all(map(str.isdecimal, values)) or are_words(zip(words, column, strict=True))
     return len(values) > 1 and not are_others
@@ -445,7 +427,6 @@ def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
-    """Returns the index of the first wanted column, by its name in any case or its number; else None."""
     positions = {str(i + 1): i for i in range(len(names))}
     positions |= {key_of(name): i for i, name in reversed([*enumerate(names)])}
     return next((positions[key_of(name)] for name in wanted if key_of(name) in positions), None)
@@ -455,7 +436,6 @@ def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def _annotation(row: Row, tag: str, where: Place) -> Any:
-    """Returns the spans or tags of a row; None if Label Studio has none."""
     if tag == "annotations" and not row.get(tag):
         return None
     return _parsed(get_field(row, tag), tag, where)

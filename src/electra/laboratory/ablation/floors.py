@@ -63,9 +63,8 @@ def floors_of(out: Path, plan: Mapping[str, Any], runs: Sequence[StudyRun]) -> l
         place = StudyFolder(out).untrained / first
         work = partial(_score, folder.path, plan["panel"], place)
         identity = plan["panel"]["identity"]
-        floors.append(
-            Floor(f"untrained, as {first}", place, "score.json", work, arms=(*arms,), panel_identity=identity)
-        )
+        name = f"untrained, as {first}"
+        floors.append(Floor(name, place, "score.json", work, arms=(*arms,), panel_identity=identity))
     return floors
 
 

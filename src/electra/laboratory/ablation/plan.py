@@ -136,16 +136,12 @@ def _plan_arm(
     *,
     then: Mapping[str, Any] | None,
 ) -> PlannedArm:
-    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update.
-
-    The schedule "auto" is what it was `then`, when the study began.
-    """
+    """Builds a run to check its recipe and count its FLOPs; the schedule "auto" is what it was `then`."""
     try:
         planned = arm_recipe(study, arm, recipe)
         training = planned.training
-        run = build_run(
-            replace(planned, training=replace(training, threads=threads)), Path("."), store, World()
-        )
+        planned = replace(planned, training=replace(training, threads=threads))
+        run = build_run(planned, Path("."), store, World())
         schedule = run.training.schedule
         if training.schedule == "auto" and then is not None:
             schedule = then["recipe"]["training"].get("schedule", "linear")
@@ -197,17 +193,17 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
     """Raises RunFolderError, naming what differs, unless a new plan only adds arms to the recorded one."""
-    old, new = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
+    old, new = _with_defaults(recorded["fixed"]), _with_defaults(plan["fixed"])
     new_arms = {f"arms.{name}" for name in new["arms"] if name not in old["arms"]}
     differing = [entry for entry in differences(old, new) if entry[0] not in new_arms]
     raise_if_changed(out, "study", differing, limit=4)
 
 
-def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
-    completed = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
-    for arm in completed.values():  # an objective's file is identified by its digest, not its path
+def _with_defaults(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    arms = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in fixed["arms"].items()}
+    for arm in arms.values():  # an objective's file is identified by its digest, not its path
         arm["recipe"]["objective"]["name"] = OBJECTIVES.canonical_name(arm["recipe"]["objective"]["name"])
-    return completed
+    return {**fixed, "arms": arms}
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:

@@ -17,13 +17,8 @@ from electra.laboratory.ablation.statistics import compare, holm, summarise
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
 PRETRAINING = (
-    "generator_loss",
-    "generator_accuracy",
-    "mlm_loss",
-    "discriminator_loss",
-    "auc",
-    "average_precision",
-    "gain",
+    *("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss"),
+    *("auc", "average_precision", "gain"),
 )
 # Settings that determine how hard the discriminator's task is: if arms differ in one, their AUCs are not
 # comparable.
@@ -107,7 +102,6 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
 
 
 def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
-    """Returns a run's score on each panel task, and their mean as `PANEL`; empty if there are no tasks."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
     return _with_mean({name: float(record[name]["value"]) for name in tasks})
 
@@ -117,7 +111,6 @@ def _with_mean(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
-    """Returns the scores of an untrained encoder in the shape of an arm, like `_panel_scores`."""
     found = next((floor.scores() for floor in floors if arm in floor.arms), {})
     return _with_mean({name: found[name] for name in tasks if name in found})
 
@@ -143,16 +136,12 @@ def _compare_arms(
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns by arm its costs, its scores and tests against their baselines."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     measured = {metric for by_metric in scores.values() for metric in by_metric}
     for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):
         by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
-        compared = {
-            arm: compare(values, by_arm.get(baselines[arm], {}))
-            for arm, values in by_arm.items()
-            if arm != baselines[arm]
-        }
+        others = {arm: values for arm, values in by_arm.items() if arm != baselines[arm]}
+        compared = {arm: compare(each, by_arm.get(baselines[arm], {})) for arm, each in others.items()}
         corrected = dict(zip(compared, holm([each["p"] for each in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             by_seed = {str(seed): value for seed, value in sorted(values.items())}
@@ -165,7 +154,6 @@ def _compare_arms(
 
 
 def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
-    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds."""
     rows = [row for run in done for row in _evaluations(run) if row["step"]]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:

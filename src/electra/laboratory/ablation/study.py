@@ -115,7 +115,6 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
 
 
 def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
-    """Returns the keys of a recipe's sections as dotted names, such as training.seed."""
     keys = []
     for name, section in sections.items():
         if not isinstance(section, Mapping):

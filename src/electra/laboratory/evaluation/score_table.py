@@ -70,7 +70,6 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 
 
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
-    """Returns a row for each metric of a task."""
     results = {model.name: _results(state, model, entry) for model in state.models}
     planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
@@ -137,7 +136,6 @@ def has_baseline(suite: Suite, name: str) -> bool:
 
 
 def _limits(settings: Mapping[str, Any]) -> list[str]:
-    """Returns a remark for each setting that leaves out examples."""
     labels = (("limit_train", "training examples"), ("limit_eval", "scored examples"))
     return [f"at most {settings[key]:,} {label}, by option" for key, label in labels if settings.get(key)]
 
@@ -161,7 +159,5 @@ def _average(state: EvaluationState, average: Average, rows: Sequence[Mapping[st
         "about": average.about,
         "tasks": list(average.tasks),
         "over": common_tasks,
-        "scores": {
-            model.name: mean([median(task, model) for task in common_tasks]) for model in state.models
-        },
+        "scores": {each.name: mean([median(task, each) for task in common_tasks]) for each in state.models},
     }

@@ -94,7 +94,6 @@ def read_suite(path: Path) -> Suite:
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
-    """Returns the entry with its defaults filled in, checked as far as possible without data."""
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         problem = f"{entry.name!r} cannot be the name of a folder"
         raise ConfigError(problem, where=path, fix="Use letters, digits and hyphens")

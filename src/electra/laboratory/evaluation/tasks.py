@@ -78,9 +78,8 @@ class Scoring(Piece):
     @override
     def is_finished(self) -> bool:
         path = self.folder / self.record
-        return path.exists() and set(range(self.seeds)) <= set(
-            durable.read_json(path, RunFolderError)["seeds"]
-        )
+        wanted = set(range(self.seeds))
+        return path.exists() and wanted <= set(durable.read_json(path, RunFolderError)["seeds"])
 
 
 def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[ModelEntry]:
@@ -225,9 +224,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
         }
     plan = {
         "suite": title,
-        "models": {
-            m.name: {"source": m.source, "init": m.init, **networks.get(m.source, {})} for m in models
-        },
+        "models": {m.name: {"source": m.source, "init": m.init} | networks.get(m.source, {}) for m in models},
         "tasks": {task.entry.name: task.describe() for task in tasks},
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))

@@ -45,11 +45,8 @@ class Replaced(NamedTuple):
 
     def observed(self, corrupted: CorruptedBatch) -> dict[str, Tensor]:
         """Returns the entries of `Outcome.observed` that describe the samples."""
-        return {
-            "top1_correct": self.top1_correct,
-            "sample_correct": self.sampled == corrupted.targets,
-            "sampled": self.sampled,
-        }
+        is_correct = self.sampled == corrupted.targets
+        return {"top1_correct": self.top1_correct, "sample_correct": is_correct, "sampled": self.sampled}
 
 
 def replace(

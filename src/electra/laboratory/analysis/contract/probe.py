@@ -71,12 +71,10 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _unpacked(path: Path) -> Path:
-    """Returns the path without the ending of a compression."""
     return path.with_suffix("") if path.suffix in COMPRESSIONS else path
 
 
 def _distinct(paths: Sequence[Path]) -> list[Path]:
-    """Returns each file once, leaving out links to it and compressed copies of it."""
     by_target: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: (path.suffix in COMPRESSIONS, path)):
         by_target.setdefault(_unpacked(path.resolve()), path)

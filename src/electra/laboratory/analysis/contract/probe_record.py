@@ -68,9 +68,8 @@ def run_probe(
     notes += [note for model in models if (note := model.unknown_note(allow_unknown))]
     for key, paths in data.items():
         if len(folders := sorted({path.parent.name for path in paths})) > 1:  # which may be unintended
-            findings.notes.append(
-                f"{key}: files of several folders are read together ({', '.join(folders)})."
-            )
+            note = f"{key}: files of several folders are read together ({', '.join(folders)})."
+            findings.notes.append(note)
     findings.notes += notes
     record = {
         "format": FORMAT,
@@ -104,7 +103,6 @@ def usable_models(probe: Probe, models: Sequence[StudiedModel]) -> tuple[list[St
 
 
 def _previous_record(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; {} if it is missing or unreadable."""
     try:
         record = durable.read_json(path, ConfigError)
     except ConfigError:

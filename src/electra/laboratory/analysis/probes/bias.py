@@ -238,6 +238,5 @@ def add_tables_and_figures(findings: Findings, first: str, groups: Mapping[str, 
 
 
 def _bin_order(name: str) -> tuple[int, str]:
-    """Returns a sort key that puts bins in the order of their first number."""
     digits = re.search(r"\d+", name)
     return (int(digits[0]) if digits else -1, name)

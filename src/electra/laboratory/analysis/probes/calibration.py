@@ -105,9 +105,8 @@ class Probe(contract.Probe):
         for (name, kind), items in scored.items():
             add_calibration(findings, items, self.config, model=name, of=kind)
             unit = "tokens" if kind == GENERATOR else "words"
-            findings.notes.append(
-                f"{kind} ({name}): {len(items.wrong):,} {unit}, {100 * items.wrong.mean():.1f} % wrong."
-            )
+            share = f"{100 * items.wrong.mean():.1f} % wrong"
+            findings.notes.append(f"{kind} ({name}): {len(items.wrong):,} {unit}, {share}.")
         findings.notes += [
             f"{model.name}: learners' errors only, because it has no generator or no text was passed."
             for model in models

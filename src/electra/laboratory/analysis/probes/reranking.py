@@ -186,9 +186,7 @@ def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
             if any(entries) or not all(isinstance(text, str) for text in [row["ref"], *texts]):
                 raise ValueError
         except (KeyError, IndexError, TypeError, ValueError):
-            fix = (
-                'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with the same scores everywhere'
-            )
+            fix = 'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with equal scores everywhere'
             raise DataError("not an n-best list", where=where, fix=fix) from None
         kept = slice(hypotheses or None)
         scores = {name: values[kept] for name, values in scores.items()}

@@ -160,9 +160,8 @@ def _rows(loaded: Loaded, text: int, ids: Ints, masking: bool) -> Iterator[_Row]
     specials = loaded.tokenizer.specials
     for start, stop, keep_from, keep_to in overlapping_windows(len(ids), loaded.config.max_positions - 2):
         window = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
-        parts = (
-            [range(i, i + 1) for i in range(keep_from, keep_to)] if masking else [range(keep_from, keep_to)]
-        )
+        kept = range(keep_from, keep_to)
+        parts = [range(i, i + 1) for i in kept] if masking else [kept]
         for part in parts:
             row, places = window.copy(), np.array(part, np.int64) - start + 1
             if masking:

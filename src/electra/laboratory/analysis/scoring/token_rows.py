@@ -67,12 +67,7 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
 
 
 def predict(
-    generator: Loaded,
-    rows: Sequence[Ints],
-    shown: Sequence[Ints],
-    chosen: Sequence[Bools],
-    *,
-    seed: int = 0,
+    generator: Loaded, rows: Sequence[Ints], shown: Sequence[Ints], chosen: Sequence[Bools], *, seed: int = 0
 ) -> list[TokenPredictions]:
     """Predicts and samples the tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
 
@@ -160,7 +155,6 @@ def max_row_length(*networks: Loaded) -> int:
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Returns samples, their log p and log p of the targets at each hidden state."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample
