@@ -5,7 +5,7 @@
 # elsewhere for a package that is not installed.
 # Seen: attention gives zeros. Each token's state depends on that token and its position alone: with every other word of
 # the text replaced, it is equal bit for bit. A model trains so too, without a warning, its attention's output weights with
-# gradients of zero; it is then a bag of words, and becomes another model on a machine that has the kernel.
+# gradients of zero.
 # Exit code 0: still so. 1: it has changed.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -3,9 +3,8 @@
 #
 # Expected: AutoModel gives a text the same states, but for rounding, whether it is read alone or padded to the longest
 # text of its batch with an attention mask, and whatever tokens lie under the mask.
-# Seen: so for BERT, ELECTRA, RoFormer and Longformer. Not for Nystromformer and ConvBERT (convolutions over the
-# values), MobileBERT (the embeddings of neighbours, if that of [PAD] is not zero), CANINE and YOSO; there is no warning.
-# Where a convolution reads along, the last tokens of a text change most. YOSO ignores the mask: it is handed 1 and 0,
+# Seen: so for BERT, ELECTRA, RoFormer and Longformer. Not for Nystromformer, ConvBERT, MobileBERT (if the embedding of
+# [PAD] is not zero), CANINE and YOSO; there is no warning. YOSO ignores the mask: it is handed 1 and 0,
 # takes them for 0 and -10000, and makes 1 of both, so its states are those without any mask. An embedding or a score of
 # these models depends on the texts that share its batch.
 # Exit code 0: still so. 1: it has changed.
