@@ -23,7 +23,7 @@ from electra import objectives
 from electra.artifacts.run import WHEN_RESUMED
 from electra.commands.framework.command import Option, declared, has_dry_run, options_of
 from electra.commands.framework.main import COMMANDS, GROUPS, class_of
-from electra.commands.framework.parser import DEFAULT, default_shown, flags_shown
+from electra.commands.framework.parser import described, flags_shown
 from electra.finetuning.tasks import load_task
 from electra.foundation import config
 from electra.foundation.extensions import OBJECTIVES, TASKS
@@ -53,11 +53,10 @@ RECIPES = """## Recipes
 `--recipe` takes one of the names below or the path of a TOML file. Its values override the defaults, and flags override
 both: the key `learning_rate` of `[training]` is the flag `--training.learning-rate`, or `--learning-rate` where no other
 section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is saved as
-`run.toml` in the run folder. A run resumes only with the recipe it began with; only keys marked * may change.
+`run.toml` in the run folder. A run resumes only with the recipe it began with; only keys marked \\* may change.
 """
 PREPARED = ("tokenizer", "data")  # sections whose keys are options of `electra prepare`
 OFTEN = 3  # from so many commands or objectives on, a row that they have in common stands once
-HEADINGS = ("Option", "Default", "Meaning")
 
 
 RECIPE_KEYS = "a recipe is an option too: see [Recipes](#recipes) and [Objectives](#objectives)"
@@ -70,16 +69,12 @@ Row = tuple[str, ...]
 
 
 def row(option: Option) -> Row:
-    """Returns the cells of an option: name and value, default, meaning."""
-    return described(option, option.metavar if option.positional else ", ".join(flags_shown(option)))
+    """Returns an option as its name with the kind of its value, and its meaning with the default."""
+    return named(option, option.metavar if option.positional else ", ".join(flags_shown(option)))
 
 
-def described(option: Option, name: str) -> Row:
-    explained = DEFAULT.search(option.text)
-    text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
-    default = default_shown(option) or (explained[1] if explained else "")
-    kind = kind_of(option)
-    return f"`{name}` {kind}".strip(), default, text
+def named(option: Option, name: str) -> Row:
+    return f"`{name}` {kind_of(option)}".strip(), described(option)
 
 
 def kind_of(option: Option) -> str:
@@ -94,7 +89,7 @@ def kind_of(option: Option) -> str:
 
 def keys(kind: type) -> list[Row]:
     """The keys of a section of a recipe."""
-    return [described(option, option.name) for option in declared(kind)]
+    return [named(option, option.name) for option in declared(kind)]
 
 
 def common(tables: Iterable[Iterable[Row]]) -> list[Row]:
@@ -104,6 +99,10 @@ def common(tables: Iterable[Iterable[Row]]) -> list[Row]:
 
 def names(rows: Iterable[Row]) -> str:
     return ", ".join(f"`{row[0].split('`')[1]}`" for row in rows)
+
+
+def items(rows: Iterable[Row]) -> str:
+    return "".join(f"- {name}: {meaning}\n" for name, meaning in rows)
 
 
 def table(heading: Row, rows: Iterable[Row]) -> str:
@@ -124,7 +123,7 @@ def command_rows(command: Any) -> list[Row]:
         )
     ]
     if has_dry_run(command):
-        rows.append(("`--dry-run`", "off", " ".join((inspect.getdoc(command.preview) or "").split())))
+        rows.append(("`--dry-run`", " ".join((inspect.getdoc(command.preview) or "").split())))
     return rows
 
 
@@ -142,7 +141,7 @@ def command_section(name: str, command: Any) -> str:
         " ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n")
     )
     examples = "".join(f"    {example}\n" for example in command.EXAMPLES)
-    own = table(HEADINGS, [row for row in rows if row not in shared])
+    own = items(row for row in rows if row not in shared)
     return f"### electra {name}\n\n{description}\n\n{examples}\n{more}{own}"
 
 
@@ -154,10 +153,10 @@ def recipe_keys() -> Iterator[str]:
             yield f"### [{section}]\n\n{names(keys(kind))}: see [electra prepare](#electra-prepare).\n"
             continue
         rows = []
-        for name, *rest in keys(kind):
-            mark = " *" if f"{section}.{name.split('`')[1]}" in WHEN_RESUMED else ""
-            rows.append((f"{name}{mark}", *rest))
-        yield f"### [{section}]\n\n{table(('Key', *HEADINGS[1:]), rows)}"
+        for name, meaning in keys(kind):
+            mark = " \\*" if f"{section}.{name.split('`')[1]}" in WHEN_RESUMED else ""
+            rows.append((f"{name}{mark}", meaning))
+        yield f"### [{section}]\n\n{items(rows)}"
 
 
 def recipes() -> str:
@@ -188,17 +187,16 @@ def sizes() -> str:
 def all_objectives() -> str:
     modules = {name: objectives.module_of(name) for name in OBJECTIVES.names()}
     shared = common(keys(module.Config) for module in modules.values())
-    heading = ("Key", *HEADINGS[1:])
     intro = (
         "`--objective.name` selects one; its other keys are then flags as well (`--objective.mask-fraction`). "
         f"[Objectives](objectives.md) compares them: {', '.join(f'[`{name}`](#{name})' for name in modules)}. "
         "These keys belong to several:\n\n"
     )
-    parts = ["## Objectives\n\n" + intro + table(heading, shared)]
+    parts = ["## Objectives\n\n" + intro + items(shared)]
     for name, module in modules.items():
-        what = " ".join(f"{module.__doc__}\n{module.Objective.__doc__ or ''}".split())
+        what = " ".join((module.Objective.__doc__ or "").split())
         rows = keys(module.Config)
-        own = table(heading, left) if (left := [row for row in rows if row not in shared]) else ""
+        own = items(row for row in rows if row not in shared)
         also = names(row for row in rows if row in shared)
         parts.append(f"### {name}\n\n{what}\n\nKeys from above: {also}.\n\n{own}".rstrip() + "\n")
     return "\n".join(parts)
@@ -224,7 +222,7 @@ def page() -> str:
             "## Commands\n",
             *lists,
             *(command_section(name, class_of(name)) for name in COMMANDS),
-            SHARED + table(HEADINGS, shared_options()),
+            SHARED + items(shared_options()),
             RECIPES,
             recipes(),
             *recipe_keys(),
