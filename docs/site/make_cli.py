@@ -165,7 +165,7 @@ def recipes() -> str:
         lines = config.find_recipe(name).read_text(encoding="utf-8").splitlines()
         comment = " ".join(line[1:].strip() for line in takewhile(lambda line: line.startswith("#"), lines))
         rows.append((f"`{name}`", re.split(r"(?<=\.)\s+(?=[A-Z])", comment)[0]))
-    return table(("Recipe", "What it is"), rows)
+    return items(rows)
 
 
 def sizes() -> str:
@@ -204,10 +204,10 @@ def all_objectives() -> str:
 
 def tasks() -> str:
     rows = [
-        (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in TASKS.names()
+        (f"`{name}` ({load_task(name).source})", ", ".join(load_task(name).metrics)) for name in TASKS.names()
     ]
-    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + table(
-        ("Task", "Source", "Metrics"), rows
+    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + items(
+        rows
     )
 
 
