@@ -170,18 +170,12 @@ def recipes() -> str:
 
 def sizes() -> str:
     rows = [
-        (
-            f"`{name}`",
-            *map(
-                str,
-                (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}", s.max_positions),
-            ),
-        )
+        (f"`{name}`", *map(str, (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}")))
         for name, s in SIZES.items()
     ]
-    return "### Sizes\n\n" + table(
-        ("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width", "Positions"), rows
-    )
+    [positions] = {s.max_positions for s in SIZES.values()}
+    heading = ("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width")
+    return f"### Sizes\n\nAll have {positions} positions.\n\n{table(heading, rows)}"
 
 
 def all_objectives() -> str:
@@ -198,7 +192,7 @@ def all_objectives() -> str:
         rows = keys(module.Config)
         own = items(row for row in rows if row not in shared)
         also = names(row for row in rows if row in shared)
-        parts.append(f"### {name}\n\n{what}\n\nKeys from above: {also}.\n\n{own}".rstrip() + "\n")
+        parts.append(f"### {name}\n\n{what}\n\nShared keys: {also}.\n\n{own}".rstrip() + "\n")
     return "\n".join(parts)
 
 
