@@ -106,6 +106,7 @@ def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], Any]) -> None:
 LAST, BIAS = "electra.encoder.layer.1.output.dense.bias", "discriminator_predictions.dense.bias"
 BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "gpt2": (lambda f: edit(f, model_type="gpt2"), "gpt2 is a decoder"),
+    "mra": (lambda f: edit(f, model_type="mra"), "mra attends by a CUDA kernel"),
     "decoder": (lambda f: edit(f, is_decoder=True), "is_decoder is true; only encoders"),
     "cross": (lambda f: edit(f, model_type="bert", add_cross_attention=True), "add_cross_attention is true;"),
     "tensorflow": (lambda f: (f / "model.safetensors").rename(f / "tf_model.h5"), "Convert tf_model.h5"),

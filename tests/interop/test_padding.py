@@ -12,6 +12,7 @@ import transformers
 
 import electra
 from electra.data.corpus.tokenizer import Tokenizer
+from electra.exchange.adapted import encoder_config
 from electra.exchange.load import load
 from electra.finetuning.predict import open_predictor
 from electra.model.adapted import AdaptedEncoder
@@ -31,6 +32,7 @@ FAMILIES: dict[str, tuple[bool, dict[str, Any]]] = {  # whether padding changes 
     "MPNet": (False, {}),
     "DebertaV2": (False, {"conv_kernel_size": 3, "relative_attention": True, "pos_att_type": "p2c|c2p"}),
     "RoFormer": (False, {}),
+    "BigBird": (False, {"block_size": 2, "num_random_blocks": 1}),  # block_sparse above 14 tokens
 }
 TEXTS = ["a cafe", "the chef cooked the meal", "The Chef ate, (meals) cooked! " * 3, "meals", "the chef"]
 
@@ -64,6 +66,17 @@ def test_a_text_alone_and_among_others(family: str, uncased: Tokenizer, tmp_path
             torch.testing.assert_close(
                 states[row, start:stop], encoder(ids[row : row + 1, start:stop])[0], atol=1e-5, rtol=1e-5
             )
+
+
+@pytest.mark.parametrize("family", ["BigBird", "RoFormer"])
+def test_a_long_text_before_and_after_a_short_one(family: str) -> None:
+    config = getattr(transformers, f"{family}Config")(vocab_size=60, **SHAPE, **FAMILIES[family][1])
+    torch.manual_seed(1)
+    encoder = AdaptedEncoder(encoder_config(config.to_dict())).eval()
+    ids = torch.randint(5, 60, (1, 40))
+    with torch.inference_mode():
+        first, _, again = encoder(ids), encoder(ids[:, :6]), encoder(ids)
+    assert torch.equal(first, again)
 
 
 @pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification"])

@@ -153,7 +153,10 @@ class AdaptedEncoder(Encoder):
         if model is None:
             with quietly():
                 model = AutoModel.from_config(settings_of(config), dtype=torch.float32)
-        self.model: Any = without_pooler(model)
+        whole: Any = model
+        if hasattr(whole, "set_attention_type"):  # BigBird's first short text would turn it to this for good
+            whole.set_attention_type("original_full")
+        self.model: Any = without_pooler(whole)
         self._reads_padding: bool | None = None
 
     @property
