@@ -12,7 +12,7 @@ import transformers
 
 import electra
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.exchange.adapted import encoder_config
+from electra.exchange.adapted_folders import encoder_config
 from electra.exchange.load import load
 from electra.finetuning.predict import open_predictor
 from electra.model.adapted import AdaptedEncoder

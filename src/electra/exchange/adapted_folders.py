@@ -48,8 +48,7 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     if generates and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise UnsupportedConfig(f"{model_type} is a decoder; only encoders are supported")
     if model_type == "mra":
-        problem = "mra attends by a CUDA kernel that is fetched and run, and without it not at all"
-        raise UnsupportedConfig(f"{problem}; pass another encoder")
+        raise UnsupportedConfig("mra attends by a CUDA kernel that is fetched and run; pass another encoder")
     if values.get("quantization_config"):
         raise UnsupportedConfig("its weights are quantized by another library; pass the original ones")
     kept = without_code({key: value for key, value in values.items() if key not in _OTHER_KEYS})
