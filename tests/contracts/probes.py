@@ -64,10 +64,7 @@ def scorer(folder: Path, kind: type[Loaded], **known: Any) -> StudiedModel:
 
 
 def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
-    """Writes small data sets for all of our probes into `folder` and returns it.
-
-    In the learner texts every error is the wrong word; `permute` shuffles their labels.
-    """
+    """Writes small data sets for all of our probes into `folder` and returns it."""
     rng = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "nbest"):
         (folder / name).mkdir(parents=True)
@@ -104,10 +101,7 @@ def run_probe(name: str, model: StudiedModel, data: Path, options: Mapping[str, 
 
 
 class ProbeContract(Contract):
-    """Contract tests of probes. Subclass this in a test file, with the probe's name or path.
-
-    A probe with data of its own overrides `write_data`.
-    """
+    """Contract tests of probes. Subclass this in a test file, with the probe's name or path."""
 
     subject = "probe"
     probe: ClassVar[str | Path | Sequence[str | Path]]

@@ -95,10 +95,7 @@ def model(
 
 
 def render(findings: Findings) -> RenderedFindings:
-    """Returns findings as shown on their page: headline, tables, notes, and json.
-
-    A table has title, note, columns and rows; cells with an interval are `Estimate`s.
-    """
+    """Returns findings as shown on their page: headline, tables, notes, and json."""
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 

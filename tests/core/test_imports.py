@@ -173,3 +173,19 @@ def test_no_two_modules_and_no_two_public_classes_have_one_name() -> None:
                 places.setdefault(each, []).append(file)
     repeated = {name: files for name, files in places.items() if len(files) > 1}
     assert not repeated, repeated
+
+
+LONGEST = 60  # lines of a function
+LONG = {  # one sequence of steps each, which parts would hide
+    "training/assemble.py": {"build_run", "start"},
+    "objectives/parts/vocabulary.py": {"forward"},
+    "finetuning/train/dataset.py": {"read_dataset"},
+    "finetuning/train/saved_model.py": {"save_model"},
+}
+
+
+def test_functions_are_short_but_for_a_few() -> None:
+    for file, tree in sources().items():
+        found = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        long = {each.name for each in found if (each.end_lineno or 0) - each.lineno >= LONGEST}
+        assert long == LONG.get(file, set())

@@ -246,27 +246,3 @@ def test_dev_that_chose_the_epoch_does_not_test_it(colours: Path, modern_folder:
     results = finetune(str(modern_folder), once)
     assert "epochs_on_dev" not in results, "there was no choice"
     assert all("eval_paired" in values for values in results["baselines"].values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("texts", [1, 2])
-def test_random_labels_in_real_trainings(
-    texts: int, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each row six times in train: what the network remembers is no evidence."""
-    monkeypatch.setattr(prepared, "MIN_UPDATES", 60)
-    values = []
-    for seed in range(5):
-        draw, columns = random.Random(seed), ("text1", "text2")[:texts]
-        (tmp_path / str(seed) / "data").mkdir(parents=True)
-        for split, count, copies in (("train", 40, 6), ("dev", 60, 1)):
-            with (tmp_path / str(seed) / "data" / f"{split}.csv").open("w", newline="") as out:
-                writer = csv.DictWriter(out, [*columns, "label"])
-                writer.writeheader()
-                writer.writerows(rows(draw, texts, count, copies))
-        task = {1: "classification", 2: "pair"}[texts]
-        settings = auto(tmp_path / str(seed), task, text_column=columns, baselines=True)
-        found = finetune(str(modern_folder), settings)["baselines"].values()
-        assert {each["eval_paired"]["examples"] for each in found} == {60}
-        values += [each["eval_paired"]["p"] for each in found]
-    assert min(values) > 1e-3

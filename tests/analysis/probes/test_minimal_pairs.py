@@ -75,10 +75,7 @@ Ask = Callable[..., small.RenderedFindings]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Gives the probe's report when every scorer of a network gives `score(sentence)`.
-
-    `networks` are those of the first model, `twin` the one network of a second.
-    """
+    """Gives the probe's report when every scorer of a network gives `score(sentence)`."""
 
     def report(
         data: Path, score: Callable[[str], float], *networks: str, twin: str = "", **options: Any
