@@ -1,7 +1,4 @@
-"""One contract for published encoders: the states of transformers, and everything else as with our own.
-
-Twelve architectures with random weights meet all of it; our own modules run the first five.
-"""
+"""One contract for published encoders: the states of transformers, and everything else as with our own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A model folder keeps its meaning: every pair of what is done with folders, for one with every module.
-
-The vectors, the steps and the ids are those of sentence-transformers and transformers.
-"""
+"""A model folder keeps its meaning: every pair of what is done with folders, for one with every module."""
 
 from __future__ import annotations
 

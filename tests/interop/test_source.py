@@ -1,7 +1,4 @@
-"""Models by hub name: which files are asked for, what a folder of them can do, and what is missing.
-
-The library's client is replaced by one that copies; tests/data/test_tokenizer_hub.py speaks to a server.
-"""
+"""Models by hub name: which files are asked for, what a folder of them can do, and what is missing."""
 
 from __future__ import annotations
 

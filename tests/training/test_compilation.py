@@ -1,6 +1,4 @@
-"""Compiled layers: the numbers of plain ones, the bits of a run never stopped, and a quiet way back when
-there is no compiler.
-"""
+"""Compiled layers."""
 
 from __future__ import annotations
 

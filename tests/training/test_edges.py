@@ -1,6 +1,4 @@
-"""A run that is stopped at the edges of what it does resumes to the bits of one that was not; how much work
-that is; and what a long one leaves behind in memory.
-"""
+"""A run that is stopped at the edges of what it does resumes to the bits of one that was not."""
 
 from __future__ import annotations
 
