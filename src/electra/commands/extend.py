@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
 
 from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
+from electra.commands.framework.shared import train
 from electra.commands.results.result_folders import Run
 from electra.data.text_settings import AllowUnknown
 from electra.foundation.display import display_for
@@ -44,14 +44,7 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        began = time.monotonic()
-        with display_for(self.progress) as display:
-            doing("loading torch")
-            from electra.training.assemble import train_run
-
-            request = self.request()
-            train_run(replace(request, began=began), display.say)
-        return Run(request.out)
+        return train(self.request, self.progress)
 
     def request(self) -> Request:
         """Returns what is trained: the recorded recipe, to the new budget."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sections
 from electra.data.text_settings import AllowUnknown
-from electra.foundation.display import display_for
+from electra.foundation.display import ProgressOption, display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Backend, OnDevice
 from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
@@ -93,6 +93,20 @@ Overrides = Annotated[
 ]
 
 
+def train(requested: Callable[[], Request], progress: ProgressOption) -> Run:
+    """Trains what a command requests, and returns the run; a time budget counts from now."""
+    from electra.commands.results.result_folders import Run
+
+    began = time.monotonic()
+    with display_for(progress) as display:
+        doing("loading torch")
+        from electra.training.assemble import train_run
+
+        request = requested()
+        train_run(replace(request, began=began), display.say)
+    return Run(request.out)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
     """A command that trains with a recipe on text or on a store."""
@@ -108,16 +122,7 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
     @override
     def run(self) -> Run:
-        from electra.commands.results.result_folders import Run
-
-        began = time.monotonic()
-        with display_for(self.progress) as display:
-            doing("loading torch")
-            from electra.training.assemble import train_run
-
-            request = self.request()
-            train_run(replace(request, began=began), display.say)
-        return Run(request.out)
+        return train(self.request, self.progress)
 
     @override
     def preview(self) -> None:
