@@ -1,4 +1,4 @@
-# electra serve in a container; docs/deployment.md says how to build and run it.
+# electra serve in a container; docs/serving.md says how to build and run it.
 FROM python:3.11-slim
 
 # The package index of PyTorch's CPU builds, or of those for a version of CUDA (empty: pip's own, whose build is large).
@@ -7,7 +7,7 @@ WORKDIR /opt/electra
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src src
 # hadolint ignore=DL3013  # constraints.txt has the versions
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0 \
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$(grep ^torch== constraints.txt)" \
  && pip install --no-cache-dir -c constraints.txt '.[serve,data,onnx]'
 
 # Nobody needs to be root to answer questions, and nothing is written.

@@ -45,7 +45,7 @@ def write_model(folder: Path) -> None:
     import torch
     import transformers
 
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.source import locate
 
     tokenizer = Tokenizer.load(locate("tiny-en") / "discriminator")

@@ -35,7 +35,7 @@ from electra.training.distributed import World
 from electra.training.estimate import random_store
 from electra.training.loop import update
 from electra.training.recipe import make_recipe
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.telemetry import Telemetry
 
 TERMS = (
@@ -66,7 +66,7 @@ def grid(sizes: list[str]) -> list[Point]:
     return points + [replace(centre, vocabulary=vocabulary) for vocabulary in (2048, 30522)]
 
 
-def build(point: Point, recipe: str) -> Run:
+def build(point: Point, recipe: str) -> RunState:
     settings = {
         "length": point.length,
         "batch_size": point.batch,

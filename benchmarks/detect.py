@@ -23,7 +23,7 @@ from contest import Contender, compare, options, python, timed
 
 
 def read_sentences(count: int) -> list[str]:
-    from electra.data.python_docs import documents
+    from electra.data.corpus.python_docs import documents
 
     parts = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
     sentences = [" ".join(part.split()) for part in parts if 3 <= len(part.split()) <= 80]
@@ -31,8 +31,8 @@ def read_sentences(count: int) -> list[str]:
 
 
 def fresh_model(folder: Path) -> Path:
-    from electra.data.settings import TokenizerConfig
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
+    from electra.data.text_settings import TokenizerConfig
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair

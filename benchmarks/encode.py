@@ -25,13 +25,13 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from electra.data.batches import Batches
-from electra.data.corpus import Documents
-from electra.data.encoding import id_dtype
-from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.store import TokenStore
-from electra.data.store_builder import build_store
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.batches import Batches
+from electra.data.corpus.documents import Documents
+from electra.data.corpus.encoding import id_dtype
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.store_builder import build_store
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 
 
 def cpu_seconds() -> float:

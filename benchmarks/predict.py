@@ -46,7 +46,7 @@ def make_model(folder: Path, layers: int, width: int) -> None:
 def write_texts(path: Path, model: Path, count: int) -> None:
     import numpy as np
 
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
 
     rng, tokenizer = np.random.default_rng(0), Tokenizer.load(model)
     entries = [tokenizer.id_to_token(index) for index in range(tokenizer.vocab_size)]

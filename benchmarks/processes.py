@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.store_builder import build_store
+from electra.data.corpus.store_builder import build_store
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from driven import rows, write_corpus

@@ -26,8 +26,8 @@ CORPUS = 570_000_000  # number of sentences to which the slope is extrapolated
 PREPARE = """
 import json, sys, threading, time
 from pathlib import Path
-from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.store_builder import build_store
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
+from electra.data.corpus.store_builder import build_store
 peak, done = {"RssAnon": 0, "RssFile": 0}, threading.Event()
 def watch():
     while not done.wait(0.02):

@@ -33,7 +33,7 @@ from electra.training.distributed import World, join_world, leave_world
 from electra.training.estimate import random_store
 from electra.training.loop import update
 from electra.training.recipe import Recipe, make_recipe, read_recipe
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.telemetry import Telemetry
 
 WARM_UP = 4  # steps that are not measured; a graph is captured in the third
@@ -134,7 +134,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     }
 
 
-def time_parts(run: Run, steps: int) -> dict[str, float]:
+def time_parts(run: RunState, steps: int) -> dict[str, float]:
     """Returns the median seconds of each part of a step; a GPU is synchronised before and after each part.
 
     The run's methods stay wrapped in timers, so do not use the run afterwards.

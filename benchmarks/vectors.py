@@ -31,7 +31,7 @@ def embed(side: str, model: str, texts: list[str]) -> Score:
         return lambda: encoder.encode(texts)
     if side == "transformers":
         return loop(model, texts, "AutoModel", pooled)
-    from electra.commands.results.model import load
+    from electra.inference.model import load
 
     opened = load(model, device="cpu", backend="torch" if side == "electra" else "onnx")
     _ = opened.encoder

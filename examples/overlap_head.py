@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from electra.finetuning.counts import NUM_OVERLAPS, overlaps, words
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 
@@ -71,7 +71,7 @@ class OverlapHead(HeadModule):
         self.register_buffer("bias", torch.zeros(num_outputs))
         self.register_buffer("held_out", torch.zeros(0, num_outputs), persistent=False)
 
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+    def forward(self, hidden_BTD: Tensor, batch: LabelledBatch) -> Tensor:
         """Returns logits [B, O]."""
         logits: Tensor = self.standard(hidden_BTD, batch).float()
         if self.training:

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, masking
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 

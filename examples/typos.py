@@ -23,7 +23,7 @@ import numpy as np
 from electra.foundation import seeds
 from electra.foundation.arrays import Floats
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Progress
+from electra.laboratory.analysis.contract import Data, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
@@ -68,7 +68,7 @@ class Probe(contract.Probe):
     def inputs(self) -> tuple[Input, ...]:
         return (text_input(),)
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         """Adds numbers to the findings by their place on named axes; tables and figures select some."""
         config, findings, tokenizer = self.config, Findings(), models[0].discriminator.tokenizer
         rows = held_out_rows(tokenizer, data["text"], length=ROW_LENGTH, count=config.sentences)

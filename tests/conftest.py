@@ -11,8 +11,7 @@ from typing import Any
 import offline
 import pytest
 
-from electra.commands.framework import display
-from electra.foundation import extensions
+from electra.foundation import display, extensions
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 
 SETTINGS = {
     "--recipe": "tiny",
@@ -57,8 +57,8 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
 @pytest.fixture(scope="session")
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A token store of that corpus, made once per session."""
-    from electra.data.settings import CorpusConfig, TokenizerConfig
-    from electra.data.store_builder import build_store
+    from electra.data.corpus.store_builder import build_store
+    from electra.data.text_settings import CorpusConfig, TokenizerConfig
 
     folder = tmp_path_factory.mktemp("store")
     corpus = write_corpus(folder / "corpus.txt")
@@ -87,7 +87,7 @@ FORKS.set_forkserver_preload(
         "electra.commands.pretrain",
         "electra.training.assemble",
         "electra.training.loop",
-        "electra.inference.examples",
+        "electra.inference.example_rows",
         "electra.exchange.huggingface",
     ]
     + ["sklearn.metrics", "torch._dynamo", "torch.distributed"]  # imported lazily by the modules above
@@ -152,18 +152,8 @@ def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[F
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-    return [
-        Forked(
-            words,
-            RANK=str(rank),
-            LOCAL_RANK=str(rank),
-            WORLD_SIZE=str(size),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-            **variables,
-        )
-        for rank in range(size)
-    ]
+    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **variables}
+    return [Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(size)]
 
 
 def run_processes(words: list[str], size: int, folder: Path, until: int | None = None) -> None:

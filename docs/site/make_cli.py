@@ -12,17 +12,18 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Iterator
-from itertools import takewhile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import electra
 from electra import objectives
-from electra.artifacts.run import WHEN_RESUMED
+from electra.artifacts.run_files import WHEN_RESUMED
 from electra.commands.framework.command import Option, declared, has_dry_run, options_of
-from electra.commands.framework.main import COMMANDS, GROUPS, class_of, summary
-from electra.commands.framework.parser import DEFAULT, default_shown, flags_shown
+from electra.commands.framework.main import COMMANDS, GROUPS, class_of
+from electra.commands.framework.parser import described, flags_shown
 from electra.finetuning.tasks import load_task
 from electra.foundation import config
 from electra.foundation.extensions import OBJECTIVES, TASKS
@@ -37,21 +38,25 @@ CODES = (
 )
 INTRODUCTION = f"""# Command line and recipes
 
-Every command, option and recipe, with defaults. Made by `python docs/site/make_cli.py` from the code; change it there.
+Every command, option and recipe, with defaults. Made from the code by `python docs/site/make_cli.py`; change it there.
+`electra COMMAND --help` prints the same, with the values of the recipe named on the command line.
 
-`electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--multi-label` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
+A switch takes no value: `--multi-label` turns it on; where two flags are listed (`--baselines, --no-baselines`), the
+second turns it off. In [Python](python.md) a command is a function with the same arguments. `--version` and `--debug`
+(show tracebacks) can be placed anywhere. Exit codes: {CODES}.
+"""
+SHARED = """## Options of several commands
 
-Two options set what runs at the same time: `--threads` is the number of CPU threads, and `--workers` the number of processes that
-encode text before training. For a training on several GPUs, start the
-command with `torchrun --nproc-per-node 8 -m electra pretrain ...`.
 """
 RECIPES = """## Recipes
 
-`--recipe` takes one of the names below or the path of a TOML file. Its values override the defaults, and flags override both:
-the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`, or `--learning-rate` for short where no
-other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is saved as `run.toml`
-in the run folder. A run resumes only with the recipe it began with; only keys marked * may change.
+`--recipe` takes one of the names below or the path of a TOML file. Its values override the defaults, and flags override
+both: the key `learning_rate` of `[training]` is the flag `--training.learning-rate`, or `--learning-rate` where no other
+section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is saved as
+`run.toml` in the run folder. A run resumes only with the recipe it began with; only keys marked \\* may change.
 """
+PREPARED = ("tokenizer", "data")  # sections whose keys are options of `electra prepare`
+OFTEN = 3  # from so many commands or objectives on, a row that they have in common stands once
 
 
 RECIPE_KEYS = "a recipe is an option too: see [Recipes](#recipes) and [Objectives](#objectives)"
@@ -60,31 +65,47 @@ MORE = {
 }
 
 
-def row(option: Option) -> tuple[str, str, str, str]:
-    """Returns the cells of an option: name, value, default, meaning."""
-    explained = DEFAULT.search(option.text)
-    text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
-    default = default_shown(option) or (explained[1] if explained else "")
-    shown = option.metavar if option.positional else ", ".join(flags_shown(option))
-    return f"`{shown}`", kind_of(option), default, text
+Row = tuple[str, ...]
+
+
+def row(option: Option) -> Row:
+    """Returns an option as its name with the kind of its value, and its meaning with the default."""
+    return named(option, option.metavar if option.positional else ", ".join(flags_shown(option)))
+
+
+def named(option: Option, name: str) -> Row:
+    return f"`{name}` {kind_of(option)}".strip(), described(option)
 
 
 def kind_of(option: Option) -> str:
     several = ", several" * (option.repeated or option.values == "+")
     if option.is_switch:
-        return "switch"
+        return ""
     if get_origin(option.each) is Literal:
         return ", ".join(map(str, get_args(option.each))) + several
     word = {int: "number", float: "number", str: "text"}.get(option.each, "path")
     return " ".join([word] * (option.values if isinstance(option.values, int) else 1)) + several
 
 
-def keys(kind: type) -> list[tuple[str, str, str, str]]:
+def keys(kind: type) -> list[Row]:
     """The keys of a section of a recipe."""
-    return [(f"`{option.name}`", *row(option)[1:]) for option in declared(kind)]
+    return [named(option, option.name) for option in declared(kind)]
 
 
-def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def common(tables: Iterable[Iterable[Row]]) -> list[Row]:
+    """The rows that several tables share, which are then printed once."""
+    return [row for row, count in Counter(chain.from_iterable(tables)).items() if count >= OFTEN]
+
+
+def names(rows: Iterable[Row]) -> str:
+    return ", ".join(f"`{row[0].split('`')[1]}`" for row in rows)
+
+
+def items(rows: Iterable[Row]) -> str:
+    return "".join(f"- {name}: {meaning}\n" for name, meaning in rows)
+
+
+def table(heading: Row, rows: Iterable[Row]) -> str:
     lines = [
         heading,
         tuple("---" for _ in heading),
@@ -93,7 +114,7 @@ def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def command_section(name: str, command: Any) -> str:
+def command_rows(command: Any) -> list[Row]:
     options = [option for option in options_of(command) if "." not in option.name]
     rows = [
         row(option)
@@ -102,26 +123,40 @@ def command_section(name: str, command: Any) -> str:
         )
     ]
     if has_dry_run(command):
-        rows.append(
-            ("`--dry-run`", "switch", "off", " ".join((inspect.getdoc(command.preview) or "").split()))
-        )
+        rows.append(("`--dry-run`", " ".join((inspect.getdoc(command.preview) or "").split())))
+    return rows
+
+
+def shared_options() -> list[Row]:
+    return common(command_rows(class_of(name)) for name in COMMANDS)
+
+
+def command_section(name: str, command: Any) -> str:
+    rows, shared = command_rows(command), shared_options()
     sections = list(dict.fromkeys(o.name.partition(".")[0] for o in options_of(command) if "." in o.name))
     more = f"Every setting of {MORE.get(sections[0], RECIPE_KEYS)}.\n\n" if sections else ""
+    if also := [row for row in rows if row in shared]:
+        more += f"Also [{names(also)}](#options-of-several-commands).\n\n"
     description = "\n\n".join(
         " ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n")
     )
     examples = "".join(f"    {example}\n" for example in command.EXAMPLES)
-    return f"### electra {name}\n\n{description}\n\n{examples}\n{more}{table(('Option', 'Value', 'Default', 'Meaning'), rows)}"
+    own = items(row for row in rows if row not in shared)
+    return f"### electra {name}\n\n{description}\n\n{examples}\n{more}{own}"
 
 
 def recipe_keys() -> Iterator[str]:
     for section, kind in inspect.get_annotations(Recipe, eval_str=True).items():
-        if dataclasses.is_dataclass(kind):
-            rows = []
-            for name, *rest in keys(kind):
-                mark = " *" if f"{section}.{name.strip('`')}" in WHEN_RESUMED else ""
-                rows.append((f"{name}{mark}", *rest))
-            yield f"### [{section}]\n\n{table(('Key', 'Value', 'Default', 'Meaning'), rows)}"
+        if not dataclasses.is_dataclass(kind):
+            continue
+        if section in PREPARED:
+            yield f"### [{section}]\n\n{names(keys(kind))}: see [electra prepare](#electra-prepare).\n"
+            continue
+        rows = []
+        for name, meaning in keys(kind):
+            mark = " \\*" if f"{section}.{name.split('`')[1]}" in WHEN_RESUMED else ""
+            rows.append((f"{name}{mark}", meaning))
+        yield f"### [{section}]\n\n{items(rows)}"
 
 
 def recipes() -> str:
@@ -130,60 +165,58 @@ def recipes() -> str:
         lines = config.find_recipe(name).read_text(encoding="utf-8").splitlines()
         comment = " ".join(line[1:].strip() for line in takewhile(lambda line: line.startswith("#"), lines))
         rows.append((f"`{name}`", re.split(r"(?<=\.)\s+(?=[A-Z])", comment)[0]))
-    return table(("Recipe", "What it is"), rows)
+    return items(rows)
 
 
 def sizes() -> str:
     rows = [
-        (
-            f"`{name}`",
-            *map(
-                str,
-                (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}", s.max_positions),
-            ),
-        )
+        (f"`{name}`", *map(str, (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}")))
         for name, s in SIZES.items()
     ]
-    return "### Sizes\n\n" + table(
-        ("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width", "Positions"), rows
-    )
+    [positions] = {s.max_positions for s in SIZES.values()}
+    heading = ("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width")
+    return f"### Sizes\n\nAll have {positions} positions.\n\n{table(heading, rows)}"
 
 
 def all_objectives() -> str:
-    rows, parts = [], []
-    for name in OBJECTIVES.names():
-        module = objectives.module_of(name)
-        rows.append((f"`{name}`", " ".join((module.__doc__ or "").split()), module.Objective.source))
-        departures = " ".join((module.Objective.__doc__ or "").split())
-        parts.append(
-            f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys(module.Config))}"
-        )
-    intro = "`--objective.name` selects one; its other keys are then flags as well (`--objective.mask-fraction`).\n\n"
-    return "\n".join(
-        ["## Objectives\n\n" + intro + table(("Objective", "What it is", "Source"), rows), *parts]
+    modules = {name: objectives.module_of(name) for name in OBJECTIVES.names()}
+    shared = common(keys(module.Config) for module in modules.values())
+    intro = (
+        "`--objective.name` selects one; its other keys are then flags as well (`--objective.mask-fraction`). "
+        f"[Objectives](objectives.md) compares them: {', '.join(f'[`{name}`](#{name})' for name in modules)}. "
+        "These keys belong to several:\n\n"
     )
+    parts = ["## Objectives\n\n" + intro + items(shared)]
+    for name, module in modules.items():
+        what = " ".join((module.Objective.__doc__ or "").split())
+        rows = keys(module.Config)
+        own = items(row for row in rows if row not in shared)
+        also = names(row for row in rows if row in shared)
+        parts.append(f"### {name}\n\n{what}\n\nShared keys: {also}.\n\n{own}".rstrip() + "\n")
+    return "\n".join(parts)
 
 
 def tasks() -> str:
     rows = [
-        (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in TASKS.names()
+        (f"`{name}` ({load_task(name).source})", ", ".join(load_task(name).metrics)) for name in TASKS.names()
     ]
-    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + table(
-        ("Task", "Source", "Metrics"), rows
+    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + items(
+        rows
     )
 
 
 def page() -> str:
-    lists = []
-    for group, (meaning, names) in GROUPS.items():
-        rows = [(f"[`{name}`](#electra-{name})", summary(name)) for name in names]
-        lists.append(f"{group}: {meaning}\n\n{table(('Command', 'What it does'), rows)}")
+    lists = [
+        f"{group}: {meaning}. {', '.join(f'[`{name}`](#electra-{name})' for name in members)}.\n"
+        for group, (meaning, members) in GROUPS.items()
+    ]
     return "\n".join(
         [
             INTRODUCTION,
             "## Commands\n",
             *lists,
             *(command_section(name, class_of(name)) for name in COMMANDS),
+            SHARED + items(shared_options()),
             RECIPES,
             recipes(),
             *recipe_keys(),

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import (
+from electra.artifacts.model_files import (
     CONFIG,
     SHARED,
     SHARED_DIGEST,
@@ -24,8 +24,8 @@ from electra.artifacts.model import (
     ModelFolder,
     recorded_files,
 )
-from electra.artifacts.run import PairFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.run_files import PairFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import read_config
 from electra.exchange.huggingface import export, make_card

@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 import electra
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model_files import ModelFolder
 from electra.inference.detector import Calibration, Curve, Detector, curve_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "wrong-words"))

@@ -35,7 +35,7 @@ def lines_of(texts: Iterable[str], rng: random.Random) -> Iterator[str]:
 def write(wikipedia: str) -> None:
     import zstandard
 
-    from electra.data import python_docs
+    from electra.data.corpus import python_docs
 
     rng, texts, pairs, seen = random.Random(1), list[str](), dict[str, str](), set[str]()
     for docstrings in python_docs._modules():

@@ -21,17 +21,12 @@ from typing import Any
 
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
 _HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
-    "Analysis": "commands.results.folders",
-    "ElectraError": "foundation.errors",
-    "Evaluation": "commands.results.folders",
+    **dict.fromkeys(
+        ("Analysis", "Evaluation", "Run", "Store", "Study", "open"), "commands.results.result_folders"
+    ),
+    **dict.fromkeys(("ElectraError", "Interrupted"), "foundation.errors"),
+    **dict.fromkeys(("Model", "load"), "inference.model"),
     "FineTuned": "commands.results.finetuned",
-    "Interrupted": "foundation.errors",
-    "Model": "commands.results.model",
-    "Run": "commands.results.folders",
-    "Store": "commands.results.folders",
-    "Study": "commands.results.folders",
-    "load": "commands.results.model",
-    "open": "commands.results.folders",
     "trust": "foundation.extensions",
 }
 _HOMES |= {  # the rest of the package works without commands/

@@ -4,8 +4,10 @@ that never stopped.
 
 from __future__ import annotations
 
+import html
 import json
 import runpy
+import shlex
 import signal
 import subprocess
 import time
@@ -16,9 +18,11 @@ from typing import Any
 import pytest
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
+from electra.commands.ablate import Ablate
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.commands.framework.parser import parse
+from electra.data.corpus.store import TokenStore
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest
@@ -109,6 +113,12 @@ def test_a_study_from_plan_to_page(
     for arm in arms.values():
         assert all(0.3 < value <= 1 for value in arm["scores"]["pos"]["by_seed"].values())
     assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
+    floors = [results["at_start"][arm]["panel"] for arm in ("rtd", "mlm")]
+    assert floors[0] == floors[1] == results["at_start"]["rtd"]["pos"], "one shape, scored once"
+    [record] = out.glob("untrained/*/score.json")
+    assert json.loads(record.read_text())["scores"]["pos"]["value"] == floors[0] > 0
+    tuned = json.loads(next(out.glob("untrained/*/panel/pos/finetune.json")).read_text())["settings"]
+    assert (tuned["init"], tuned["head"]) == ("random", "frozen")
     assert "detection" in (out / "report.html").read_text()
     assert main(["detect", str(out / "arms/rtd/seed-1"), "the cat sees the sea ."]) == 0  # a run like any
 
@@ -203,6 +213,12 @@ def test_what_is_done_is_not_repeated_and_arms_and_seeds_may_be_added(
     capsys.readouterr()
     assert ablate(command, budget="40steps") == 2
     assert "flops" in capsys.readouterr().err
+    given = [words(command | {"--only": "rtd"}), words(command), words(bare)]
+    given.append(words(command | {"--seed": "3", "--seeds": "1", "--only": "mlm"}))
+    lines = html.unescape((out / "report.html").read_text()).split("<pre>")[1].split("</pre>")[0].splitlines()
+    assert [parse(Ablate, shlex.split(line)[2:]) for line in lines] == [
+        parse(Ablate, each[1:]) for each in given
+    ]
 
 
 @pytest.mark.slow

@@ -107,10 +107,7 @@ def test_a_budget_of_time_is_turned_into_flops_once(
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 
-@pytest.mark.parametrize(
-    ("text", "budget"),
-    [(STUDY, "9steps"), (STUDY, "1e7flops")],
-)
+@pytest.mark.parametrize(("text", "budget"), [(STUDY, "9steps"), (STUDY, "1e7flops")])
 def test_a_budget_too_small_for_the_evaluations_is_refused(
     text: str, budget: str, plan: Callable[..., dict[str, Any]]
 ) -> None:

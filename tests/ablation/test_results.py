@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
+from electra.laboratory.ablation.floors import language_notes
 from electra.laboratory.ablation.plan import Job, all_jobs
 from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines
-from electra.laboratory.ablation.runs import runs_of
+from electra.laboratory.ablation.runs import panel_record, runs_of
 from electra.laboratory.ablation.statistics import compare
-from electra.pages.study import write_page
+from electra.pages.study_page import StudyPage, write_page
 
 # Three arms, two seeds and two tasks, trained and written by an earlier version.
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures" / "recorded-study.json").read_text())
@@ -130,3 +132,48 @@ def test_damaged_results_are_refused_by_name(content: str, tmp_path: Path) -> No
     with pytest.raises(ConfigError) as caught:
         write_page(tmp_path)
     assert "results.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "difference", "p", "said"),
+    [
+        (
+            "panel",
+            (-0.003, -0.0068, -0.0004),
+            0.047,
+            "b below a (-0.3 points [-0.7, 0.0], p = .047, 3 seeds)",
+        ),
+        ("panel", (0.101, 0.05, 0.15), 0.0004, "b above a (+10.1 points [5.0, 15.0], p < .001, 3 seeds)"),
+        ("mlm_loss", (-0.25, -0.4, -0.1), 0.01, "b below a (-0.250 [-0.400, -0.100], p = .010, 3 seeds)"),
+        ("panel", (0.101, -0.05, 0.25), 0.2, "no measurable difference for any arm"),
+    ],
+)
+def test_the_headline_has_the_size_of_a_difference_and_its_interval(
+    metric: str, difference: tuple[float, float, float], p: float, said: str
+) -> None:
+    test = dict(zip(("difference", "low", "high"), difference, strict=True)) | {"p_holm": p}
+    statistics = {"mean": 0.5, "n": 3, "low": 0.4, "high": 0.6}
+    scores = {"a": statistics, "b": {**statistics, "against_baseline": test}}
+    arms = {name: {"scores": {metric: each}} for name, each in scores.items()}
+    study = {"arms": {name: {"title": name} for name in arms}, "baseline": "a"}
+    panel = {"pos": {"title": "Tags", "metric": "accuracy"}} if metric == "panel" else {}
+    record = {"study": study, "primary": metric, "panel": panel, "budgets": [{"arms": arms}]}
+    assert StudyPage(record).verdict().split(": ", 1)[1] == f"{said}."
+
+
+@pytest.mark.parametrize(
+    ("word", "is_foreign"),
+    [("the", False), ("unverständlicher", True), ("\u5b66\u6821", True), ("house", False)],
+)
+def test_a_vocabulary_of_another_language_is_noted(
+    word: str, is_foreign: bool, toy_store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ud-english-ewt"
+    folder.mkdir()
+    for split in ("train", "dev"):
+        lines = "".join(f"{n}\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n" for n in range(1, 5))
+        (folder / f"{split}.conllu").write_text(f"{lines}\n" * 3)
+    suite = tmp_path / "tags.toml"
+    suite.write_text('title = "T"\n[[task]]\nname = "pos"\nfolders = ["ud-english-ewt"]\n')
+    notes = language_notes(panel_record(tmp_path, str(suite)), TokenStore.open(toy_store).tokenizer)
+    assert len(notes) == is_foreign

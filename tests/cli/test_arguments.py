@@ -18,7 +18,7 @@ from electra.commands.framework.main import COMMANDS, class_of, main, summary
 from electra.commands.framework.parser import parse
 from electra.commands.prepare import Prepare
 from electra.commands.pretrain import Pretrain
-from electra.data.settings import TokenizerConfig
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import TrainingSection
 

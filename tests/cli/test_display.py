@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from electra.commands import framework
-from electra.commands.framework.display import Display, Terminal, display_for
+from electra import foundation
 from electra.commands.framework.main import as_flag, main
+from electra.foundation.display import Display, Terminal, display_for
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import doing
+from electra.foundation.progress import advance, doing, expect
 
 SAID = "héllo 学校 😀"
 
@@ -59,17 +59,63 @@ def watch(display: Terminal, *, seconds: float = 0.1) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framework.display, "TICK", 0.01)
-    monkeypatch.setattr(framework.display, "SILENCE", 0.03)
+    monkeypatch.setattr(foundation.display, "TICK", 0.01)
+    monkeypatch.setattr(foundation.display, "SILENCE", 0.03)
+    monkeypatch.setattr(foundation.display, "EVERY", 1e9)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_without_a_terminal_what_takes_long_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    watch(Terminal())
-    printed = capsys.readouterr()
-    assert printed.out == "done\n"
-    stages = ["loading torch", "reading", "training the vocabulary", "step 0/9  1:00 left"]
-    assert printed.err.splitlines() == stages
+class Clock:
+    """A display outside a terminal, whose time is told by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.out = 100.0, io.StringIO()
+        monkeypatch.setattr(foundation.display, "TICK", 1e9)  # nobody looks but the test
+        monkeypatch.setattr(foundation.display, "SILENCE", 1.5)
+        monkeypatch.setattr(foundation.display, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        self.display = Terminal(self.out)
+
+    def wait(self, seconds: float) -> list[str]:
+        """Lets time pass, as the display sees it four times a second; returns the new lines."""
+        before = len(self.out.getvalue())
+        for _ in range(int(seconds * 4)):
+            self.now += 0.25
+            self.display.look()
+        return self.out.getvalue()[before:].splitlines()
+
+
+def test_without_a_terminal_a_line_every_half_minute_says_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock(monkeypatch)
+    with clock.display as display:
+        assert clock.wait(10) == [], "nothing is said of the start"
+        doing("loading torch")
+        assert clock.wait(1) == ["loading torch"]
+        doing("reading: 1 million characters")
+        assert clock.wait(29) == []
+        doing("reading: 2 million characters")
+        assert clock.wait(2) == ["reading: 2 million characters (0m29s so far)"]
+        doing("predicting: 300 examples")
+        expect(300)
+        said = []
+        for _ in range(8):
+            advance(30)
+            said += clock.wait(9)
+        assert said == [
+            "predicting: 300 examples (40% done, 0m38s left)",  # 27 s for two fifths
+            "predicting: 300 examples (70% done, 0m18s left)",
+        ]
+        display.say("seed 0  dev: accuracy 0.9")
+        doing("step 3/9  loss 0.5", 3 / 9)
+        assert clock.wait(29) == [], "a line that stays is a sign of life"
+        doing("step 6/9  loss 0.4", 6 / 9)
+        [line] = clock.wait(5)
+        assert line == "step 6/9  loss 0.4 (67% done, 0m27s left)"
+        doing("step 7/9  1h20m left", 7 / 9)
+        assert clock.wait(31) == ["step 7/9  1h20m left"]
+        doing("")
+        assert clock.wait(90) == []
+    assert capsys.readouterr().out == "seed 0  dev: accuracy 0.9\n"
 
 
 @pytest.mark.usefixtures("impatient")

@@ -18,8 +18,8 @@ from contracts import small
 from electra.exchange.load import Loaded
 from electra.foundation.config import field_texts
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Input, Model, Probe, ProbeDataError
-from electra.testing.contract import Contract
+from electra.laboratory.analysis.contract import Input, Probe, ProbeDataError, StudiedModel
+from electra.testing.contracts import Contract
 
 WRONG = "wrong"
 # Headline numbers whose names contain these are not compared: a detector of a single word cannot find such
@@ -50,7 +50,7 @@ class Oracle(Loaded):
         return torch.where(torch.eq(input_ids, wrong_id), torch.tensor(8.0), torch.tensor(-8.0))
 
 
-def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
+def scorer(folder: Path, kind: type[Loaded], **known: Any) -> StudiedModel:
     """Returns a model whose generator always samples the wrong word, with this kind of discriminator."""
     model = small.model(folder, kind.__name__, extra=WRONG)
     generator = model.generator
@@ -59,15 +59,12 @@ def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
         assert generator.head is not None and wrong_id is not None
         generator.head.get_parameter("bias")[wrong_id] = 1000.0
     fields = {field.name: getattr(model.discriminator, field.name) for field in dataclasses.fields(Loaded)}
-    model._loaded["discriminator"] = kind(**fields, **known)
+    model.loaded["discriminator"] = kind(**fields, **known)
     return model
 
 
 def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
-    """Writes small data sets for all of our probes into `folder` and returns it.
-
-    In the learner texts every error is the wrong word; `permute` shuffles their labels.
-    """
+    """Writes small data sets for all of our probes into `folder` and returns it."""
     rng = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "nbest"):
         (folder / name).mkdir(parents=True)
@@ -96,7 +93,7 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     return folder
 
 
-def run_probe(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
+def run_probe(name: str, model: StudiedModel, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
     """Runs a probe on the model and returns its findings. Options that the probe lacks are ignored."""
     names = {field.name for field in dataclasses.fields(analysis.module_of(name).Config)}
     probe = analysis.create(name, {key: value for key, value in options.items() if key in names})
@@ -104,10 +101,7 @@ def run_probe(name: str, model: Model, data: Path, options: Mapping[str, Any] = 
 
 
 class ProbeContract(Contract):
-    """Contract tests of probes. Subclass this in a test file, with the probe's name or path.
-
-    A probe with data of its own overrides `write_data`.
-    """
+    """Contract tests of probes. Subclass this in a test file, with the probe's name or path."""
 
     subject = "probe"
     probe: ClassVar[str | Path | Sequence[str | Path]]

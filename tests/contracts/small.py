@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from electra.artifacts.networks import Head
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.network_names import Head
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import export
 from electra.exchange.load import Loaded
 from electra.model.pair import build_pair
 from electra.testing import toy
 
 if TYPE_CHECKING:
-    from electra.laboratory.analysis.contract import Findings, Model
+    from electra.laboratory.analysis.contract import Findings, StudiedModel
 
 PIECES = str.split("the a chef cook ##ed ##s un ##happy meal cat like ate that . old new")
 RenderedFindings = SimpleNamespace
@@ -82,23 +82,20 @@ def model(
     seed: int = 1,
     layers: int = 2,
     extra: str = "",
-) -> Model:
+) -> StudiedModel:
     """Returns a model with a discriminator and a generator, as passed to probes."""
-    from electra.laboratory.analysis.contract import Model
+    from electra.laboratory.analysis.contract import StudiedModel
 
     (folder / name).mkdir(parents=True, exist_ok=True)
     networks = {
         kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra)
         for kind in ("discriminator", "generator")
     }
-    return Model(name, name, _loaded={**networks, "encoder": networks["discriminator"]})
+    return StudiedModel(name, name, loaded={**networks, "encoder": networks["discriminator"]})
 
 
 def render(findings: Findings) -> RenderedFindings:
-    """Returns findings as shown on their page: headline, tables, notes, and json.
-
-    A table has title, note, columns and rows; cells with an interval are `Estimate`s.
-    """
+    """Returns findings as shown on their page: headline, tables, notes, and json."""
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 

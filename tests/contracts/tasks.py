@@ -19,7 +19,7 @@ from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import Tokens
-from electra.testing.contract import Contract
+from electra.testing.contracts import Contract
 
 LENGTH = 16
 

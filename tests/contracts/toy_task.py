@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.finetuning.settings import Settings

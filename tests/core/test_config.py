@@ -97,8 +97,7 @@ def test_merge_overrides_and_differences_lists_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["a = " + "[" * 100_000, ".".join("a" * 200_000) + " = 1", "[" + ".".join("a" * 200_000) + "]"],
+    "text", ["a = " + "[" * 100_000, ".".join("a" * 200_000) + " = 1", "[" + ".".join("a" * 200_000) + "]"]
 )
 def test_toml_that_would_hang_the_parser_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "hostile.toml").write_text(text)

@@ -106,12 +106,8 @@ def test_no_import_cycles_between_files() -> None:
 
 
 FORBIDDEN = (
-    "import pickle",
-    "allow_pickle=True",
-    "shell=True",
-    "extractall(",
-    "trust_remote_code",
-    "yaml.load",
+    *("import pickle", "allow_pickle=True", "shell=True"),
+    *("extractall(", "trust_remote_code", "yaml.load"),
 )
 
 
@@ -158,3 +154,38 @@ assert not heavy, heavy
 def test_help_needs_no_torch() -> None:
     ended = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+# A file that lies there is one of a kind, by its own name: `extend` is a command, and a step of training.
+DISCOVERED = ("commands", "objectives", "finetuning/tasks", "finetuning/heads", "laboratory/analysis/probes")
+CONTRACT = {"Config", "Objective", "Probe"}  # what such a file defines
+
+
+def test_no_two_modules_and_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for file, tree in sources().items():
+        folder, _, name = file.rpartition("/")
+        if name != "__init__.py" and folder not in DISCOVERED:
+            places.setdefault(name, []).append(file)
+        classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        for each in classes:
+            if not each.startswith("_") and each not in CONTRACT:
+                places.setdefault(each, []).append(file)
+    repeated = {name: files for name, files in places.items() if len(files) > 1}
+    assert not repeated, repeated
+
+
+LONGEST = 60  # lines of a function
+LONG = {  # one sequence of steps each, which parts would hide
+    "training/assemble.py": {"build_run", "start"},
+    "objectives/parts/vocabulary.py": {"forward"},
+    "finetuning/train/dataset.py": {"read_dataset"},
+    "finetuning/train/saved_model.py": {"save_model"},
+}
+
+
+def test_functions_are_short_but_for_a_few() -> None:
+    for file, tree in sources().items():
+        found = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        long = {each.name for each in found if (each.end_lineno or 0) - each.lineno >= LONGEST}
+        assert long == LONG.get(file, set())

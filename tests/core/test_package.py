@@ -18,7 +18,7 @@ pytestmark = pytest.mark.package
 NEEDED = ["py.typed", "training/recipes/budget-tiny.toml"]
 MODELS = ROOT / "src" / "electra" / "inference" / "models"
 NEEDED += [f"inference/models/{path.relative_to(MODELS)}" for path in MODELS.rglob("*") if path.is_file()]
-NEEDED += ["pages/page.html.j2", "pages/metrics.toml", "laboratory/ablation/studies/objectives.toml"]
+NEEDED += ["pages/page.html.j2", "pages/metric_titles.toml", "laboratory/ablation/studies/objectives.toml"]
 
 
 def newest(pattern: str) -> Path:

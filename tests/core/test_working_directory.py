@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from electra.data.parallel import encode_in_order
-from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.parallel import encode_in_order
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")
 
@@ -60,8 +60,8 @@ def test_python_m_electra_does_not_import_from_the_working_directory(traps: Path
 
 SCRIPT = """
 print("once")
-import electra.data.corpus, electra.data.parallel, electra
-electra.data.corpus._CHUNK = 2000
+import electra.data.corpus.documents, electra.data.corpus.parallel, electra
+electra.data.corpus.documents._CHUNK = 2000
 store = electra.prepare({corpus!r}, out={out!r}, vocab_size=80, workers=2)
 print("made", store.tokens.train.num_tokens > 0)
 """

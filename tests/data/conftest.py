@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from corpora import texts
 
-from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import json
 import random
 from pathlib import Path
 
-from electra.data.store import TokenDocuments
+from electra.data.corpus.store import TokenDocuments
 
 WORDS = ["the", "chef", "cooked", "a", "meal", "and", "ate", "it", "with", "great", "pleasure", "slowly"]
 

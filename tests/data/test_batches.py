@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra.data.batches import Batches
-from electra.data.store import TokenDocuments
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.batches import Batches
+from electra.data.corpus.store import TokenDocuments
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation.errors import ConfigError, StoreError
 
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)

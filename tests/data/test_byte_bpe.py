@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus
 
-from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import TokenizerError
 from electra.inference.detection import build_detection, tokenize
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from electra.data import cooccurrence
-from electra.data.store import TokenDocuments
+from electra.data.corpus import cooccurrence
+from electra.data.corpus.store import TokenDocuments
 from electra.testing import toy
 
 

@@ -19,12 +19,14 @@ import pandas
 import pytest
 
 from electra.commands.prepare import prepare
-from electra.data import python_docs, readers, tables
-from electra.data.corpus import Documents
-from electra.data.lines import guess_encoding
-from electra.data.settings import CorpusConfig
-from electra.data.sources import find_sources, is_same_text
-from electra.foundation.errors import CorpusError, ElectraError
+from electra.data.corpus import python_docs, readers
+from electra.data.corpus.documents import Documents
+from electra.data.corpus.sources import find_sources, is_same_text
+from electra.data.tables import table as tables
+from electra.data.tables.lines import guess_encoding
+from electra.data.tables.passages import read_passages
+from electra.data.text_settings import CorpusConfig
+from electra.foundation.errors import CorpusError, DataError, ElectraError
 
 MIB = 1 << 20
 TEXTS = ["Der Koch kochte das Essen.", 'she said "no", twice', "요리사가 음식을\nzweite Zeile"]
@@ -159,7 +161,7 @@ def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
     assert (document.replaced, document.nuls) == (3, 2)
     content = b'{"text": "lone \\ud83d, pair \\ud83d\\ude00, \\u0000 and caf\xe9"}\r\n'
     (document,) = read(written(tmp_path / "b.jsonl", content))
-    assert document == readers.Text("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
+    assert document == readers.ReadText("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
     found = read(tmp_path)
     assert sum(d.replaced for d in found) == 5 and "5 bytes in 2 files" in found.notes()[0]
 
@@ -317,8 +319,8 @@ def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Pat
     program = """
 import sys
 from pathlib import Path
-from electra.data.corpus import Documents
-from electra.data.settings import CorpusConfig
+from electra.data.corpus.documents import Documents
+from electra.data.text_settings import CorpusConfig
 documents = Documents(sys.argv[2:], CorpusConfig(unit="line"), Path(sys.argv[1]))
 print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in documents.describe()])
 """
@@ -353,8 +355,8 @@ def test_a_huge_text_is_split_into_documents(
 READ = """
 import re, sys
 from pathlib import Path
-from electra.data.corpus import Documents
-from electra.data.settings import CorpusConfig
+from electra.data.corpus.documents import Documents
+from electra.data.text_settings import CorpusConfig
 from electra.foundation.errors import CorpusError
 def peak():  # MiB of this process alone: getrusage begins with the peak of the one that started it
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) >> 10
@@ -434,3 +436,28 @@ def test_texts_and_addresses_are_no_names_of_files(tmp_path: Path) -> None:
         with pytest.raises(ElectraError) as caught:
             prepare(given, out=tmp_path / "out", vocab_size=60)
         assert "\n" not in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def test_divided_words_and_mojibake_are_noted(tmp_path: Path) -> None:
+    written(tmp_path / "a.txt", "The gov-\nernment.\nA government, a riv-\ner.\nA caf\u00c3\u00a9.\n")
+    corpus = read(tmp_path / "a.txt")
+    joined = "The government.\n\nA government, a riv-\ner.\nA caf\u00c3\u00a9.\n"
+    assert [each.text for each in corpus] == [joined]
+    notes = "\n".join(corpus.notes())
+    assert all(said in notes for said in ("gov-ernment", "riv-er", "iconv")), notes
+    assert "gov-\nernment" in texts(tmp_path / "a.txt", keep_hyphens=True)[0]
+    assert "gov-" in texts(tmp_path / "a.txt", unit="line")[0]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "shut").mkdir()
+    for folder in ("open", "shut"):
+        written(tmp_path / folder / "a.txt", "one\n")
+    access = os.access  # which says yes to root
+    shut = lambda path, mode: not str(path).endswith("shut") and access(path, mode)  # noqa: E731
+    monkeypatch.setattr("electra.data.corpus.folders.os.access", shut)
+    with pytest.raises(CorpusError, match="shut"):
+        texts(tmp_path)
+    with pytest.raises(DataError, match="shut"):
+        list(read_passages(tmp_path))

@@ -14,8 +14,8 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.cut_vocabulary import counts_in, cut, ids_in_original
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -69,8 +69,7 @@ def end_of_word() -> tokenizers.Tokenizer:
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder("</w>")
     specials = [*ROBERTA, "<mask>"]
     raw.train_from_iterator(
-        TEXT + OTHER,
-        trainers.BpeTrainer(vocab_size=600, special_tokens=specials, end_of_word_suffix="</w>"),
+        TEXT + OTHER, trainers.BpeTrainer(vocab_size=600, special_tokens=specials, end_of_word_suffix="</w>")
     )
     raw.post_processor = roberta_processor(raw, "<s>", "</s>")
     return raw

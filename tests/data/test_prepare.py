@@ -14,9 +14,9 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.commands.prepare import prepare
-from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -109,23 +109,13 @@ def marked(character: str) -> bool:
     return unmarked(character) != character
 
 
+TURKISH = ["I\u015eIK \u0131\u015f\u0131k ve \u0130stanbul"] * 2 + ["\u0131l\u0131k su"]
+FORMS, BROKEN = ("caf\u00e9", "cafe\u0301"), ("one\x0ctwo\x85four", "one two four")
 CORPORA = {  # documents, what a note says, and two texts of the same tokens
-    "Turkish": (
-        ["I\u015eIK \u0131\u015f\u0131k ve \u0130stanbul"] * 2 + ["\u0131l\u0131k su"],
-        "--no-lowercase",
-        None,
-    ),
+    "Turkish": (TURKISH, "--no-lowercase", None),
     "a menu on every page": ([f"Home | Help | Log in\nPage {n}." for n in range(60)], "Home | Help", None),
-    "two forms": (
-        [f"{word} {n}" for word in ("caf\u00e9", "cafe\u0301") for n in range(9)],
-        "",
-        ("caf\u00e9", "cafe\u0301"),
-    ),
-    "page breaks": (
-        [f"one\x0ctwo\x0bthree\x85four {n}" for n in range(9)],
-        "",
-        ("one\x0ctwo\x85four", "one two four"),
-    ),
+    "two forms": ([f"{word} {n}" for word in FORMS for n in range(9)], "", FORMS),
+    "page breaks": ([f"one\x0ctwo\x0bthree\x85four {n}" for n in range(9)], "", BROKEN),
 }
 
 

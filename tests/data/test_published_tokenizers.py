@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -73,7 +73,7 @@ ADDED: dict[str, dict[str, Any]] = {
                 str(SIZE): token("[E1]", lstrip=True, rstrip=True),
                 str(SIZE + 1): token("covid19", normalized=True, special=False, single_word=True),
                 str(SIZE + 2): token("<ent>", rstrip=True, special=False),
-            },
+            }
         },
         "special_tokens_map.json": {"additional_special_tokens": ["[NEW]"]},
     },
@@ -262,20 +262,12 @@ def test_an_unknown_token_missing_from_the_model_is_an_error(tmp_path: Path) -> 
 
 HARD = [
     *("", " ", "The chef ate.", "  two  spaces ", "tabs\tand\nlines\r\n", "don't can't U.S.A. 3.14 1,000"),
-    *(
-        "caf\u00e9 Cafe\u0301 CAF\u00c9 e\u0301\u0301\u0301",
-        "Stra\u00dfe \u1e9e \u0130\u0131 \ufb01 \u2460\u00b2",
-    ),
-    *(
-        "\u5b66\u751f\u306f\u6771\u4eac\u306b",
-        "\ud55c\uad6d\uc5b4 \ud14d\uc2a4\ud2b8",
-        "\u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947",
-    ),
-    *(
-        "\U0001f600\U0001f44d\U0001f3fd \U0001f469\u200d\U0001f469",
-        "a\u00a0b\u200bc\u200dd\ufeffe",
-        "x\u0000y \u202eabc\u202c \ufffd",
-    ),
+    "caf\u00e9 Cafe\u0301 CAF\u00c9 e\u0301\u0301\u0301",
+    *("Stra\u00dfe \u1e9e \u0130\u0131 \ufb01 \u2460\u00b2", "\u5b66\u751f\u306f\u6771\u4eac\u306b"),
+    "\ud55c\uad6d\uc5b4 \ud14d\uc2a4\ud2b8",
+    "\u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947",
+    "\U0001f600\U0001f44d\U0001f3fd \U0001f469\u200d\U0001f469",
+    *("a\u00a0b\u200bc\u200dd\ufeffe", "x\u0000y \u202eabc\u202c \ufffd"),
     *("[MASK] <mask> </s> [CLS]", "\u2581under \u0120space ##cont", "\u3000\u5168\u89d2\u3000", "a" * 300),
 ]
 # The classes of twelve architectures: of those not named, it is one of these

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.data import python_docs
+from electra.data.corpus import python_docs
 
 MODULE = '''"""The first passage.
 

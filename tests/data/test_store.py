@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from corpora import all_ids, texts, write
 
-from electra.data import store
-from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenDocuments, TokenStore
-from electra.data.store_builder import build_store
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus import store
+from electra.data.corpus.store import TokenDocuments, TokenStore
+from electra.data.corpus.store_builder import build_store
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import StoreError
 
 

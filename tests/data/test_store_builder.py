@@ -21,12 +21,12 @@ from corpora import WORDS, all_ids, contents, texts, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import electra.data.corpus
-from electra.data import holding_out, store_builder
-from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.store import TokenStore
-from electra.data.store_builder import build_store
-from electra.data.tokenizer import Tokenizer
+import electra.data.corpus.documents
+from electra.data.corpus import holding_out, store_builder
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.store_builder import build_store
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation import durable, progress
 from electra.foundation.errors import CorpusError, RunFailed, RunFolderError, StoreError
 
@@ -107,7 +107,7 @@ def test_too_little_text_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> Non
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(electra.data.corpus, "_CHUNK", 1000)
+    monkeypatch.setattr(electra.data.corpus.documents, "_CHUNK", 1000)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.02])
@@ -164,9 +164,10 @@ def test_a_killed_worker_is_a_one_line_error(
 PROGRAM = """
 import sys
 from pathlib import Path
-from electra.data import corpus, store_builder
-from electra.data.settings import CorpusConfig
-from electra.data.settings import TokenizerConfig
+from electra.data.corpus import documents as corpus
+from electra.data.corpus import store_builder
+from electra.data.text_settings import CorpusConfig
+from electra.data.text_settings import TokenizerConfig
 corpus._CHUNK = 2000
 text, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)

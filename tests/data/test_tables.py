@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
-from electra.data import columnar, lines
-from electra.data.delimited import format_csv, format_tsv
-from electra.data.lines import Place
-from electra.data.table_files import Given, parts_of, parts_pattern, split_name
-from electra.data.tables import ReadOptions, open_table
+from electra.data.tables import columnar, lines
+from electra.data.tables.delimited import format_csv, format_tsv
+from electra.data.tables.lines import Place
+from electra.data.tables.table import ReadOptions, open_table
+from electra.data.tables.table_files import Given, parts_of, parts_pattern, split_name
 from electra.foundation.errors import DataError
 
 ROWS = [
@@ -93,6 +93,8 @@ def encoded(text: str, encoding: str = "utf-8") -> bytes:
 COLUMNS = ("source", "label", "mark", "sentence")  # of CoLA, whose files may lack them
 HEADER = {"header": COLUMNS, "required": (("sentence",),)}
 # The name of the file, its bytes, and the rows, or the line that the error names (0: only the file).
+NULLS = pyarrow.ListArray.from_arrays([0, 1 << 24], pyarrow.nulls(1 << 24))
+SURROGATES = b'{"a": "the \\ud800 film", "\\udfff": "\\uD834\\uDD1E"}'
 FILES: dict[str, tuple[str, bytes, Any]] = {
     "utf-8 with a mark": ("a.csv", encoded("\ufeff" + CSV), ROWS),
     "utf-16": ("a.csv", encoded(CSV, "utf-16"), ROWS),
@@ -100,24 +102,12 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
     "cp1252": ("a.csv", encoded("t\nein schönes Haus\n", "cp1252"), [{"t": "ein schönes Haus"}]),
     "cp1251": ("a.tsv", encoded("t\tl\nшл\t1\n", "cp1251"), 2),
     "nothing": ("a.tsv", b"", 0),
-    "a tsv is not quoted": (
-        "a.tsv",
-        b'a\tb\n"open\t1\nboth "x" \t0\r\n',
-        [["a", '"open', 'both "x" '], "10"],
-    ),
-    "only a line feed ends a row": (
-        "a.tsv",
-        encoded("t\tl\n1\u20282\x853\x1c\t1\n"),
-        [["t", "1\u20282\x853\x1c"]],
-    ),
+    "no quotes": ("a.tsv", b'a\tb\n"open\t1\nboth "x" \t0\r\n', [["a", '"open', 'both "x" '], "10"]),
+    "line feeds": ("a.tsv", encoded("t\tl\n1\u20282\x853\x1c\t1\n"), [["t", "1\u20282\x853\x1c"]]),
     "a note for Excel": ("a.csv", encoded("\ufeffsep=;\r\nt;n\r\none, two;1\r\n"), [["t", "one, two"]]),
     "semicolons in quotes": ("a.csv", b't;s\n"one; two, three";1,5\n', [["t", "one; two, three"], ["1,5"]]),
     "columns without names": ("a.csv", b"v1,,\nham,x,\n", [["column 2", "x"]]),
-    "spaces before quotes": (
-        "a.csv",
-        b't, l\n"one, two", "a"\nplain, "c"\n',
-        [["t", "one, two", "plain"], "ac"],
-    ),
+    "spaces": ("a.csv", b't, l\n"one, two", "a"\nplain, "c"\n', [["t", "one, two", "plain"], "ac"]),
     "tabs with more cells": ("a.csv", b"t\tl\none, two\t1\tx\ntwo\t2\n", 2),
     "quotes after a space": ("a.csv", b't,l\nsays "no", a\n', [["t", 'says "no"']]),
     "another number of cells": ("a.tsv", b"t\tl\none\t1\ntwo\n", 3),
@@ -138,13 +128,9 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
     "not an object": ("a.jsonl", b'{"text": "x"}\n["x"]\n', 2),
     "an escaped NUL": ("a.jsonl", b'{"a": "x"}\n{"a": ["b", "b\\u0000d"]}\n', 2),
     "a backslash": ("a.jsonl", b'{"a": "\\\\u0000"}', [["a", "\\u0000"]]),
-    "lone surrogates": (
-        "a.jsonl",
-        b'{"a": "the \\ud800 film", "\\udfff": "\\uD834\\uDD1E"}',
-        [["a", "the ? film"], "𝄞"],
-    ),
+    "lone surrogates": ("a.jsonl", SURROGATES, [["a", "the ? film"], "𝄞"]),
     "a list": ("a.json", encoded(FRAME.to_json(orient="records")), ROWS),
-    "a list in an object": ("a.json", encoded(json.dumps({"version": "1", "data": ROWS}, indent=2)), 0),
+    "a list in an object": ("a.json", encoded(json.dumps({"version": "1", "data": ROWS}, indent=2)), ROWS),
     "objects on lines": ("a.json", encoded("\n".join(map(json.dumps, ROWS))), ROWS),
     "one object": ("a.json", encoded(json.dumps(ROWS[0])), ROWS[:1]),
     "an open list": ("a.json", b'[{"a": 1},\n{"a": 2}', 2),
@@ -162,16 +148,8 @@ FILES: dict[str, tuple[str, bytes, Any]] = {
     "no JSON in parquet": ("a.parquet", in_parquet(t=as_json('{"a":')), 0),
     "nulls in parquet": ("a.parquet", in_parquet(t=pyarrow.nulls(3 << 20)), 0),
     "nulls in Arrow": ("a.arrow", in_arrow(t=pyarrow.nulls(1 << 24)), 0),
-    "a list of nulls": (
-        "a.arrow",
-        in_arrow(t=pyarrow.ListArray.from_arrays([0, 1 << 24], pyarrow.nulls(1 << 24))),
-        0,
-    ),
-    "words in parquet": (
-        "a.parquet",
-        in_parquet(t=[["a", "b"], None], n=[{"x": 1.5}] * 2),
-        [["t", ["a", "b"], None]],
-    ),
+    "a list of nulls": ("a.arrow", in_arrow(t=NULLS), 0),
+    "words": ("a.parquet", in_parquet(t=[["a", "b"], None], n=[{"x": 1.5}] * 2), [["t", ["a", "b"], None]]),
     "parquet in gzip": ("a.parquet.gz", gzip.compress(in_parquet(t=["a"])), 0),
     "damaged gzip": ("a.csv.gz", gzip.compress(encoded(CSV))[:-9], 0),
 }

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.data import wordpiece
-from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus import wordpiece
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 from electra.foundation.errors import ConfigError, TokenizerError
 
 WORDS = ["the", "chef", "cooked", "a", "meal", "cafés", "und", "Übergrößen", "요리사가"]
@@ -157,7 +157,7 @@ def test_fast_encoding_is_the_same_after_cache_eviction(
 ) -> None:
     texts = corpus(60) + ["x" * 500, "word " * 300, ""]
     expected = in_library(uncased, texts)
-    monkeypatch.setattr("electra.data.encoding._MAX_CACHED", 40)
+    monkeypatch.setattr("electra.data.corpus.encoding._MAX_CACHED", 40)
     for _ in range(2):
         assert [ids for text in texts for ids in in_corpus(uncased, [text])] == expected
         assert in_corpus(uncased, texts) == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 
 NAMES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a")

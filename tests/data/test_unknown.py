@@ -9,7 +9,7 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.unknown import Count
+from electra.data.corpus.unknown import Count
 from electra.foundation.errors import TokenizerError, UnknownTokens
 
 ENGLISH = ["The film was a long way from the first one.", "It is the best of the year, and I saw it twice."]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from urllib.parse import unquote
@@ -88,3 +90,18 @@ def test_records_lie_in_one_file_of_their_folder() -> None:
                 members = tar.getmembers()
             assert members and all(each.isreg() and each.name.startswith("records/") for each in members)
     assert archives
+
+
+CLAIMS = ROOT / "results" / "the-papers-claims"
+DIFFERENCE = re.compile(r"[+-]\d+\.\d \[-?\d+\.\d, -?\d+\.\d\]\*?, p [.\d]+ \([.\d]+\)")
+
+
+def test_every_difference_with_a_p_is_computed_from_the_records(tmp_path: Path) -> None:
+    with tarfile.open(CLAIMS / "records.tar.xz") as records:
+        records.extractall(tmp_path, filter="data")
+    script = [sys.executable, str(CLAIMS / "claims.py"), str(tmp_path / "records")]
+    printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    said = DIFFERENCE.findall((CLAIMS / "README.md").read_text())
+    assert len(said) > 30 and set(said) <= set(DIFFERENCE.findall(printed))
+    means = re.search(r"width-1 - width-0.25: (.*)  means (\d+\.\d), (\d+\.\d)", printed)
+    assert means and f"{means[1]} ({means[2]}, {means[3]})" in (CLAIMS / "README.md").read_text()

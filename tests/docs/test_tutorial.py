@@ -21,7 +21,7 @@ from test_snippets import FENCE, ROOT
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import Note
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """What --dry-run spends its seconds on."""
 
     monkeypatch.setattr("electra.training.estimate.measure", lambda *_: 0.01)
-    monkeypatch.setattr("electra.data.unknown.REFUSED", 1.0)  # the toy models know few words
+    monkeypatch.setattr("electra.data.corpus.unknown.REFUSED", 1.0)  # the toy models know few words
 
 
 def follow(
@@ -145,7 +145,8 @@ def test_wrong_words(
     Path("clean.txt").write_text("\n".join(lines))
     with pytest.warns(Note, match="page-2"):
         said = follow("wrong-words.md", {}, monkeypatch, capsys)
-        exec(compile(blocks("wrong-words.md")[0], "wrong-words.md", "exec"), {})
+        for block in blocks("wrong-words.md"):
+            exec(compile(block, "wrong-words.md", "exec"), {})
     assert "hridge" in said[0] and "made wrong" in said[2] and "2 words" in said[3]
     with open("marked.csv", encoding="utf-8", newline="") as file:
         [row] = csv.DictReader(file)

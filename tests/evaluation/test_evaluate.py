@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from driven import spawn
 
-from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
 from electra.commands.framework.main import main
 from electra.finetuning.score import baselines
 from electra.foundation.errors import ConfigError, RunFailed, RunFolderError
@@ -267,12 +267,7 @@ def test_a_failed_task_is_reported_and_the_others_run(
     ],
 )
 def test_invalid_input_is_one_line_and_nothing_is_written(  # noqa: PLR0917
-    line: Line,
-    option: str,
-    value: str,
-    fact: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    line: Line, option: str, value: str, fact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = line(tmp_path / "out")
     (tmp_path / "empty").mkdir()

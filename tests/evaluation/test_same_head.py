@@ -15,8 +15,8 @@ from electra.finetuning.score import choose_head
 from electra.finetuning.train import prepared
 from electra.laboratory.ablation import runs
 from electra.laboratory.evaluation import tasks
+from electra.laboratory.evaluation.score_table import ModelEntry
 from electra.laboratory.evaluation.suite import load_suite
-from electra.laboratory.evaluation.table import ModelEntry
 
 SUITE = """
 title = "Few labels"
@@ -60,7 +60,7 @@ def test_the_head_does_not_depend_on_the_model(  # noqa: PLR0917
         runs.score(run, panel, 3, lambda: False)
         out = tmp_path / f"evaluated{number}"
         [ready] = tasks.find_tasks(load_suite(str(suite)), {}, [data])
-        options, entry = tasks.Options(device="cpu"), ModelEntry("toy", str(encoder))
+        options, entry = tasks.EvaluationOptions(device="cpu"), ModelEntry("toy", str(encoder))
         tasks.score_task(ready, entry, out, options, say=lambda line: None, stop=lambda: False)
         records = [json.loads((f / "finetune.json").read_text()) for f in (arm / "panel" / "sst2", out)]
         used |= {record["settings"]["head"] for record in records}

@@ -16,7 +16,7 @@ from driven import toy_store  # noqa: F401
 from torch.nn import functional as F
 
 import electra
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation.errors import ModelError
 from electra.foundation.extensions import OBJECTIVES, trust
 from electra.foundation.signals import StopRequest

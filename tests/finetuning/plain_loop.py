@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.loaded import Loaded

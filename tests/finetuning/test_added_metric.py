@@ -11,13 +11,13 @@ import pytest
 from contracts import toy_task
 from sklearn.metrics import balanced_accuracy_score
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.finetuning.score import baselines
 from electra.finetuning.score import metrics as scores
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.tasks import classification
 from electra.finetuning.train.all_seeds import finetune
-from electra.pages import finetuning as page
+from electra.pages import finetuning_page as page
 
 
 def new(predicted: Any, gold: Any) -> Score:

@@ -25,7 +25,7 @@ from plain_loop import write_start
 from toy_questions import squad
 
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.answer_spans import END, START, QuestionAnswering
 from electra.finetuning.predict import open_predictor
@@ -38,9 +38,9 @@ from electra.finetuning.train.dataset import choose_task, read_dataset
 from electra.finetuning.train.one_seed import build_model
 from electra.finetuning.train.prepared import Finetuning, prepare, resolve
 from electra.finetuning.windows.context_windows import (
+    CandidateSpan,
     Context,
     Prediction,
-    Span,
     Window,
     best_window,
     cut_windows,
@@ -406,7 +406,10 @@ def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: 
 
 
 def test_no_answer_is_given_above_the_threshold_not_at_it() -> None:
-    task, best = replace(task_named("squad2"), no_answer_threshold=-2.75), (Span("old", 0, 3, 0.0, 0.0),)
+    task, best = (
+        replace(task_named("squad2"), no_answer_threshold=-2.75),
+        (CandidateSpan("old", 0, 3, 0.0, 0.0),),
+    )
     said = [task.answer(Prediction(best, odds)).text for odds in (-2.8, -2.75, -2.7)]
     assert said == ["old", "old", ""]
 

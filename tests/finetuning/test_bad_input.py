@@ -29,6 +29,7 @@ NO_TRAIN = r"/data: .*train\*.*\.tsv, \.csv"
 NO_LABEL = r"train.csv: .*label or labels or class.*text, mark.*--label-column"
 GOOD_TABLE = {"train.tsv": TABLE}
 
+QUESTIONS = {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED.replace("who", "when"), "test.jsonl": BARE}
 CASES: list[tuple[dict[str, str], str, str]] = [  # files, a pattern in the error, options
     (GOOD_TABLE, r"train.tsv: .*Satz.*sentence, label.*--text-column", "--text-column Satz"),
     ({"train.csv": "text,mark\nx,1\n"}, NO_LABEL, ""),
@@ -55,11 +56,7 @@ CASES: list[tuple[dict[str, str], str, str]] = [  # files, a pattern in the erro
     ({"train.jsonl": NUMBERED}, r"train.jsonl:1: ", "--task ner"),
     ({"train.json": '{"data": [1]}'}, r"train.json:1: ", "--task qa"),
     ({"train.conll": "Ann\tQ-PER\ncame\tO\n"}, r"train.conll:1: .*'Q-PER'", "--task chunking"),
-    (
-        {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED.replace("who", "when"), "test.jsonl": BARE},
-        r"test.jsonl:1: .*no answer",
-        "--task qa",
-    ),
+    (QUESTIONS, r"test.jsonl:1: .*no answer", "--task qa"),
     (GOOD_TABLE, r"nowhere.tsv: no such file", "--extra-eval nowhere.tsv"),
     (GOOD_TABLE, r"other/train.tsv: .*'train'", "--extra-eval other/train.tsv"),
     (GOOD_TABLE, r"nowhere.tsv: no such file", "--dev nowhere.tsv"),
@@ -174,12 +171,8 @@ def test_the_same_rows_resume_and_others_are_refused(
     electra_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "out").mkdir()
-    plain: dict[str, Any] = {
-        "task": "classification",
-        "out": tmp_path / "out",
-        "device": "cpu",
-        "epochs": 0.1,
-    }
+    plain: dict[str, Any] = {"task": "classification", "out": tmp_path / "out", "device": "cpu"}
+    plain["epochs"] = 0.1
     with pytest.raises(electra.ElectraError):
         electra.finetune(electra_folder, data=rows(label=""), **plain)
     assert not list((tmp_path / "out").iterdir())
@@ -187,5 +180,7 @@ def test_the_same_rows_resume_and_others_are_refused(
     assert electra.finetune(electra_folder, data=pd.DataFrame(rows()), **plain).results == first
     monkeypatch.setattr("electra.commands.finetune.load_data_set", lambda name, error: {"train": rows()})
     assert electra.finetune(electra_folder, data="hub:owner/name", **plain).results == first
+    words = ["--task", "classification", "--data", "hub:owner/name", "--device", "cpu", "--epochs", "0.1"]
+    assert main(["finetune", str(electra_folder), *words, "--out", str(tmp_path / "out")]) == 0
     with pytest.raises(RunFolderError):
         electra.finetune(electra_folder, data=ROWS, **plain)

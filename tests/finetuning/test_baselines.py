@@ -12,7 +12,7 @@ import pytest
 from contracts import toy_task
 from scipy.stats import binomtest
 
-from electra.artifacts.finetuning import verdict
+from electra.artifacts.finetuning_files import verdict
 from electra.finetuning import counts
 from electra.finetuning.heads import frozen
 from electra.finetuning.labelled.examples import Example
@@ -20,7 +20,7 @@ from electra.finetuning.score import baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import describe_results, finetune
-from electra.pages import finetuning as page
+from electra.pages import finetuning_page as page
 
 
 def examples(rows: list[tuple[object, ...]]) -> list[Example]:
@@ -150,9 +150,7 @@ def test_the_paired_comparison_is_the_sign_test(won: int, lost: int) -> None:
     exact = binomtest(won, won + lost).pvalue if won + lost else 1.0
     right = [i < won for i in range(40)]  # where the baseline is wrong; it is right on the next
     wrong = [i for i in range(40) if not won <= i < won + lost]
-    found: dict[str, dict[str, Any]] = {
-        "TF-IDF": {"eval_wrong": wrong},
-    }
+    found: dict[str, dict[str, Any]] = {"TF-IDF": {"eval_wrong": wrong}}
     baselines.compare(found, [right], range(40))
     assert found["TF-IDF"]["eval_paired"]["difference"] == pytest.approx((won - lost) / 40)
     assert found["TF-IDF"]["eval_paired"]["p"] == pytest.approx(exact, abs=0.015)

@@ -16,8 +16,8 @@ import pytest
 from contracts import toy_task
 from random_labels import World, rows, verdict_in
 
-from electra.artifacts.finetuning import FinetuningFolder, verdict
-from electra.data.table_files import Given
+from electra.artifacts.finetuning_files import FinetuningFolder, verdict
+from electra.data.tables.table_files import Given
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines, choose_head
 from electra.finetuning.score.choose_head import hold_out
@@ -27,7 +27,7 @@ from electra.finetuning.train import prepared
 from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.train.dataset import Dataset, text_key
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
-from electra.pages import finetuning as page
+from electra.pages import finetuning_page as page
 
 WORLDS = [
     *(World(1, 60), World(2, 60), World(1, 60, 2), World(2, 60, 2)),

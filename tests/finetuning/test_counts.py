@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.exchange.load import load
 from electra.finetuning import counts, linear_fit
 from electra.finetuning.counts import Counts

@@ -57,10 +57,7 @@ HALVES = "sentence1,sentence2,label\n" + "".join(f"a {n},{'' if n < 3 else 'b'},
 NOTED: list[tuple[dict[str, Any], str]] = [  # how it is read, what a note says
     ({"train": HOLES, "skip_unlabelled": True}, "train: 30 rows without an answer left out"),
     ({"train": QUOTED}, r"train: .*train\.csv:7: .*stray"),
-    (
-        {"train": TWO.replace("text 0,", "   ,")},
-        "train: 1 example with an empty text, kept",
-    ),
+    ({"train": TWO.replace("text 0,", "   ,")}, "train: 1 example with an empty text, kept"),
     ({"train": HALVES, "task": "pair"}, "train: 3 examples with an empty text, kept"),
     ({"train": TWO + "x,rare\n", "others": {"dev": TWO.replace("text ", "film ")}}, "dev: .*: rare 1"),
     ({"train": FEW}, "1 different text: too few for a reliable score"),

@@ -97,11 +97,7 @@ def test_a_pair_regression_predicts_in_the_unit_of_the_data(measured: Path, regr
 )
 @pytest.mark.usefixtures("every_step_logged")
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
-    architecture: str,
-    pooling: str,
-    request: pytest.FixtureRequest,
-    regression_folder: Path,
-    tmp_path: Path,
+    architecture: str, pooling: str, request: pytest.FixtureRequest, regression_folder: Path, tmp_path: Path
 ) -> None:
     """Same weights, same order, no dropout: the loop below shares nothing with ours but the order of the
     examples.

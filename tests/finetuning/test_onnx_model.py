@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +21,10 @@ from electra.commands.framework.main import main
 from electra.finetuning.onnx_model import FinetunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.train.all_seeds import finetune
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.inference.embedding import embed
 from electra.serving.models import open_models
-from electra.serving.operations import Predict
+from electra.serving.operations import PredictRequest
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +56,37 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert Predict(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
+    assert PredictRequest(inputs=texts).work(served) == [rows[0] for rows in from_graph.by_example()]
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "electra", "transformers"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize("page", ["README.md", "serving.md"])
+def test_the_lines_for_a_machine_without_torch_give_the_same_probabilities(
+    page: str, written: tuple[Path, Path]
+) -> None:
+    texts = (
+        ["The chef cooked the meal.", "It was raw."]
+        if page == "README.md"
+        else ["A fine film.", "My grim town."]
+    )
+    path = written[1] / page if page == "README.md" else Path(__file__).parents[2] / "docs" / page
+    code = next(part for part in path.read_text().split("```python\n")[1:] if "InferenceSession" in part)
+    code = code.partition("```")[0].replace('"reviews-onnx"', '"."')
+    ran = subprocess.run(
+        [sys.executable, "-c", BLOCKED + code], cwd=written[1], capture_output=True, text=True, check=True
+    )
+    expected = open_predictor(str(written[0]), allow_unknown=True).texts(texts)
+    said = ast.literal_eval(ran.stdout.partition("} ")[2])
+    np.testing.assert_allclose(said, np.stack(expected.values), atol=1e-5)
 
 
 def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:
@@ -79,7 +112,7 @@ def test_the_traced_module_equals_the_model(task: str, head: str, tmp_path: Path
     types = (document_ids + torch.arange(8) > 2).long()
     with torch.inference_mode():
         hidden, logits = traced(ids, document_ids + 1, types)
-        expected = predictor.tuned(Batch(np.arange(3), ids, types, document_ids, None))
+        expected = predictor.tuned(LabelledBatch(np.arange(3), ids, types, document_ids, None))
     assert hidden.shape == (3, 8, 32) and traced.per_token == (task == "ner")
     torch.testing.assert_close(logits, expected)
 

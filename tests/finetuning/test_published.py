@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.settings import (
-    ResolvedSettings,
-    Settings,
-    default_layer_decay,
-    default_learning_rate,
-)
+from electra.finetuning.settings import ResolvedSettings, Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.dataset import Dataset
 from electra.finetuning.train.prepared import resolve

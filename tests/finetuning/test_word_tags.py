@@ -15,8 +15,8 @@ import torch
 from contracts import toy_task
 from test_finetune import read_tsv, tuning_for
 
-from electra.data.settings import TokenizerConfig
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.text_settings import TokenizerConfig
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
@@ -237,10 +237,7 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
     data, out = toy_task.write_tagging(tmp_path / "data"), tmp_path / "out"
-    results = finetune(
-        str(modern_folder),
-        toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3),
-    )
+    results = finetune(str(modern_folder), toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3))
     assert results["eval_f1"] > 0.7 and results["pooling"] == "cls"
     model, tokenizer = (
         AutoModelForTokenClassification.from_pretrained(out / "model").eval(),

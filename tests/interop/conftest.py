@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.model.pair import Pair, build_pair

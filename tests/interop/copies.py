@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.model import Dtype
+from electra.artifacts.model_files import Dtype
 from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.run_folder import network_kinds

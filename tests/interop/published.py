@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 
 TOLERANCE = 1e-5
 LENGTH = 75
@@ -17,29 +17,22 @@ SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "
 GROUPS = [f"{part}_groups" for part in ("q", "k", "v", "post_attention", "intermediate", "output")]
 ROBERTA = {"max_position_embeddings": 82, "type_vocab_size": 1, "pad_token_id": 1}
 # Encoders of our own modules
+THETAS = ("global_rope_theta", "local_rope_theta")
+
+
+def windows(layers: int, width: int) -> dict[str, Any]:
+    return {"num_hidden_layers": layers, "local_attention": width}
+
+
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT": ("Bert", {}),
     "RoBERTa": ("Roberta", ROBERTA),
     "XLM-RoBERTa": ("XLMRoberta", ROBERTA),
     "ELECTRA": ("Electra", {"embedding_size": 16}),
-    "ModernBERT": ("ModernBert", {"num_hidden_layers": 4, "local_attention": 8}),
-    "ModernBERT, every second layer": (
-        "ModernBert",
-        {"num_hidden_layers": 5, "local_attention": 6, "global_attn_every_n_layers": 2},
-    ),
-    "mmBERT": (
-        "ModernBert",
-        {
-            "num_hidden_layers": 4,
-            "local_attention": 8,
-            "global_rope_theta": 160_000,
-            "local_rope_theta": 160_000,
-        },
-    ),
-    "ModernBERT, a window as long as the text": (
-        "ModernBert",
-        {"num_hidden_layers": 4, "local_attention": 160},
-    ),
+    "ModernBERT": ("ModernBert", windows(4, 8)),
+    "ModernBERT, every second layer": ("ModernBert", windows(5, 6) | {"global_attn_every_n_layers": 2}),
+    "mmBERT": ("ModernBert", windows(4, 8) | dict.fromkeys(THETAS, 160_000)),
+    "ModernBERT, a window as long as the text": ("ModernBert", windows(4, 160)),
 }
 # Encoders that transformers runs, through the adapter
 ADAPTED: dict[str, tuple[str, dict[str, Any]]] = {

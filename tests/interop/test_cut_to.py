@@ -14,8 +14,8 @@ from published import ADAPTED, SHAPES, TOLERANCE, published
 
 import electra
 from electra.commands.framework.main import main
-from electra.data.cut_vocabulary import ids_in_original
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.cut_vocabulary import ids_in_original
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import load
 
 LINES = ["the chef cooked the meal.", "the chef ate the meal and the cafe", "a meal, 3 meals", "chef"]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.inference.detection import detect, overlapping_windows, tokenize
 from electra.model.pair import Pair
@@ -41,7 +41,8 @@ def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
 
 
 def normal(text: str, lowercase: bool) -> str:
-    """BERT's cleaning, as far as a single token can show it."""
+    """BERT's cleaning, as far as a single token can show it, and the letters of a ligature."""
+    text = "".join(unicodedata.normalize("NFKC", c) if "\ufb00" <= c <= "\ufb06" else c for c in text)
     text = "".join(
         c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd"
     )
@@ -127,14 +128,8 @@ def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
     assert torch.tensor([token.p_replaced for token in actual.tokens]) == pytest.approx(expected, abs=1e-6)
     assert [word.text for word in actual.words] == ["The", "Chef", "cooked", "the", "meals"]
     assert actual.words[-1].p_replaced == max(token.p_replaced for token in actual.tokens[-2:])
-    assert [text[token.start : token.end] for token in actual.tokens] == [
-        "The",
-        "Chef",
-        "cooked",
-        "the",
-        "meal",
-        "s",
-    ]
+    words = [text[token.start : token.end] for token in actual.tokens]
+    assert words == ["The", "Chef", "cooked", "the", "meal", "s"]
 
 
 def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 import electra
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import DETECTION
+from electra.artifacts.model_files import DETECTION
 from electra.commands.framework.main import main
 from electra.finetuning.predict import open_predictor
 from electra.foundation.errors import ConfigError, DataError, ModelError, Note
@@ -178,8 +179,24 @@ def test_detection_is_measured_on_text_that_is_long_enough() -> None:
 def test_show_fills_masks(capsys: pytest.CaptureFixture[str]) -> None:
     rows = electra.show("tiny-en", "The [MASK] of the king and his [MASK].")
     assert [row["[MASK]"] for row in rows] == [1] * 5 + [2] * 5 and all(0 < row["P"] < 1 for row in rows)
-    assert main(["show", "tiny-en", "The band released its first album in 1994."]) == 0
-    assert "replaced tokens found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["The band released its first album in 1994.", "Brot schlaft auf dem Sofa", "a"]
+)
+def test_show_counts_what_is_found_and_what_is_falsely_marked(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "tiny-en", text, "--allow-unknown"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    found, replaced, alarms, original = (int(number) for number in re.findall(r"\d+", said)[:4])
+    threshold = electra.load("tiny-en").network("discriminator").threshold
+    scored = [
+        row for row in electra.show("tiny-en", text, allow_unknown=True) if row["P(replaced)"] is not None
+    ]
+    marked = [row["Label"] for row in scored if row["P(replaced)"] >= threshold]
+    assert (found, alarms) == (marked.count("replaced"), len(marked) - marked.count("replaced"))
+    assert replaced + original == len(scored)
 
 
 def test_files_are_written_with_the_columns_of_the_input(
@@ -256,7 +273,8 @@ def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> No
     (tmp_path / "ged.conll").write_text("\n\n".join([*blocks] * 8) + "\n")
     folder = tmp_path / "tuned"
     electra.finetune("tiny-en", task="ged", data=tmp_path / "ged.conll", out=folder, head="frozen")
-    [found, empty, _] = electra.detect(folder, [TEXT, "", CLEAN[0]])
+    with pytest.warns(Note, match="1 of 4"):
+        [found, empty, _, _] = electra.detect(folder, [TEXT, "\u200b", CLEAN[0], CLEAN[1]])
     [rows] = open_predictor(str(folder)).texts([TEXT], scores=True).by_example()
     bare = [row["word"].strip(".") or "." for row in rows]
     assert [word[:3] for word in found.words] == [
@@ -273,7 +291,9 @@ def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> No
     p = [0.5 + n / 8000 for n in range(4000)]
     dev = [{"gold": "c", "predicted": "i" if n % 2 else "c", "probability": p[n]} for n in range(4000)]
     (folder / "dev.jsonl").write_text("\n".join(map(json.dumps, dev)))
-    [marked] = electra.detect(folder, [TEXT])
+    with pytest.MonkeyPatch.context() as patch:  # the user's own folder, which the shell expands
+        patch.setenv("HOME", str(tmp_path))
+        [marked] = electra.detect("~/tuned", [TEXT])
     wrong = sorted(row["probability"] if row["predicted"] == "i" else 1 - row["probability"] for row in dev)
     assert np.mean(np.array(wrong) >= marked.threshold) == 0.01
     record = folder / "finetune.json"

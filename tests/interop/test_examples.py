@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.load import Loaded, load
 from electra.foundation.errors import ModelError
-from electra.inference.examples import SENTENCE, example_rows
+from electra.inference.example_rows import SENTENCE, example_rows
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]

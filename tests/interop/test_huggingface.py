@@ -11,8 +11,8 @@ import torch
 import transformers
 from published import TOLERANCE, loaded_again, rows
 
-from electra.artifacts.model import DETECTION, FILES
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import DETECTION, FILES
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.foundation.errors import ModelError

@@ -15,9 +15,9 @@ from copies import copy_networks, make_included
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
+from electra.artifacts.model_files import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.load import load

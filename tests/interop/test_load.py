@@ -17,7 +17,7 @@ from copies import from_pickle
 from published import edit, published
 from safetensors.torch import load_file, save_file
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation import durable
@@ -106,11 +106,9 @@ def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], Any]) -> None:
 LAST, BIAS = "electra.encoder.layer.1.output.dense.bias", "discriminator_predictions.dense.bias"
 BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "gpt2": (lambda f: edit(f, model_type="gpt2"), "gpt2 is a decoder"),
+    "mra": (lambda f: edit(f, model_type="mra"), "mra attends by a CUDA kernel"),
     "decoder": (lambda f: edit(f, is_decoder=True), "is_decoder is true; only encoders"),
-    "cross decoder": (
-        lambda f: edit(f, model_type="bert", add_cross_attention=True),
-        "add_cross_attention is true; only encoders",
-    ),
+    "cross": (lambda f: edit(f, model_type="bert", add_cross_attention=True), "add_cross_attention is true;"),
     "tensorflow": (lambda f: (f / "model.safetensors").rename(f / "tf_model.h5"), "Convert tf_model.h5"),
     "integers": (lambda f: change(f, lambda w: w.update({BIAS: w[BIAS].char()})), BIAS),
     "complex": (lambda f: change(f, lambda w: w.update({BIAS: w[BIAS].cfloat()})), BIAS),
@@ -120,14 +118,8 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),
     "not safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "model.safetensors"),
     "cut": (lambda f: os.truncate(f / "model.safetensors", 5000), "model.safetensors"),
-    "no tokenizer": (
-        lambda f: [(f / n).unlink(missing_ok=True) for n in ("tokenizer.json", "vocab.txt")],
-        "",
-    ),
-    "other shape": (
-        lambda f: edit(f, intermediate_size=48),
-        "electra.encoder.layer.0.intermediate.dense.weight has the shape [40, 24], expected [48, 24]",
-    ),
+    "no tokenizer": (lambda f: [(f / n).unlink() for n in ("tokenizer.json", "vocab.txt")], ""),
+    "other shape": (lambda f: edit(f, intermediate_size=48), "has the shape [40, 24], expected [48, 24]"),
     "lost tensor": (lambda f: change(f, lambda w: w.pop(LAST)), "encoder.layer.1.output.dense.bias"),
     "not a number": (lambda f: change(f, lambda w: w[BIAS].fill_(torch.nan)), BIAS),
     "infinite": (lambda f: change(f, lambda w: w[BIAS].fill_(torch.inf)), BIAS),
@@ -135,14 +127,8 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "wrong type": (lambda f: edit(f, hidden_size="wide"), 'hidden_size is "wide", not a whole number'),
     "heads": (lambda f: edit(f, num_attention_heads=5), "heads 5"),
     "layers": (lambda f: edit(f, num_hidden_layers=200), "200 layers"),
-    "part of a layer": (
-        lambda f: edit(f, num_hidden_layers=1.7),
-        "num_hidden_layers is 1.7, not a whole number",
-    ),
-    "yes positions": (
-        lambda f: edit(f, max_position_embeddings=True),
-        "max_position_embeddings is true, not a whole",
-    ),
+    "part of a layer": (lambda f: edit(f, num_hidden_layers=1.7), "num_hidden_layers is 1.7, not a whole"),
+    "yes positions": (lambda f: edit(f, max_position_embeddings=True), "embeddings is true, not a whole"),
     "two positions": (lambda f: edit(f, max_position_embeddings=2), "2 positions"),
     "padding": (lambda f: edit(f, pad_token_id=10**6), "padding id 1000000"),
     "labels": (lambda f: edit(f, id2label={"a": 0, "b": 1}), "id2label"),

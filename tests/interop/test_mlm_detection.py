@@ -13,8 +13,8 @@ from copies import make_included
 
 import electra
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import CONFIG, DETECTION, SHARED, TOKENIZER, WEIGHTS
-from electra.artifacts.run import PairFolder
+from electra.artifacts.model_files import CONFIG, DETECTION, SHARED, TOKENIZER, WEIGHTS
+from electra.artifacts.run_files import PairFolder
 from electra.exchange.huggingface import export
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate

@@ -12,8 +12,8 @@ import transformers
 from published import TOLERANCE, edit, loaded_again, published, rows
 from safetensors.torch import load_file, save_file
 
-from electra.artifacts.model import WEIGHTS
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import WEIGHTS
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import read_config
 from electra.exchange.huggingface import export
 from electra.exchange.load import load

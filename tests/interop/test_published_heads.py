@@ -13,7 +13,7 @@ import transformers
 from published import ADAPTED, TOLERANCE, TWELVE, edit, published
 
 import electra
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.predict import open_predictor
 from electra.finetuning.windows.features import Tokens, collate

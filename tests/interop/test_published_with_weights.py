@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import electra
-from electra.data.cut_vocabulary import counts_in, cut
+from electra.data.corpus.cut_vocabulary import counts_in, cut
 from electra.exchange.layers import in_vocabulary
 from electra.exchange.load import load
 

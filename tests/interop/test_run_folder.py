@@ -13,15 +13,11 @@ import torch
 
 from electra.artifacts.checkpoints import at_step
 from electra.commands.framework.main import main
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation.config import write_toml
-from electra.foundation.errors import (
-    CheckpointError,
-    DamagedModel,
-    RunFolderError,
-)
+from electra.foundation.errors import CheckpointError, DamagedModel, RunFolderError
 from electra.model.pair import Pair
 from electra.model.token_table import DisentangledTable
 from electra.training import checkpoint

@@ -17,12 +17,12 @@ import electra
 from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.foundation.errors import ModelError
 from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
 
-TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]
+TEXTS = ["the chef cooked the meal .", "a cat", "ate", "that old chef likes the new meal ."]
 
 
 def sentence_model(folder: Path, steps: Callable[[Any, int], list[Any]], **settings: Any) -> tuple[Path, Any]:
@@ -147,7 +147,7 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     specials = opened.tokenizer.specials
     ids = [[specials.cls, *tokenize(opened.tokenizer, text).ids, specials.sep] for text in TEXTS[:2]]
     longest = max(map(len, ids))
-    batch = Batch(
+    batch = LabelledBatch(
         np.arange(2),
         torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids]),
         torch.zeros(2, longest, dtype=torch.long),

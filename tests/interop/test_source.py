@@ -1,7 +1,4 @@
-"""Models by hub name: which files are asked for, what a folder of them can do, and what is missing.
-
-The library's client is replaced by one that copies; tests/data/test_tokenizer_hub.py speaks to a server.
-"""
+"""Models by hub name: which files are asked for, what a folder of them can do, and what is missing."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from copies import copy_networks
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 
 import electra
-from electra.artifacts.model import CARD, CONFIG, ONNX
-from electra.data.hub_files import could_be_hub_name
+from electra.artifacts.model_files import CARD, CONFIG, ONNX
+from electra.data.tables.hub_files import could_be_hub_name
 from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.exchange.source import locate

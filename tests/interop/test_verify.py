@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,3 +116,27 @@ def test_the_command_line_says_that_a_file_changed(
     tokenizer.write_text(tokenizer.read_text() + "\n")
     assert main([verb, str(folder), "the chef"]) == 0
     assert f"note: {folder}: tokenizer.json was changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("folder", "spoilt"),
+    [("old-run-rtd", "run.toml"), ("old-finetuning", "seeds/seed-0/manifest.json"), ("old-run-rtd", "")],
+)
+def test_the_files_that_are_compared_are_those_in_which_a_flipped_bit_is_found(
+    folder: str, spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every file is in one of the two lists; one more letter in it is damage if it is in the first."""
+    there = shutil.copytree(Path(__file__).parents[1] / "fixtures" / folder, tmp_path / "folder")
+    assert main(["verify", str(there)]) == 0
+    *_, first, second = capsys.readouterr().out.splitlines()
+    compared, others = (line.partition(": ")[2].partition(": ")[2].split(", ") for line in (first, second))
+    files = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
+    assert {*compared} | {*others} == files and not {*compared} & {*others}
+    assert first.split(": ")[1] == f"{len(compared)} files"
+    for name in [name for name in compared if not name.endswith("manifest.json")][:: 1 if spoilt else 5]:
+        content = (there / name).read_bytes()
+        (there / name).write_bytes(content + b" ")
+        assert problems(there), name
+        (there / name).write_bytes(content)
+    (there / spoilt).write_bytes(b"{") if spoilt.endswith(".json") else None
+    assert main(["verify", str(there)]) == int(spoilt.endswith(".json"))

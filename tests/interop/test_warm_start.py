@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 from electra.training.recipe import Recipe
@@ -87,10 +87,7 @@ def test_mismatched_sizes_are_named(
     export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer, cased: Tokenizer
 ) -> None:
     _, folder = export_pair(size="mini")
-    with pytest.raises(
-        ModelError,
-        match=r"tensor encoder.*\[.*\].*\[.*\]",
-    ):
+    with pytest.raises(ModelError, match=r"tensor encoder.*\[.*\].*\[.*\]"):
         opened(folder).load_into(make_pair("tiny", vocab_size=uncased.vocab_size))
     with pytest.raises(ModelError):
         opened(folder).load_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1))

@@ -64,10 +64,7 @@ NAMED = [{"sentence_id": n, "word": w, "ner": t} for n, pairs in enumerate(PAIRS
 LAYOUTS = {  # name of the file, content
     "words and tags": ("a.conll", PLAIN),
     "comments of other widths": ("a.tsv", f"#\thttp://x\t[2009]\n{PLAIN}"),
-    "comments as wide as the rows": (
-        "a.conll",
-        "# id 1 domain=x\n" + columns(lambda n, w, t: [w, "_", "_", t], " "),
-    ),
+    "wide comments": ("a.conll", "# id 1 domain=x\n" + columns(lambda n, w, t: [w, "_", "_", t], " ")),
     "empty last columns": ("a.tsv", columns(lambda n, w, t: [w, t, "", ""])),
     "tabs after some": ("a.tsv", PLAIN.replace("met\tO\n", "met\tO\t\t\n")),
     "a space after a tag": ("a.tsv", PLAIN.replace("met\tO", "met\tO ")),
@@ -92,33 +89,26 @@ LAYOUTS = {  # name of the file, content
         "id\ttext\tlabels\n" + "".join(f"x\t{' '.join(w)}\t{' '.join(t)}\n" for w, t in EXPECTED),
     ),
     "joined to their words": ("a.txt", "".join(" ".join(map("/".join, pairs)) + "\n" for pairs in PAIRS)),
-    "CoNLL-U in another file": (
-        "a.conll",
-        "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t]),
-    ),
+    "CoNLL-U elsewhere": ("a.conll", "# global.columns = ID FORM NER\n" + columns(lambda n, w, t: [n, w, t])),
     "markup": ("a.tsv", "<s>\n" + PLAIN.strip().replace("\n\n", "\n</s>\n<s id='1'>\n") + "\n</s>\n"),
 }
+
+
+def with_spans(text: str, spans: Any) -> dict[str, Any]:
+    return {"text": text, "label": spans}
+
+
+DOCCANO = ("start_offset", "end_offset", "label")
 SPANNED = {  # what each line has
-    "lists": lambda w, x, s: {"text": x, "label": [[*span.values()] for span in s]},
-    "lists, the end included": lambda w, x, s: {
-        "text": x,
-        "label": [[a["start"], a["end"] - 1, a["label"]] for a in s],
-    },
+    "lists": lambda w, x, s: with_spans(x, [[*span.values()] for span in s]),
+    "the end included": lambda w, x, s: with_spans(x, [[a["start"], a["end"] - 1, a["label"]] for a in s]),
     "words": lambda w, x, s: {"tokens": w, "ner": [[0, 1, "PER"], [2, 4, "LOC"]] if s else []},
     "GLiNER": lambda w, x, s: {"tokenized_text": w, "ner": [[2, 3, "LOC"], [0, 0, "PER"]] if s else []},
-    "doccano": lambda w, x, s: {
-        "data": x,
-        "entities": renamed(s, "start_offset", "end_offset", "label"),
-        "relations": [],
-    },
-    "texts in small letters": lambda w, x, s: {
-        "text": x,
-        "entities": [{**span, "word": x[span["start"] : span["end"]].lower()} for span in s],
-    },
-    "columns": lambda w, x, s: {
-        "text": x,
-        "entities": {k: [a[k] for a in s] for k in ("start", "end", "label")},
-    },
+    "doccano": lambda w, x, s: {"data": x, "entities": renamed(s, *DOCCANO), "relations": []},
+    "small letters": lambda w, x, s: with_spans(
+        x, [{**a, "word": x[a["start"] : a["end"]].lower()} for a in s]
+    ),
+    "columns": lambda w, x, s: with_spans(x, {k: [a[k] for a in s] for k in ("start", "end", "label")}),
     "spaCy": lambda w, x, s: {"text": x, "ents": s, "tokens": [{"id": 0, "start": 0, "end": 3}]},
     "spaCy, for training": lambda w, x, s: [x, {"entities": [[*span.values()] for span in s]}],
     "Prodigy": lambda w, x, s: {"text": x, "tokens": [{"text": "Ada"}], "spans": s, "answer": "accept"},
@@ -129,10 +119,7 @@ SPANNED = {  # what each line has
             {"result": [{"type": "labels", "value": {**span, "label": [span["label"]]}} for span in s]},
         ],
     },
-    "Label Studio, short": lambda w, x, s: {
-        "text": x,
-        "label": [{**span, "label": [span["label"]]} for span in s],
-    },
+    "Label Studio, short": lambda w, x, s: with_spans(x, [{**a, "label": [a["label"]]} for a in s]),
 }
 LAYOUTS |= {f"spans, {name}": ("a.jsonl", json_lines(form)) for name, form in SPANNED.items()}
 
@@ -164,10 +151,7 @@ REFUSED = {
         "a.jsonl",
         '{"text": "Ada met", "label": [{"start": 0, "end": 3, "label": "X", "text": "Bob"}]}\n',
     ),
-    "spans of another text": (
-        "a.jsonl",
-        '{"text": "Ada was meeting", "label": [[1, 2, "X"], [5, 6, "X"]]}\n',
-    ),
+    "spans of another": ("a.jsonl", '{"text": "Ada was meeting", "label": [[1, 2, "X"], [5, 6, "X"]]}\n'),
     "layers of entities": ("a.tsv", lines([["in", "O", "O"], ["Rome", "B-LOC", "B-LOC"]])),
     "a word without a tag": ("a.txt", "in/IN " * 30 + "Rome"),
     "a tag too few in a line": ("a.tsv", "in Rome\tO X\nin Rome\tO X\nin Rome\tO\n"),
@@ -291,13 +275,8 @@ def test_bad_pairs_and_hypotheses_are_refused(
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:
-    names = (
-        "train-10k.jsonl.gz",
-        "dev_matched.tsv",
-        "dev_mismatched.tsv",
-        "mine.test.csv",
-        "train.txt",
-        "notes.md",
+    names = str.split(
+        "train-10k.jsonl.gz dev_matched.tsv dev_mismatched.tsv mine.test.csv train.txt notes.md"
     )
     for name in names:
         write(tmp_path / name)

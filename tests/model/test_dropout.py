@@ -1,6 +1,4 @@
-"""Dropout: the share it drops, the mean it keeps, masks that know nothing of each other, and gradients
-through the same mask.
-"""
+"""Dropout."""
 
 from __future__ import annotations
 

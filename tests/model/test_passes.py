@@ -12,13 +12,7 @@ from torch import Tensor
 
 from electra.foundation import threads
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import (
-    POOL_ROWS,
-    PaddedBatch,
-    before_each_batch,
-    map_rows,
-    positions_per_batch,
-)
+from electra.model.passes import POOL_ROWS, PaddedBatch, before_each_batch, map_rows, positions_per_batch
 from electra.model.sizes import Architecture, EncoderConfig
 
 

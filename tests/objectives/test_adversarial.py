@@ -11,14 +11,9 @@ import pytest
 import torch
 
 from electra.model.pair import build_networks
-from electra.objectives.adversarial import (
-    AddedVectors,
-    Objective,
-    conditional_gumbel,
-    reinforce,
-)
+from electra.objectives.adversarial import AddedVectors, Objective, conditional_gumbel, reinforce
 from electra.objectives.parts import vocabulary
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.testing import toy
 
 

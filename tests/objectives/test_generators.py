@@ -17,7 +17,7 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy
 from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.evaluation import evaluate
+from electra.training.heldout import evaluate
 
 DRAWS = 200_000
 

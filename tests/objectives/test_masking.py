@@ -13,11 +13,11 @@ from electra import objectives
 from electra.foundation.extensions import OBJECTIVES
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.objectives.parts.masking import Options
+from electra.objectives.parts.masking import MaskingOptions
 from electra.testing import toy
 
 SCHEMES = ("uniform", "frequency")
-NAMES = [name for name in OBJECTIVES.names() if issubclass(objectives.module_of(name).Config, Options)]
+NAMES = [name for name in OBJECTIVES.names() if issubclass(objectives.module_of(name).Config, MaskingOptions)]
 
 
 def objective(name: str, scheme: str, **options: Any) -> Any:

@@ -61,13 +61,8 @@ def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPa
     targets = torch.randint(5, toy.VOCABULARY, (37,))
     shown = torch.where(torch.rand(37) < 0.7, targets, torch.randint(5, toy.VOCABULARY, (37,)))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)
-    parameters = [
-        hidden,
-        gate,
-        generator.head.dense.weight,
-        generator.encoder.token_table(),
-        generator.head.bias,
-    ]
+    head = generator.head
+    parameters = [hidden, gate, head.dense.weight, generator.encoder.token_table(), head.bias]
     loss, top1_correct = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
     ours = torch.autograd.grad(3 * loss, parameters)
     logits = generator.logits(hidden)

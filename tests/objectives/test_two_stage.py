@@ -16,7 +16,7 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.schedule import part
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
@@ -30,11 +30,11 @@ def recipe(objective: dict[str, Any] | None = None, **training: Any) -> Any:
     )
 
 
-def built(tmp_path: Path, objective: dict[str, Any] | None = None, **training: Any) -> Run:
+def built(tmp_path: Path, objective: dict[str, Any] | None = None, **training: Any) -> RunState:
     return build_run(recipe(objective, **training), tmp_path / "run", toy.store(), World())
 
 
-def copies(run: Run, network: str) -> dict[str, torch.Tensor]:
+def copies(run: RunState, network: str) -> dict[str, torch.Tensor]:
     return {name: p.detach().clone() for name, p in getattr(run.pair, network).named_parameters()}
 
 

@@ -23,7 +23,7 @@ from contracts import small
 
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger, Writer
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.verify import verify
@@ -34,7 +34,7 @@ from electra.testing import toy
 from electra.training import checkpoint, loop
 from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run
+from electra.training.run import RunState
 
 CHANGED = ("rename", "remove", "rmdir", "mkdir", "chmod", "link", "symlink", "truncate")
 CHANGES = {f"os.{name}" for name in CHANGED}
@@ -120,7 +120,7 @@ def kept_copy(folder: Path) -> Callable[[], object]:
 
 
 @pytest.fixture(scope="module")
-def trained() -> Run:
+def trained() -> RunState:
     run = build_run(toy.recipe(model={"layers": 1, "hidden_size": 64}), Path("nowhere"), toy.store(), World())
     loop.update(run)
     return run
@@ -158,7 +158,9 @@ def test_a_kill_while_writing_a_directory_leaves_the_old_or_the_new(
 
 
 @some_and_all
-def test_a_kill_while_saving_leaves_an_intact_checkpoint(trained: Run, tmp_path: Path, every: int) -> None:
+def test_a_kill_while_saving_leaves_an_intact_checkpoint(
+    trained: RunState, tmp_path: Path, every: int
+) -> None:
     """With `keep=1` there is a whole checkpoint at every moment."""
 
     def write(step: int) -> None:
@@ -177,7 +179,7 @@ def test_a_kill_while_saving_leaves_an_intact_checkpoint(trained: Run, tmp_path:
 
 
 def test_a_checkpoint_too_large_for_the_disk_leaves_the_previous_one(
-    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: RunState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("write", "fsync", "rename"):
         shutil.rmtree(tmp_path)

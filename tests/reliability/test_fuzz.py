@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from electra.artifacts.ledger import Ledger
-from electra.artifacts.model import ModelFolder
-from electra.data.corpus import Documents
-from electra.data.settings import CorpusConfig
-from electra.data.store import TokenStore
-from electra.data.tables import open_table
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import ModelFolder
+from electra.data.corpus.documents import Documents
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
+from electra.data.tables.table import open_table
+from electra.data.text_settings import CorpusConfig
 from electra.exchange.load import load_folder
 from electra.exchange.verify import verify
 from electra.exchange.weights import read_safetensors

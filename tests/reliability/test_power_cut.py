@@ -14,7 +14,7 @@ from contracts import toy_task
 from driven import command, fingerprint, toy_store, write_corpus  # noqa: F401
 from survivor import Cut, Volume, restore, whole
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.main import main
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")

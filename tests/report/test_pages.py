@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from electra.artifacts.ledger import Curve
+from electra.artifacts.ledger import LedgerCurve
 from electra.commands.framework.main import main
-from electra.pages import figures, probes, suite
+from electra.pages import figures, probes
+from electra.pages import suite_page as suite
 from electra.pages.figures import Figure, Series
-from electra.pages.finetuning import interval, labels_section
-from electra.pages.metrics import clip_interval
-from electra.pages.page import Number, Page, Section, Table, render
+from electra.pages.finetuning_page import interval, labels_section
+from electra.pages.metric_titles import clip_interval, meaning, meaning_of_curve
+from electra.pages.page import Number, Page, PageTable, Section, render
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -149,11 +150,13 @@ def test_numbers_are_short_and_kept_whole() -> None:
 
 
 def test_tables_align_numbers_and_escape_text() -> None:
-    table = Table(("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three")
+    table = PageTable(
+        ("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three"
+    )
     html = render(Page("Ablation", "One.", [Section("Results", "<i>", ["<u>"], tables=[table, None]), None]))
     assert html.count('<th class="n">') == 1
     assert all(f"&lt;{tag}&gt;" in html for tag in "biu")
-    pairs = Table.pairs("All", {"a": {"b": [1, True]}, "c": [{"d": 1}, {"d": 2}], "e": None, "f": []})
+    pairs = PageTable.pairs("All", {"a": {"b": [1, True]}, "c": [{"d": 1}, {"d": 2}], "e": None, "f": []})
     assert pairs.rows == [("a.b", "1, true"), ("c 1.d", "1"), ("c 2.d", "2")]
 
 
@@ -171,7 +174,7 @@ def test_a_figure_follows_the_page_and_shows_only_what_was_measured() -> None:
 
 
 def test_smoothing_follows_without_lagging() -> None:
-    line = figures.smooth(Curve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)]))
+    line = figures.smooth(LedgerCurve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)]))
     assert line.y == pytest.approx([2 * x for x in line.x])
 
 
@@ -187,3 +190,19 @@ def test_smoothing_follows_without_lagging() -> None:
 def test_intervals_stay_in_the_possible_range(metric: str, ends: tuple[float, float]) -> None:
     assert clip_interval(metric, -0.332, 0.66) == ends
     assert clip_interval("auc", 0.5, 1.2) == (0.5, 1.0) and clip_interval(metric, None, None) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "curves", "is_explained"),
+    [
+        ("auc", [[0.5, 0.78, 0.59]], True),
+        ("auc", [[0.5, 0.7, None, 0.78]], False),
+        ("gain", [[0.0, 0.01], [0.09, 0.02]], True),
+        ("auc", [[], [None]], False),
+        ("mlm_loss", [[9.0, 4.0]], False),
+    ],
+)
+def test_a_curve_that_falls_although_higher_is_better_says_why(
+    key: str, curves: list[list[float | None]], is_explained: bool
+) -> None:
+    assert (meaning_of_curve(key, *curves) != meaning(key)) == is_explained

@@ -12,8 +12,8 @@ import pytest
 from fake_run import AUDIT, event, make_run, write_metrics
 
 from electra.commands.framework.main import main
-from electra.pages.metrics import METRICS
-from electra.pages.run import read_run, verdict, write_page
+from electra.pages.metric_titles import METRICS
+from electra.pages.run_page import read_run, verdict, write_page
 
 VOID = {"meta", "link", "br"}
 

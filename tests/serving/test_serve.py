@@ -19,7 +19,7 @@ from serving.conftest import running
 from electra.commands.framework.main import main
 from electra.foundation.errors import ConfigError
 from electra.serving.models import ServedModel
-from electra.serving.operations import Detect
+from electra.serving.operations import DetectRequest
 from electra.serving.server import listen
 
 
@@ -69,15 +69,15 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_requests_that_arrived_before_a_stop_are_answered(
     served: list[ServedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began, work = threading.Event(), Detect.work
+    began, work = threading.Event(), DetectRequest.work
     answers: list[Any] = []
 
-    def slowly(self: Detect, *given: Any) -> Any:
+    def slowly(self: DetectRequest, *given: Any) -> Any:
         began.set()
         time.sleep(0.5)
         return work(self, *given)
 
-    monkeypatch.setattr(Detect, "work", slowly)
+    monkeypatch.setattr(DetectRequest, "work", slowly)
     with running(served) as (address, stop):
         body = {"texts": ["the cat"]}
         asking = threading.Thread(target=lambda: answers.append(ask(f"{address}/detect", body)))

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from electra.artifacts.ledger import Ledger
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError
 from electra.testing import toy
-from electra.training import budget, checkpoint, estimate, evaluation, loop
+from electra.training import budget, checkpoint, estimate, loop
+from electra.training import heldout as evaluation
 from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.extend import extended_recipe
 from electra.training.replay import replay
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.schedule import Course
 
 Speed = Callable[[float], float]
@@ -54,7 +55,7 @@ class Machine:
 
         update = loop.update
 
-        def timed_update(run: Run) -> None:
+        def timed_update(run: RunState) -> None:
             before, began = run.seconds, self.now
             update(run)
             self.work(seconds / updates)

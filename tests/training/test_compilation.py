@@ -1,6 +1,4 @@
-"""Compiled layers: the numbers of plain ones, the bits of a run never stopped, and a quiet way back when
-there is no compiler.
-"""
+"""Compiled layers."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from electra.training import compilation
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.loop import train, update
-from electra.training.run import Run
+from electra.training.run import RunState
 
 needs_compiler = pytest.mark.skipif(not DEVICES["cpu"].has_compiler(), reason="needs a C++ compiler")
 
@@ -37,7 +35,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "compiled"))
 
 
-def gradients(run: Run) -> dict[str, torch.Tensor]:
+def gradients(run: RunState) -> dict[str, torch.Tensor]:
     [batch] = run.micro_batches(0)
     part = run.objective.corrupt(batch, 1, 0.0)
     losses, found = toy.loss_and_gradients(run.objective, run.pair.train(), [part])
@@ -103,7 +101,7 @@ def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> 
 def test_a_compiler_that_fails_or_is_wrong_becomes_one_line_and_training_continues(
     value: float | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rehearse(run: Run) -> list[torch.Tensor]:
+    def rehearse(run: RunState) -> list[torch.Tensor]:
         if run.compiled and value is None:
             raise RuntimeError("no compiler here\nand a long story")
         return [torch.tensor([1.0, value if run.compiled else 1.0])]  # type: ignore[list-item]

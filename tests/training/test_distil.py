@@ -14,10 +14,10 @@ from contracts import small
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.artifacts.run import RunFolder
-from electra.commands.distil import layer_numbers
+from electra.artifacts.run_files import RunFolder
+from electra.commands.distil import Distil, layer_numbers
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.exchange.layers import keep_layers
@@ -33,7 +33,7 @@ from electra.testing import toy
 from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
-from electra.training.run import Run
+from electra.training.run import RunState
 
 WORDS = ("run", "runs", "running", "quick", "zebra")
 TEXT = "the old chef ate a new meal. that cat like the meal. the chef cook.\n"
@@ -83,7 +83,7 @@ def recipe(teacher: Path, **sections: Any) -> Any:
     return toy.recipe(objective=objective, **sections)
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
+def weights(run: RunState) -> dict[str, torch.Tensor]:
     tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
@@ -318,3 +318,18 @@ def test_layers_to_keep_are_checked_before_the_teacher_is_opened(layers: Any) ->
         layer_numbers(layers)
     assert refused.value.key == "keep_layers" and "\n" not in str(refused.value)
     assert layer_numbers("0, 2") == layer_numbers([0, 2]) == layer_numbers(np.array([0, 2])) == (0, 2)
+
+
+def test_the_folder_of_a_fine_tuning_is_opened_at_its_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tuned" / "model").mkdir(parents=True)
+    for name in ("finetune.json", "model/config.json"):
+        (tmp_path / "tuned" / name).write_text("{}")
+    for name, expected in (("tuned", "tuned/model"), ("other", "other")):
+        request = Distil(tmp_path / name, "text.txt", out=tmp_path / "run", keep_layers="0").request()
+        assert request.recipe.objective["teacher"] == str(tmp_path / expected)
+        assert f"{tmp_path / expected}[0]" in vars(request).values()
+    for option in ("--store", "--data"):
+        assert main(["distil", "tiny-en", option, "x", "--out", str(tmp_path / "run")]) == 2
+        assert "--corpus" in capsys.readouterr().err

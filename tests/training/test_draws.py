@@ -16,7 +16,8 @@ from electra.foundation import seeds
 from electra.foundation.config import merge
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
-from electra.training import evaluation, loop
+from electra.training import heldout as evaluation
+from electra.training import loop
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
@@ -65,11 +66,7 @@ def test_every_draw_of_a_run_has_a_key_of_its_own(
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stopped_run_resumes_with_the_same_bits(name: str, encoder: str, tmp_path: Path) -> None:
-    sections = {
-        "objective": {"name": name},
-        "model": {"encoder": encoder},
-        "training": {"evaluate_every": 3},
-    }
+    sections = {"objective": {"name": name}, "model": {"encoder": encoder}, "training": {"evaluate_every": 3}}
     train(tmp_path / "whole", **sections)
     train(tmp_path / "parts", stop_at=3, **sections)
     train(tmp_path / "parts", stop_at=5, **sections)
@@ -93,20 +90,13 @@ def _rows(run: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_heldout_numbers_do_not_depend_on_the_batch_size(name: str, tmp_path: Path) -> None:
     """All rows are scored, the last ones too when they fill no batch."""
-    whole, pieces, fewer = (
-        evaluation.evaluate(
-            build_run(
-                recipe(
-                    objective={"name": name}, training={"micro_batch": size}, evaluation={"rows": num_rows}
-                ),
-                tmp_path,
-                toy.store(),
-                World(),
-            ),
-            lambda: False,
-        )
-        for num_rows, size in ((7, 7), (7, 3), (6, 3))
-    )
+
+    def evaluated(num_rows: int, size: int) -> Any:
+        sections = {"training": {"micro_batch": size}, "evaluation": {"rows": num_rows}}
+        made = recipe(objective={"name": name}, **sections)
+        return evaluation.evaluate(build_run(made, tmp_path, toy.store(), World()), lambda: False)
+
+    whole, pieces, fewer = evaluated(7, 7), evaluated(7, 3), evaluated(6, 3)
     defined = {metric for metric, value in whole.items() if value is not None}
     assert {metric: pieces[metric] for metric in defined} == pytest.approx(
         {metric: whole[metric] for metric in defined}, rel=1e-5

@@ -1,6 +1,4 @@
-"""A run that is stopped at the edges of what it does resumes to the bits of one that was not; how much work
-that is; and what a long one leaves behind in memory.
-"""
+"""A run that is stopped at the edges of what it does resumes to the bits of one that was not."""
 
 from __future__ import annotations
 
@@ -16,10 +14,11 @@ import pytest
 import torch
 from driven import fingerprint
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, evaluation, loop
+from electra.training import checkpoint, loop
+from electra.training import heldout as evaluation
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 
@@ -47,9 +46,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "step",
-    [1, EPOCH - 1, EPOCH, STEPS],
-    ids=["first", "before the epoch ends", "epoch's end", "last"],
+    "step", [1, EPOCH - 1, EPOCH, STEPS], ids=["first", "before the epoch ends", "epoch's end", "last"]
 )
 def test_a_run_stopped_after_a_step_resumes_with_the_same_bits(
     whole: Path, tmp_path: Path, step: int

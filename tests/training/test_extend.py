@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import driven
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import electra
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
+from electra.commands.framework.main import main
+from electra.data.corpus.store import TokenStore
+from electra.foundation.config import RECIPES
 from electra.foundation.errors import ConfigError
+from electra.training.assemble import build_objective
+from electra.training.distributed import World
 from electra.training.extend import keep_milestone
-from electra.training.schedule import multiplier, plateau_end, progress
+from electra.training.request import compose
+from electra.training.schedule import can_be_extended, multiplier, plateau_end, progress
 
 SMALL = {
     "training.schedule": "wsd",
@@ -104,3 +113,37 @@ def test_a_milestone_left_by_a_killed_extension_is_replaced(tmp_path: Path) -> N
         keep_milestone(folder, 10)
     kept = folder.milestone(10).path / "discriminator" / "model.safetensors"
     assert kept.read_text() == "second" and not (tmp_path / "discriminator").exists()
+
+
+def test_the_page_says_which_recipes_can_be_extended(toy_store: Path) -> None:
+    """In both of its tables, as does the schedule that a run of the recipe gets."""
+    page = (Path(__file__).parents[2] / "docs" / "which-recipe.md").read_text()
+    rows = re.findall(r"^\|(.*`.*)\| (yes|no) \|$", page, re.M)
+    said = [(name, answer) for row, answer in rows for name in re.findall(r"`(?:--recipe )?([\w-]+)`", row)]
+    names = {path.stem for path in RECIPES.glob("*.toml")}
+    assert {name for name, _ in said} == names and len(said) == len(names) + 3
+    store = TokenStore.open(toy_store)
+    for name, answer in said:
+        changes = {"objective.teacher": "tiny-en"} if name == "distil" else {"training.length": 16}
+        recipe = compose(name, {**changes, "model.size": "tiny", "training.steps": 10})
+        if name == "distil":  # its teacher has another tokenizer than this store
+            recipe = replace(recipe, objective={"name": "mlm"})
+        _, made = build_objective(recipe, store, World())
+        assert can_be_extended(made.training.schedule) == (answer == "yes"), name
+
+
+@pytest.mark.parametrize(("schedule", "can"), [("wsd", True), ("linear", False), ("reference", False)])
+def test_a_run_says_at_its_start_and_before_it_whether_it_can_be_extended(
+    schedule: str, can: bool, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = driven.command(
+        toy_store, tmp_path / "run", **{"training.schedule": schedule, "training.steps": "10"}
+    )
+    assert main([*words, "--dry-run"]) == 0
+    assert ("cannot be extended" in capsys.readouterr().out) != can
+    assert main(words) == 0
+    started = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("started"))
+    assert ("cannot be extended" in started) != can
+    before = sorted((tmp_path / "run").rglob("*"))
+    assert main(["extend", str(tmp_path / "run"), "--budget", "30steps", "--dry-run"]) == (0 if can else 2)
+    assert ("30 (" in capsys.readouterr().out) == can and sorted((tmp_path / "run").rglob("*")) == before

@@ -16,22 +16,13 @@ from electra.training import loop
 from electra.training.assemble import build_run
 from electra.training.distributed import World
 from electra.training.fixed_update import FixedUpdate, why_not
-from electra.training.run import Run
+from electra.training.run import RunState
 
 STEPS = 6
 FIXED = ("mlm", "rtd", "electra_15", "replace_mlm")
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 # What reads a value on the host, or returns a shape that depends on one.
-READS = {
-    "_local_scalar_dense",
-    "nonzero",
-    "masked_select",
-    "unique2",
-    "_unique2",
-    "bincount",
-    "equal",
-    "item",
-}
+READS = {*str.split("_local_scalar_dense nonzero masked_select unique2 _unique2 bincount equal item")}
 
 
 class Host(TorchDispatchMode):
@@ -50,19 +41,19 @@ class Host(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def make(objective: str, device: str = "cpu", **training: Any) -> Run:
+def make(objective: str, device: str = "cpu", **training: Any) -> RunState:
     settings = {"device": device, "steps": STEPS, **training}
     model = {"dropout": 0.0, "attention_dropout": 0.0}
     recipe = toy.recipe(objective={"name": objective}, model=model, training=settings)
     return build_run(recipe, Path("nowhere"), toy.store(), World())
 
 
-def fixed_update(run: Run, graph: bool) -> FixedUpdate:
+def fixed_update(run: RunState, graph: bool) -> FixedUpdate:
     parts = run.objective, run.pair, run.optimizer, run.training, run.device, run.precision
     return FixedUpdate(*parts, graph)
 
 
-def reason(run: Run) -> str:
+def reason(run: RunState) -> str:
     return why_not(run.objective, run.pair, run.training, run.world.size) or ""
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.evaluation import evaluate
+from electra.training.heldout import evaluate
 
 
 def test_heldout_numbers_are_of_the_heldout_documents(tmp_path: Path) -> None:

@@ -166,40 +166,32 @@ def test_a_wrong_value_is_said_to_be_where_the_user_wrote_it(
     assert line.startswith(f"error: {own}: {setting}: {problem}")
 
 
-BOTH = "[training]\nsteps = 7\nbudget = '30m'\n"
+BUDGET, STEPS = "training.budget", "training.steps"
 
 
 @pytest.mark.parametrize(
-    ("recipe", "settings", "budget"),
+    ("given", "length"),
     [
-        ("tiny", {"training.steps": 5}, "30m"),
-        ("tiny", {"training.steps": 5, "training.budget": "30m"}, None),
-        ("tiny", {"training.budget": "5Mtokens"}, "30m"),
-        ("mine.toml", {}, None),
+        (("tiny", {STEPS: 5}, "30m"), None),
+        (("tiny", {STEPS: 5, BUDGET: "30m"}, None), None),
+        (("tiny", {BUDGET: "5Mtokens"}, "30m"), None),
+        (("mine.toml", {}, None), None),
+        (("paper-small", {}, "30m"), (None, "30m")),
+        (("paper-small", {BUDGET: "30m"}, None), (None, "30m")),
+        (("budget-tiny", {STEPS: 5}, None), (5, None)),
+        (("budget-tiny", {BUDGET: "30m"}, "30m"), (None, "30m")),
+        (("paper-small", {}, None), (1_000_000, None)),
     ],
 )
-def test_two_lengths_are_refused(
-    recipe: str, settings: dict[str, Any], budget: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_has_one_length_which_replaces_the_recipes(
+    given: Any, length: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text(BOTH)
+    Path("mine.toml").write_text("[training]\nsteps = 7\nbudget = '30m'\n")
+    if length is not None:
+        training = compose(*given).training
+        assert (training.steps, training.budget) == length
+        return
     with pytest.raises(ConfigError) as caught:
-        compose(recipe, settings, budget)
-    assert caught.value.key in ("training.steps", "training.budget")
-
-
-@pytest.mark.parametrize(
-    ("recipe", "settings", "budget", "length"),
-    [
-        ("paper-small", {}, "30m", (None, "30m")),
-        ("paper-small", {"training.budget": "30m"}, None, (None, "30m")),
-        ("budget-tiny", {"training.steps": 5}, None, (5, None)),
-        ("budget-tiny", {"training.budget": "30m"}, "30m", (None, "30m")),
-        ("paper-small", {}, None, (1_000_000, None)),
-    ],
-)
-def test_the_length_that_was_passed_replaces_the_recipes(
-    recipe: str, settings: dict[str, Any], budget: str | None, length: tuple[int | None, str | None]
-) -> None:
-    training = compose(recipe, settings, budget).training
-    assert (training.steps, training.budget) == length
+        compose(*given)
+    assert caught.value.key in (BUDGET, STEPS)

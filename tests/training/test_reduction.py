@@ -109,9 +109,7 @@ def test_the_last_layers_are_sent_before_the_first_has_a_gradient(monkeypatch: p
     assert len(wire.sizes) == 3
 
 
-def test_buckets_are_sent_in_order_even_if_a_weight_has_no_gradient(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_buckets_are_sent_in_order_even_if_a_weight_has_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     net, reduction, wire = prepared(monkeypatch, 1)
     reduction.begin()
     net(torch.randn(5, 4)).backward()

@@ -14,9 +14,9 @@ import torch
 from driven import command, complete
 from safetensors.torch import load_file, save
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.main import main
-from electra.data.store import TokenStore
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import merge
 from electra.foundation.errors import CheckpointError, ConfigError
@@ -129,7 +129,7 @@ def test_the_command_replays_a_run(
     capsys.readouterr()
     assert main(["verify", str(out), "--replay", "4"]) == 1
     said = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "metrics.jsonl" in line]
-    assert said[-2:] == ["ok", "DIFFERS"]
+    assert [word for word in said if word in ("ok", "DIFFERS")][-2:] == ["ok", "DIFFERS"]
     assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
     assert "not a token store" in capsys.readouterr().err
 

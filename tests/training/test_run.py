@@ -24,16 +24,17 @@ from sklearn.metrics import (
 
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, evaluation, loop
+from electra.training import checkpoint, loop
+from electra.training import heldout as evaluation
 from electra.training.assemble import build_run, start
 from electra.training.distributed import World
 from electra.training.record import _plain
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.starts import Starts
 
 
@@ -228,7 +229,7 @@ def test_retention_keeps_the_newest_checkpoints_and_no_stale_one_pushes_them_out
 
 
 def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
-    run: Run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    run: RunState = build_run(toy.recipe(), tmp_path, toy.store(), World())
     path = checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 1}, keep=1)
     wide = build_run(toy.recipe(model={"generator_width": 0.5}), tmp_path, toy.store(), World())
     with pytest.raises(CheckpointError, match=r"projection\.weight"):

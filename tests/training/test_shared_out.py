@@ -14,7 +14,7 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.assemble import build_run
 from electra.training.distributed import World
-from electra.training.run import Run
+from electra.training.run import RunState
 
 
 class Pretended(World):
@@ -24,7 +24,7 @@ class Pretended(World):
         return values
 
 
-def made(folder: Path, world: World | None = None) -> Run:
+def made(folder: Path, world: World | None = None) -> RunState:
     run = build_run(toy.recipe(training={"micro_batch": 2, "log_every": 100}), folder, toy.store(), World())
     return replace(run, world=world or World())
 

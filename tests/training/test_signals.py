@@ -1,6 +1,4 @@
-"""The first signal asks, the second one ends; and what a run says when its processes have
-changed in number.
-"""
+"""The first signal asks, the second one ends."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from electra.data.cooccurrence import token_vectors
+from electra.data.corpus.cooccurrence import token_vectors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.testing import toy

@@ -9,7 +9,7 @@ import pytest
 import torch
 from driven import command, complete, ranks, rows, run_processes
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.testing import toy
 from electra.training import loop
 from electra.training.assemble import build_run

@@ -149,7 +149,8 @@ def test_a_result_is_reused_until_options_model_or_data_change(
 
 STOPS = """
 import os, signal
-from electra.laboratory.analysis.contract import Findings, Probe as Base
+from electra.laboratory.analysis.contract import Findings
+from electra.laboratory.analysis.contract import Probe as Base
 from dataclasses import dataclass
 
 @dataclass(frozen=True)

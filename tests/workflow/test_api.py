@@ -212,9 +212,6 @@ def test_no_store_is_prepared_into_a_run_of_another(made: dict[str, Any]) -> Non
     [
         (pd.DataFrame({"text": [TEXT]}), "texts"),
         ({"text": TEXT}, "texts"),
-        ([TEXT, None], "text 2"),
-        ([TEXT, float("nan")], "text 2"),
-        ([TEXT, pd.NA], "text 2"),
         ([[TEXT]], "text 1"),
         ([b"the chef"], "text 1"),
         (b"the chef", "texts"),

@@ -67,12 +67,6 @@ def test_a_sentence_on_each_line(
     assert [row["probability"] for row in python] == pytest.approx([p for _, p in answers[0]])
 
 
-@pytest.mark.parametrize("given", [[["the"], []], [{"tokens": ["the"]}, {"tokens": []}]])
-def test_a_sentence_without_words_is_named(given: list[Any], tuned: str) -> None:
-    with pytest.raises(electra.ElectraError, match="row 2"):
-        electra.FineTuned(tuned).predict(given)
-
-
 def test_other_columns_come_back(tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = "{}\t{}\t_\tNOUN\t_\t_\t0\troot\t_\tSpaceAfter=No\n"
     words = row.format(1, "a") + row.format(2, "b")

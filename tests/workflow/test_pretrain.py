@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.main import main
 from electra.commands.prepare import prepare
 from electra.commands.pretrain import pretrain
@@ -16,12 +16,12 @@ from electra.model.sizes import SIZES as SHAPES
 from electra.model.sizes import discriminator_config
 from electra.training import estimate
 from electra.training.assemble import SHARE_OF_RATE, open_request, preview_lines, with_shape
-from electra.training.request import Request, Text, compose
+from electra.training.request import Request, TrainingText, compose
 
 
 def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None:
     given = compose("tiny", {"training.generator_learning_rate": 1e-3}, "5steps")
-    request = Request(given, Text(store="store"), tmp_path / "new", "tiny-en", source="tiny")
+    request = Request(given, TrainingText(store="store"), tmp_path / "new", "tiny-en", source="tiny")
     recipe, _ = open_request(request)
     rate = given.training.learning_rate * SHARE_OF_RATE
     assert recipe.training.learning_rate == pytest.approx(rate)
@@ -43,7 +43,7 @@ def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
         (own, (), True),
     ):
         recipe = compose(source, dict.fromkeys(given, 3e-3), "5steps")
-        out, text = tmp_path / "new", Text(store="store")
+        out, text = tmp_path / "new", TrainingText(store="store")
         settled, _ = open_request(Request(recipe, text, out, "tiny-en", source=str(source), given=given))
         assert (settled.training.learning_rate == recipe.training.learning_rate) == is_set, source
 

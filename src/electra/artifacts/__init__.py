@@ -10,15 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.finetuning import FinetuningFolder, SeedFolder
+from electra.artifacts.evaluation_files import AnalysisFolder, EvaluationFolder
+from electra.artifacts.finetuning_files import FinetuningFolder, SeedFolder
 from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
-from electra.artifacts.model import ModelFolder
-from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import StoreFolder
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.model_files import ModelFolder
+from electra.artifacts.run_files import PairFolder, RunFolder
+from electra.artifacts.store_files import StoreFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import expand_path
 from electra.foundation.terminal_text import with_article
@@ -42,16 +42,8 @@ __all__ = [
 ]
 
 KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matches
-    RunFolder,
-    PairFolder,
-    StoreFolder,
-    FinetuningFolder,
-    StudyFolder,
-    EvaluationFolder,
-    AnalysisFolder,
-    ModelFolder,
-    Checkpoint,
-    SeedFolder,
+    *(RunFolder, PairFolder, StoreFolder, FinetuningFolder, StudyFolder, EvaluationFolder, AnalysisFolder),
+    *(ModelFolder, Checkpoint, SeedFolder),
 )
 EXPECTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 

@@ -61,9 +61,7 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]
     for checkpoint in list_checkpoints(folder):
         problem = durable.verify_directory(checkpoint.path)
         if problem is None:
-            notes = (
-                f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items()
-            )
+            notes = (f"{path} is damaged ({why}): using the one before it" for path, why in damaged.items())
             return checkpoint, tuple(notes)
         damaged[checkpoint.path] = problem
     if damaged:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
+from electra.artifacts.session import LOG, Session, open_session, recorded_commands, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.terminal_text import with_article
@@ -93,6 +93,11 @@ class Folder:
     log = ChildPath(LOG)
 
     @property
+    def commands(self) -> list[str]:
+        """The lines of the commands that made what is here; [] if an older version made it."""
+        return recorded_commands(self.path)
+
+    @property
     def record(self) -> dict[str, Any]:
         """The content of the record file, read at each access; the class's error if it is damaged."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
@@ -103,9 +108,8 @@ class Folder:
     def not_a_record(self) -> ElectraError:
         """Returns the error for a record file with other contents."""
         fix = "Restore it, or start over in another folder"
-        return self.ERROR(
-            f"not the record of {with_article(self.KIND)}", where=self.path / self.RECORD, fix=fix
-        )
+        problem = f"not the record of {with_article(self.KIND)}"
+        return self.ERROR(problem, where=self.path / self.RECORD, fix=fix)
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Writes the record file atomically."""

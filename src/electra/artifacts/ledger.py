@@ -52,7 +52,7 @@ class Event(NamedTuple):
     message: str
 
 
-class Curve(NamedTuple):
+class LedgerCurve(NamedTuple):
     """Measured values against an axis, without rows that lack either."""
 
     x: list[float]
@@ -111,12 +111,12 @@ class Ledger:
             for row in self.rows_of_kind("event")
         )
 
-    def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
+    def curve(self, kind: Kind, key: str, against: Axis = "step") -> LedgerCurve:
         """Returns the values of `key` along an axis: `ledger.curve("train", "losses.mlm", "tokens")`."""
         points = self.train if kind == "train" else self.evals
         pairs = [(getattr(point, against), point.values.get(key)) for point in points]
         defined = [(float(x), y) for x, y in pairs if x is not None and y is not None]
-        return Curve([x for x, _ in defined], [y for _, y in defined])
+        return LedgerCurve([x for x, _ in defined], [y for _, y in defined])
 
     def status(self, total_steps: int | None) -> Status:
         """Returns the status: "finished" once all `total_steps` are done, otherwise that of the last event.

@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 from electra.foundation import durable
 from electra.foundation.config import describe_change
-from electra.foundation.errors import Interrupted, RunFolderError
-from electra.foundation.progress import Say, quiet
+from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
+from electra.foundation.progress import Say, quiet, running_command
 from electra.foundation.signals import StopRequest
 from electra.foundation.terminal_text import with_article
 
@@ -30,6 +30,7 @@ Folder = Any  # of `artifacts.folder`, which imports this module
 
 Differences = Sequence[tuple[str, Any, Any]]  # as returned by `electra.foundation.config.differences`
 LOG = "log.txt"
+COMMANDS = "commands.json"  # the lines of the commands that worked in the folder, each once
 POLL_SECONDS = 0.1
 SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 
@@ -111,6 +112,8 @@ def open_session(
         if is_main and shared:
             lock.enter_context(wait_and_lock(folder.path, say, stop))
         session = Session(folder, say, stop, is_main, lock)
+        if is_main:
+            stack.enter_context(_command_recorded(folder.path))
         if record is not None:
             session.begin(record)
         try:
@@ -119,6 +122,32 @@ def open_session(
             if error.errno not in durable.NO_ROOM:
                 raise
             raise durable.disk_error(error, folder.path) from error
+
+
+def recorded_commands(folder: Path) -> list[str]:
+    """Returns the lines of the commands that worked in a folder, the first one first; [] of older folders."""
+    path, fix = folder / COMMANDS, "Remove it"
+    lines = durable.read_json(path, RunFolderError, fix=fix) if path.exists() else []
+    if not isinstance(lines, list):
+        raise RunFolderError("not a list of commands", where=path, fix=fix)
+    return [str(line) for line in lines]
+
+
+@contextmanager
+def _command_recorded(folder: Path) -> Iterator[None]:
+    line, path = running_command.get()(), folder / COMMANDS
+    is_new = bool(line) and line not in recorded_commands(folder)
+    if is_new:
+        durable.commit_json(path, [*recorded_commands(folder), line])
+    try:
+        yield
+    except ElectraError:
+        others = [known for known in recorded_commands(folder) if known != line]
+        if is_new and others:
+            durable.commit_json(path, others)
+        elif is_new:
+            path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -157,12 +186,11 @@ def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Col
     fix = "Choose another `out`"
     if folder.exists() and not folder.is_dir():
         raise RunFolderError("is a file, not a folder", where=folder, fix=fix)
-    names = sorted(path.name for path in folder.glob("*") if path.name not in allowed)
+    names = sorted(path.name for path in folder.glob("*") if path.name not in (*allowed, COMMANDS))
     foreign = [name for name in names if not name.startswith(".")]
     if foreign and not (folder / record).exists():
-        problem = (
-            f"contains files that do not belong to {kind} ({foreign[0]}{', ...' if foreign[1:] else ''})"
-        )
+        named = foreign[0] + (", ..." if foreign[1:] else "")
+        problem = f"contains files that do not belong to {kind} ({named})"
         raise RunFolderError(problem, where=folder, fix=fix)
 
 

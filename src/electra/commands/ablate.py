@@ -9,24 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.study_files import StudyFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import Display, display_for
-from electra.commands.results.folders import Study
+from electra.commands.results.result_folders import Study
 from electra.foundation import durable
 from electra.foundation.config import check_at_least
+from electra.foundation.display import Display, display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, nearest
 from electra.foundation.machine import OnThreads
-from electra.foundation.options import (
-    RepeatedNames,
-    Source,
-    as_name,
-    as_strings,
-    checked_path,
-    optional_name,
-)
+from electra.foundation.options import RepeatedNames, Source, as_name, as_strings, checked_path, optional_name
 from electra.foundation.signals import StopRequest, stops_after
-from electra.foundation.work import Piece, run_pieces
+from electra.foundation.work import run_pieces
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -107,12 +100,12 @@ ablate = function(Ablate)
 
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Trains the requested runs in the study's folder. `dry_run` only prints the cost."""
     from electra.foundation.threads import free_cores, given
+    from electra.laboratory.ablation.floors import language_notes
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
     from electra.laboratory.ablation.runs import runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
-    from electra.training.request import Request, Text
+    from electra.training.request import Request, TrainingText
     from electra.training.stores import open_store
 
     check_at_least(request, {"seeds": 1})
@@ -127,7 +120,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     recipe = optional_name(request.recipe, "recipe") or study.recipe
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-        text = Text(store=as_name(request.store, "store"))
+        text = TrainingText(store=as_name(request.store, "store"))
         store = open_store(Request(baseline, text, folder.path), baseline, display.say)
         with StopRequest() as session.stopping:
             plan = make_plan(
@@ -152,6 +145,10 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
                 say(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
             if dry_run:
                 return
+            if notes := language_notes(plan["panel"], store.tokenizer):
+                plan["panel"]["notes"] = notes
+                for note in notes:
+                    say(f"note: {note}")
             store.tokenizer.save(folder.tokenizer)  # the runs read it there
             folder.write_record(plan)  # compared above; it may have new arms
             session.share()
@@ -166,29 +163,36 @@ def _train(
     display: Display,
 ) -> None:
     """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
+    from electra.laboratory.ablation.floors import floors_of
     from electra.laboratory.ablation.results import study_results, summary_lines
-    from electra.pages.study import write_page
+    from electra.pages.study_page import write_page
 
     failures, num_ended = dict[str, ElectraError](), sum(run.is_finished() for run in chosen)
 
     def record() -> dict[str, Any]:
         with session.exclusive():
-            contents = study_results(plan, runs, failures)
+            floors = floors_of(session.folder.path, plan, runs)
+            contents = study_results(plan, runs, failures, floors)
             durable.commit_json(session.folder.results, contents)
         return contents
 
-    def ended(run: Piece, error: ElectraError | None) -> None:
+    def ended(run: Any, error: ElectraError | None) -> None:
         nonlocal num_ended
         num_ended += 1
         failures.update({run.name: error} if error else {})
-        how = f"failed: {error}" if error else "done"
-        session.say(f"{run.name} {how}  ({num_ended} of {len(chosen)} runs)")
-        record()
+        how = f"failed: {error}" if error else _score(record(), run)
+        session.say(f"{run.name}: {how} ({num_ended} of {len(chosen)})")
+        if error:
+            record()
 
     stopped = False
     try:
         with stops_after("this update; each run saves a checkpoint"):
             run_pieces(chosen, say=display.progress, stop=session.stopping, ended=ended)
+            floors = floors_of(session.folder.path, plan, runs)
+            failed = run_pieces(floors, say=display.progress, stop=session.stopping)
+            for name, error in failed.items():
+                session.say(f"{name}: failed: {error}")
     except Interrupted:
         stopped = True
     results = record()
@@ -202,8 +206,13 @@ def _train(
         session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
+def _score(results: Mapping[str, Any], run: StudyRun) -> str:
+    scores = results["budgets"][-1]["arms"][run.job.arm]["scores"]
+    value = scores.get(results["primary"], {}).get("by_seed", {}).get(str(run.job.seed))
+    return "done" if value is None else f"{value:.3f}".removeprefix("0")
+
+
 def _panel(request: Ablate, folder: StudyFolder) -> dict[str, Any]:
-    """Returns the requested suite of tasks, or the one that the study has used so far."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.runs import panel_record
 

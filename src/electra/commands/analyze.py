@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.evaluation import AnalysisFolder
-from electra.artifacts.run import RunFolder
+from electra.artifacts.evaluation_files import AnalysisFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
-from electra.commands.results.folders import Analysis
-from electra.data.settings import AllowUnknown
+from electra.commands.results.result_folders import Analysis
+from electra.data.text_settings import AllowUnknown
+from electra.foundation.display import display_for
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted
 from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
@@ -33,8 +33,8 @@ from electra.foundation.signals import stops_after
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
-    from electra.laboratory.analysis.contract.models import Model
     from electra.laboratory.analysis.contract.probe import Data, Probe
+    from electra.laboratory.analysis.contract.studied_models import StudiedModel
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Analyze(
         from electra.exchange.source import locate
         from electra.laboratory import analysis
         from electra.laboratory.analysis.contract import named_models
-        from electra.laboratory.analysis.contract.record import usable_models
+        from electra.laboratory.analysis.contract.probe_record import usable_models
         from electra.model.precision import pick_device
         from electra.pages.probes import write_page
 
@@ -130,13 +130,12 @@ analyze = function(Analyze)
 
 def _run(
     ready: Mapping[str, tuple[Probe, Data]],
-    models: Sequence[Model],
+    models: Sequence[StudiedModel],
     session: Session,
     is_all: bool,
     allow_unknown: bool,
 ) -> int:
-    """Runs the probes one after the other until it is stopped. Returns how many have a result."""
-    from electra.laboratory.analysis.contract.record import run_probe
+    from electra.laboratory.analysis.contract.probe_record import run_probe
     from electra.model.passes import before_each_batch
     from electra.pages.probes import headline, read_record
 

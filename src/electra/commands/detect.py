@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import Scorer
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import Scorer
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import json_text
-from electra.commands.framework.shared import OnTexts
-from electra.commands.parts.given import Passage, read_passages, target_of
-from electra.commands.results.model import Model, load
+from electra.commands.framework.shared import OnTexts, target_of
 from electra.commands.results.rows import Rows
+from electra.data.tables.passages import Passage, read_passages
+from electra.data.tables.printed import LineEnds, tokens_by
 from electra.foundation.config import check_at_least
+from electra.foundation.display import json_text
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source
-from electra.foundation.terminal_text import make_visible, one_line, plural
+from electra.foundation.terminal_text import make_visible, one_line, plural, when
+from electra.inference.model import Model, load
 
 if TYPE_CHECKING:
     from electra.inference.detection import Detection, Span
@@ -97,9 +98,9 @@ class Detect(
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
-        folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model))
+        folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model).expanduser())
         if folder and self.scorer == "auto" and folder.exists() and folder.record.get("task") == "ged":
-            from electra.commands.parts.tagged import open_tagger
+            from electra.finetuning.tagged_words import open_tagger
 
             suggests = self.suggestions > 0
             detector = open_tagger(folder, self.device, self.backend, self.allow_unknown, suggests)
@@ -108,20 +109,28 @@ class Detect(
             detector = model.detector(self.scorer)
         clean = self.clean
         if isinstance(clean, str | os.PathLike):
-            clean = (each.text for each in read_passages(clean))
+            clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
         return detector, detector.marking(self.threshold, _share(self.false_alarms), clean)
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
-        source, passages = tee(read_passages(self.texts, self.text_column))
-        texts, how = (each.text for each in source), (self.suggestions, self.near, self.allow_unknown)
+        texts: Iterable[str]
+        if self.out or self.top:  # all of them are needed anyway, and progress tells their number
+            passages: Iterable[Passage] = [*read_passages(self.texts, self.text_column, self._ends(detector))]
+            texts = [each.text for each in passages]
+        else:
+            source, passages = tee(read_passages(self.texts, self.text_column, self._ends(detector)))
+            texts = (each.text for each in source)
+        how = self.suggestions, self.near, self.allow_unknown
         return zip(passages, detector(texts, marking.threshold, *how), strict=True)
 
+    def _ends(self, detector: Detector) -> LineEnds:
+        return LineEnds(tokens_by(lambda: detector.main.tokenizer), self.keep_hyphens)
+
     def _rows(self, found: Iterable[Found]) -> list[dict[str, Any]]:
-        """Returns a row for each text, or for each of the `top` words."""
         if self.top is None:
             return [
                 _own(passage)
-                | {"file": passage.file, "line": passage.line, "score": float(f"{each.score:.4g}")}
+                | {"file": passage.file, "line": passage.line, "score": each.rounded_score}
                 | {"marked": each.with_marks(), "words": [_word(passage, each, word) for word in each.marked]}
                 for passage, each in found
             ]
@@ -175,7 +184,7 @@ class Detect(
         if out is not None:
             commit_file(out, self._content(out.suffix.lower(), rows))
             num = plural(len(rows), "word" if self.top else "text")
-            sys.stdout.write(f"{num} in {make_visible(str(out))}\n" * (not self.json))
+            sys.stdout.write(when(not self.json, f"{num} in {make_visible(str(out))}\n"))
         elif is_listed:
             text = self._content(".jsonl" if self.json else ".txt", rows).decode()
             sys.stdout.write(json_text(text) if self.json else make_visible(text))
@@ -196,7 +205,6 @@ detect = function(Detect)
 
 
 def _share(value: float | str) -> float:
-    """Reads a share such as 0.01 or "1%". Raises ConfigError for what is none."""
     text = str(value).strip()
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -212,15 +220,15 @@ def _second_line(detection: Detection) -> str:
     if not detection.marked:
         likeliest = (f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects())
         return f"most suspicious: {shown}" if (shown := ", ".join(likeliest)) else ""
-    most, parts = 1 if len(detection.marked) > FEW else None, []
+    most, parts = 1 if len(detection.marked) > FEW else None, list[str]()
     for word, found in zip(detection.marked, detection.suggestions, strict=False):
         shown = ", ".join(f"{one_line(each.token)} {each.p:.2f}" for each in found[:most])
-        parts += [f"{one_line(word.text)}: {shown}"] * bool(found)
+        if found:
+            parts.append(f"{one_line(word.text)}: {shown}")
     return "; ".join(parts)
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """Returns the words of a text from `start` to `end` without those that are cut."""
     return " ".join(text[max(0, start) : end].split()[start > 0 : -1 if end < len(text) else None])
 
 
@@ -233,10 +241,8 @@ def _word(passage: Passage, detection: Detection, word: Span) -> dict[str, Any]:
     row: dict[str, Any] = {"word": word.text, "column": word.start + 1}
     if names := [name for start, name in passage.words if start <= word.start]:
         row["name"] = names[-1]
-    return row | {
-        "p_replaced": float(f"{word.p_replaced:.4g}"),
-        "suggestions": [each.token for each in found],
-    }
+    row["p_replaced"] = float(f"{word.p_replaced:.4g}")
+    return row | {"suggestions": [each.token for each in found]}
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from pathlib import Path
 from reprlib import repr as shortened
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from typing_extensions import override
 
@@ -15,7 +16,7 @@ from electra.commands.framework.command import Sections, function
 from electra.commands.framework.shared import PretrainingCommand
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import OnCommandLine, Source, Sources, as_name, checked_path, optional_name
+from electra.foundation.options import OnCommandLine, Source, Sources, as_name, checked_path
 from electra.training.request import Request, compose, names_of, recipe_for, recipe_sections
 
 RECIPE = "distil"
@@ -36,6 +37,10 @@ class Distil(
     weights at any size. Resuming, budgets (which include the teacher's passes) and the recipe's settings
     work as in electra pretrain.
     """
+
+    ADVICE: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("--store", "--data"), "Name the text or the store with --corpus."
+    )
 
     teacher: Source
     """The encoder to learn from: a run, a model folder or a hub name (BERT, RoBERTa, ELECTRA, ModernBERT,
@@ -65,7 +70,8 @@ class Distil(
 
     @override
     def request(self) -> Request:
-        teacher, start = as_name(self.teacher, "teacher"), optional_name(self.init, "init")
+        teacher = tuned_model(as_name(self.teacher, "teacher"))
+        start = None if self.init is None else tuned_model(as_name(self.init, "init"))
         source = as_name(recipe_for(self.recipe, self.out, RECIPE), "recipe")
         settings = {"objective.teacher": teacher, "tokenizer.source": start or teacher}
         recipe = compose(source, settings | dict(self.overrides or {}), self.budget)
@@ -82,8 +88,16 @@ class Distil(
             start,
             source=source,
             given=names_of(self.overrides),
-            command=self.invocation,
+            command=self.line,
         )
+
+
+def tuned_model(name: str) -> str:
+    """Returns the model in the folder of a fine-tuning, or the name of any other model."""
+    from electra.artifacts.finetuning_files import FinetuningFolder
+
+    folder = FinetuningFolder(Path(name).expanduser())
+    return str(folder.model.path) if folder.exists() and folder.model.exists() else name
 
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for, json_text
-from electra.commands.framework.shared import OnTexts
-from electra.commands.parts.given import read_passages, target_of
-from electra.commands.results.model import load
+from electra.commands.framework.shared import OnTexts, target_of
+from electra.data.tables.passages import read_passages
+from electra.data.tables.printed import LineEnds, tokens_by
 from electra.foundation import durable
+from electra.foundation.display import display_for, json_text
 from electra.foundation.options import Source
+from electra.foundation.terminal_text import plural
+from electra.inference.model import load
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
@@ -40,8 +42,8 @@ class Embed(
 
     _: KW_ONLY
     out: Source | None = None
-    """The file to write. .npy contains only the vectors (float32, one row per text); .jsonl also contains the
-    texts or the columns of the table (default: print JSON lines).
+    """The file to write. .npy contains only the vectors (float32, one row per text; NaN for an empty text);
+    .jsonl also contains the texts or the columns of the table (default: print JSON lines).
     """
     pooling: Pooling | None = None
     """How token vectors become one vector: their mean or maximum, the last token, or [CLS] (default: as in
@@ -54,9 +56,10 @@ class Embed(
 
     def _embed(self) -> tuple[Rows, Vectors]:
         out = target_of(self.out, FORMATS, self.texts)
-        found = [*read_passages(self.texts, self.text_column)]
-        texts, rows = [each.text for each in found], [each.row for each in found]
         model = load(self.model, device=self.device, backend=self.backend)
+        ends = LineEnds(tokens_by(lambda: model.encoder.tokenizer), self.keep_hyphens)
+        found = [*read_passages(self.texts, self.text_column, ends)]
+        texts, rows = [each.text for each in found], [each.row for each in found]
         with display_for(self.progress) as display:
             vectors = model.embed(
                 texts, pooling=self.pooling, allow_unknown=self.allow_unknown, progress=display
@@ -73,7 +76,7 @@ class Embed(
             sys.stdout.write(json_text(_content(".jsonl", rows, vectors).decode()))
         else:
             count, width = vectors.shape
-            sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} dimensions in {self.out}\n")
+            sys.stdout.write(f"{plural(count, 'vector')} of {width} dimensions in {self.out}\n")
         return 0
 
 
@@ -84,11 +87,11 @@ def _content(kind: str, rows: Rows, vectors: Vectors) -> bytes:
     """Returns vectors, float32 [N, D], alone (.npy) or, with digits that restore them, as a column."""
     if kind == ".jsonl":
         from electra.finetuning.score.records import format_records
+        from electra.inference.embedding import as_json
 
-        columns = ([float(f"{value:.9g}") for value in vector] for vector in vectors)
-        return format_records(
-            [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)], "jsonl"
-        )
+        columns = (as_json(vector) for vector in vectors)
+        records = [{**row, "vector": each} for row, each in zip(rows, columns, strict=True)]
+        return format_records(records, "jsonl")
     import numpy as np
 
     content = io.BytesIO()

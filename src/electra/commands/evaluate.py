@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.evaluation import EvaluationFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
 from electra.commands.framework.command import Command, Sections, function
-from electra.commands.framework.display import display_for
-from electra.commands.results.folders import Evaluation
+from electra.commands.results.result_folders import Evaluation
 from electra.commands.results.rows import Rows
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.foundation.config import check_at_least
+from electra.foundation.display import display_for
 from electra.foundation.errors import Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import RepeatedSources, Source, Sources, as_names, checked_path
@@ -64,15 +64,15 @@ class Evaluate(
     @override
     def run(self) -> Evaluation:
         from electra.laboratory.evaluation.suite import load_suite
-        from electra.laboratory.evaluation.tasks import Options, model_entries
+        from electra.laboratory.evaluation.tasks import EvaluationOptions, model_entries
         from electra.laboratory.evaluation.tasks import evaluate as run_suite
-        from electra.pages.suite import write_page
+        from electra.pages.suite_page import write_page
 
         folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
         roots = [Path(root) for root in as_names(self.data, "data")]
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        options = Options(self.seeds, self.device, settings)
+        options = EvaluationOptions(self.seeds, self.device, settings)
         check_at_least(options, {"seeds": 1})
         entries = model_entries(models, self.baselines)
         with display_for(self.progress) as display, StopRequest() as stop:

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from typing_extensions import override
 
-from electra.artifacts.model import Dtype
+from electra.artifacts.model_files import Dtype
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
-from electra.commands.results.model import load
 from electra.commands.results.rows import Rows
+from electra.foundation.display import display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
+from electra.inference.model import load
 
 
 @dataclass(frozen=True)

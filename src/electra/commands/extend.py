@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
-from electra.commands.results.folders import Run
-from electra.data.settings import AllowUnknown
+from electra.commands.framework.shared import train
+from electra.commands.results.result_folders import Run
+from electra.data.text_settings import AllowUnknown
+from electra.foundation.display import display_for
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
-from electra.training.request import Request, Text
+from electra.foundation.signals import interrupt_on_signal
+from electra.training.request import Request, TrainingText
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,7 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        began = time.monotonic()
-        with display_for(self.progress) as display:
-            doing("loading torch")
-            from electra.training.assemble import train_run
-
-            request = self.request()
-            train_run(replace(request, began=began), display.say)
-        return Run(request.out)
+        return train(self.request, self.progress)
 
     def request(self) -> Request:
         """Returns what is trained: the recorded recipe, to the new budget."""
@@ -61,13 +55,26 @@ class Extend(
         record, store = folder.record, run_store_path(folder, self.store)
         return Request(
             extended_recipe(folder, record, self.budget),
-            Text(store=store, allow_unknown=self.allow_unknown),
+            TrainingText(store=store, allow_unknown=self.allow_unknown),
             folder.path,
             record["identity"].get("initial_discriminator"),
             record["identity"].get("initial_generator"),
             source=str(record["environment"].get("recipe", "")),
             extend=True,
         )
+
+    @override
+    def preview(self) -> None:
+        """Print what the longer run would be, as a whole, and the update at which training would resume."""
+        with display_for(self.progress) as display, interrupt_on_signal("the plan"):
+            doing("loading torch")
+            from electra.training.assemble import preview
+            from electra.training.extend import cooldown_start
+
+            request = self.request()
+            preview(request, display.say)
+            done = cooldown_start(RunFolder(request.out).record)
+            display.say(f"{'resumes at':<15}{done:,} of these updates")
 
 
 extend = function(Extend)

@@ -12,15 +12,15 @@ from typing import Annotated, Any, cast
 
 from typing_extensions import override
 
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
-from electra.commands.parts.given import records
 from electra.commands.results.finetuned import FineTuned
-from electra.data.hub_files import DATA_SET, load_data_set
-from electra.data.lines import Place
-from electra.data.table_files import Given
+from electra.data.tables.hub_files import DATA_SET, load_data_set
+from electra.data.tables.lines import Place
+from electra.data.tables.passages import records
+from electra.data.tables.table_files import Given
 from electra.finetuning.settings import Settings
+from electra.foundation.display import display_for
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import DataError
 from electra.foundation.extensions import trust
@@ -65,12 +65,12 @@ class Finetune(
     @override
     def run(self) -> FineTuned:
         from electra.finetuning.train.all_seeds import finetune as train
-        from electra.pages.finetuning import write_page
+        from electra.pages.finetuning_page import write_page
 
         folder, model = FinetuningFolder(checked_path(self.out, "out")), as_name(self.model, "model")
         data = self.data
-        if isinstance(data, str) and data.startswith(DATA_SET):
-            data = load_data_set(data, DataError)
+        if isinstance(data, str | os.PathLike) and (name := as_name(data, "data")).startswith(DATA_SET):
+            data = load_data_set(name, DataError)
         given = {} if isinstance(data, str | os.PathLike) else tables(data)
         values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {"out": folder.path}
         values["data"] = given.get("train") or checked_path(cast(Source, data), "data")
@@ -104,7 +104,6 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, Given]:
 
 
 def _given(rows: Sequence[Any], split: str) -> Given:
-    """Returns rows with their JSON lines, whose digest the fine-tuning records."""
     if not rows:
         raise DataError("no rows", where=split)
     lines = [_line(row, str(Place(split, number, False))) for number, row in enumerate(rows, 1)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import json_text
 from electra.commands.framework.shared import OnBackend
-from electra.commands.parts.given import is_file
-from electra.data.settings import AllowUnknown
-from electra.data.table_files import Data, Given, is_saved_dataset, split_name
-from electra.data.tables import read_bytes, read_lines
+from electra.data.tables.passages import is_file
+from electra.data.tables.table import read_bytes, read_lines
+from electra.data.tables.table_files import Data, Given, is_saved_dataset, split_name
+from electra.data.text_settings import AllowUnknown
+from electra.foundation.display import json_text
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, Names, RepeatedNames, Source, as_name, as_strings, checked_path
 from electra.foundation.terminal_text import decode_argument
@@ -141,13 +143,20 @@ def source_of(name: str, task: Task, text_column: Sequence[str] = (), columns: S
     if not content.strip():
         raise DataError("no text", where=name, fix="Pass a text, or a file")
     first_line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", "replace")
+    single_column = next((names[0] for names in task.texts if len(names) == 1), None)
+    if first_line.startswith("["):
+        with suppress(ValueError, RecursionError):
+            items = json.loads(content)
+            if all(isinstance(item, dict) for item in items):
+                return Given(name, content, ".json")
+            if single_column is not None and all(isinstance(item, str) for item in items):
+                return Given(name, rows=[{single_column: item} for item in items])
     ending = ".jsonl" if first_line.startswith("{") else ".tsv" if "\t" in first_line else ".csv"
     if task.head == "reader":
         is_squad = first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
         return Given(name, content, ".json" if is_squad else ".jsonl")
     if task.head == "tagger" and ending != ".jsonl":
         return Given(name, content, ".txt")
-    single_column = next((names[0] for names in task.texts if len(names) == 1), None)
     is_line = name == "the text" and b"\n" not in content
     cells = {cell.strip(' "\r').casefold() for cell in re.split("[\t,;]", first_line)}
     is_header = bool(text_column) or any({each.casefold() for each in names} <= cells for names in task.texts)

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store_files import StoreFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import display_for
 from electra.commands.framework.shared import Workers
-from electra.commands.results.folders import Store
-from electra.data.settings import AllowUnknown, CorpusConfig, TokenizerConfig
+from electra.commands.results.result_folders import Store
+from electra.data.text_settings import AllowUnknown, CorpusConfig, TokenizerConfig
+from electra.foundation.display import display_for
 from electra.foundation.options import Source, Sources, as_names, checked_path, optional_name
 from electra.training.recipe import TokenizerSection
 

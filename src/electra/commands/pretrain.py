@@ -65,7 +65,7 @@ class Pretrain(
             generator,
             source=source,
             given=names_of(self.overrides),
-            command=self.invocation,
+            command=self.line,
         )
 
 

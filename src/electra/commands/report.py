@@ -14,13 +14,7 @@ from electra.foundation.progress import doing
 
 
 @dataclass(frozen=True)
-class Report(
-    Command[Path],
-    examples=(
-        "electra report runs/objectives",
-        "electra report runs/mine",
-    ),
-):
+class Report(Command[Path], examples=("electra report runs/objectives", "electra report runs/mine")):
     """Write the report of a run, study, fine-tuning, evaluation or analysis as a single HTML file."""
 
     folder: Source

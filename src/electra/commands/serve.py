@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
-from electra.commands.framework.display import Display, display_for
+from electra.foundation.display import Display, display_for
 from electra.foundation.machine import OnDevice, not_installed
 from electra.foundation.options import Sources, as_names
 from electra.serving.limits import Limits
@@ -52,9 +52,8 @@ class Serve(
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
             opened_models = open_models(as_names(self.models, "models"), self.device)
             with Display(), stops_after("the open requests"):
-                return run_server(
-                    opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest()
-                )
+                limits, stop = self.part(Limits), StopRequest()
+                return run_server(opened_models, socket, limits, say=display.say, stop=stop)
 
 
 serve = function(Serve)

@@ -1,4 +1,4 @@
-"""The command `electra show`; examples are made by `electra.inference.examples`."""
+"""The command `electra show`; examples are made by `electra.inference.example_rows`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.model import Model
 from electra.commands.results.rows import Rows
-from electra.data.settings import AllowUnknown
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import OnThreads
 from electra.foundation.options import Source
 from electra.foundation.terminal_text import decode_argument, make_visible
+from electra.inference.model import Model
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Show(
 
     @override
     def run(self) -> Rows:
-        from electra.data import unknown
-        from electra.inference.examples import COLUMNS, SENTENCE, example_rows
+        from electra.data.corpus import unknown
+        from electra.inference.example_rows import COLUMNS, SENTENCE, example_rows
         from electra.inference.filling import fill
 
         if self.text is not None and not self.text.strip():
@@ -65,9 +65,7 @@ class Show(
         tokenizer = next(loaded.tokenizer for loaded in (discriminator, generator) if loaded is not None)
         if (mask := tokenizer.id_to_token(tokenizer.specials.mask)) in text:
             slots = enumerate(fill(model.language_model, [text])[0], 1)
-            return Rows(
-                {mask: slot, "Word": each.token, "P": each.p} for slot, found in slots for each in found
-            )
+            return Rows({mask: i, "Word": each.token, "P": each.p} for i, found in slots for each in found)
         [text] = unknown.read(tokenizer, [text], self.allow_unknown)
         rows = example_rows(discriminator, generator, text, seed=self.seed, mask_fraction=self.mask_fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
@@ -78,10 +76,14 @@ class Show(
         sys.stdout.write(f"{make_visible(rows.table())}\n")
         if all("Masked" in row and row["Masked"] is None for row in rows):
             sys.stderr.write("note: the model has no generator, so the text is scored unchanged\n")
-        elif replaced := [row["Label"] == "replaced" for row in rows if row.get("P(replaced)") is not None]:
+            return 0
+        if scored := [row for row in rows if row.get("P(replaced)") is not None]:
             threshold = Model(self.model, device="cpu").network("discriminator").threshold
-            found = sum(row["Label"] == "replaced" and row["P(replaced)"] >= threshold for row in rows)
-            counts = f"{found} of {sum(replaced)} replaced tokens found"
+            marked = [row["Label"] for row in scored if row["P(replaced)"] >= threshold]
+            replaced = sum(row["Label"] == "replaced" for row in scored)
+            found, others = marked.count("replaced"), len(scored) - replaced
+            counts = f"{found} of {replaced} replaced tokens found"
+            counts += f"; {len(marked) - found} of {others} original ones marked, too"
             sys.stdout.write(f"{counts} (threshold for the generator's samples: {threshold:.3g})\n")
         return 0
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -13,12 +14,12 @@ from electra.artifacts import Finding, RunFolder
 from electra.commands.framework.command import Command, function
 from electra.foundation.options import Source, checked_path
 from electra.foundation.progress import doing
+from electra.foundation.terminal_text import plural
 
 
 @dataclass(frozen=True)
 class Verify(
-    Command[Iterator[Finding]],
-    examples=("electra verify runs/mine", "electra verify runs/mine --replay 3"),
+    Command[Iterator[Finding]], examples=("electra verify runs/mine", "electra verify runs/mine --replay 3")
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 
@@ -41,7 +42,6 @@ class Verify(
         return chain.from_iterable(findings for _, findings in self._checks())
 
     def _checks(self) -> Iterator[tuple[str, Iterable[Finding]]]:
-        """Yields what a problem is called, and the findings."""
         from electra.exchange.verify import verify as check
 
         path = checked_path(self.folder, "folder")
@@ -55,6 +55,8 @@ class Verify(
 
     @override
     def main(self) -> int:
+        from electra.exchange.verify import files_compared
+
         problems = 0
         doing("checking files")
         for problem, findings in self._checks():
@@ -62,7 +64,15 @@ class Verify(
                 problems += bool(finding.problem)
                 status = problem if finding.problem else "ok"
                 sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
+        compared, others = files_compared(checked_path(self.folder, "folder"))
+        sys.stdout.write(f"compared with recorded digests: {_listed(compared)}\n")
+        if others:
+            sys.stdout.write(f"not compared, without a recorded digest: {_listed(others)}\n")
         return int(problems > 0)
 
 
 verify = function(Verify)
+
+
+def _listed(names: Sequence[Path]) -> str:
+    return f"{plural(len(names), 'file')}{': ' if names else ''}{', '.join(map(str, names))}"

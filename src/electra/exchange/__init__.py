@@ -2,7 +2,7 @@
 
 weight_names  weight names, ours <-> transformers
 configs       config.json, both ways
-adapted       encoders that transformers runs: reads and writes their folders
+adapted_folders  encoders that transformers runs: reads and writes their folders
 pooling       pooling of token states, as sentence-transformers stores it
 weights       weight files and their digests
 huggingface   writes a model folder, without transformers

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.private import without_paths
-from electra.artifacts.run import RunFolder
-from electra.data.hub_files import could_be_hub_name, split_revision
+from electra.artifacts.run_files import RunFolder
+from electra.data.tables.hub_files import could_be_hub_name, split_revision
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import CONFIG, TOKENIZER_CONFIG, ModelFolder, Pooling
 from electra.exchange.pooling import PROMPTS, json_settings
 from electra.exchange.weight_names import OWN_HEAD, TUNED, Kind, tuned_kind
 from electra.foundation import durable
@@ -19,7 +19,7 @@ from electra.foundation.errors import ModelError, reason_of
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer_folder import Specials
+    from electra.data.corpus.tokenizer_folder import Specials
 
 _HEADS: dict[Kind, str] = {
     "encoder": "Model",
@@ -70,22 +70,15 @@ _KEYS = {
         "attention_dropout": "attention_probs_dropout_prob",
         "norm_eps": "layer_norm_eps",
     },
-    "modern": {
-        **_SIZES,
-        "dropout": "mlp_dropout",
-        "attention_dropout": "attention_dropout",
-        "norm_eps": "norm_eps",
-    },
+    "modern": _SIZES
+    | {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"},
 }
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {
     "electra": {"hidden_act": "gelu", "position_embedding_type": "absolute"},
     "modern": {
         "hidden_activation": "gelu",
-        "norm_bias": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "classifier_bias": False,
+        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "classifier_activation": "gelu",
         "decoder_bias": True,
     },
@@ -236,13 +229,12 @@ def _encoder_or_other(values: Mapping[str, Any], architecture: str | None, folde
         except KeyError:
             return _encoder(_completed(values, folder), architecture)
     except OtherEncoder:
-        from electra.exchange.adapted import encoder_config
+        from electra.exchange.adapted_folders import encoder_config
 
         return validate(encoder_config(values))
 
 
 def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the settings, with the defaults of transformers for missing ones."""
     from transformers import AutoConfig
 
     if isinstance(layers := values.get("num_hidden_layers"), int) and layers > MAX_LAYERS:
@@ -256,7 +248,6 @@ def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _encoder(values: Mapping[str, Any], architecture: str) -> EncoderConfig:
-    """Returns the encoder's shape. Raises KeyError for a missing setting, UnsupportedConfig for others."""
     for key, value in _FIXED[architecture].items():
         if values.get(key, value) != value:
             raise OtherEncoder(f"{key} is {values[key]!r}")
@@ -285,7 +276,6 @@ def _pad_id(values: Mapping[str, Any]) -> int:
 
 
 def _integer(values: Mapping[str, Any], name: str) -> int:
-    """Returns an integer. Raises KeyError if missing, UnsupportedConfig if not whole."""
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
@@ -373,10 +363,7 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """Returns the kind of head by the class that config.json names; "encoder" if it names no known one.
-
-    A modern discriminator and the graph of any are saved as taggers, known by labels and the OUTPUT key.
-    """
+    """Returns the kind of head; discriminators saved as taggers are known by labels and the OUTPUT key."""
     saved_class = str((values.get("architectures") or [""])[0])
     if architecture == "transformers":
         if (own := values.get(OWN_HEAD)) in ("discriminator", "generator"):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.model import (
+from electra.artifacts.model_files import (
     CARD,
     CONFIG,
     DETECTION,
@@ -34,8 +34,8 @@ from electra.artifacts.model import (
     Dtype,
     ModelFolder,
 )
-from electra.artifacts.run import RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.run_files import RunFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card, card_of_language_model, card_of_run, render
 from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, MAX_LENGTH, head_settings, write_config
 from electra.exchange.load import Loaded, require_entries
@@ -127,7 +127,7 @@ def write_model(
     require_entries(tokenizer, config, folder)
     weights, further_settings = exported_weights(encoder, head), dict(values)
     if isinstance(encoder, AdaptedEncoder):
-        from electra.exchange import adapted
+        from electra.exchange import adapted_folders as adapted
 
         tensors, described = adapted.folder_parts(encoder, model.head, weights, kind, dtype)
         further_settings = described | further_settings
@@ -144,10 +144,8 @@ def write_model(
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     max_length = further_settings.pop(MAX_LENGTH, config.max_positions)
     threshold = None if card.threshold is None else round(card.threshold, 4)
-    settings = write_config(
-        config, kind, model.labels, dtype, tokenizer.specials,
-        output=card.output, threshold=threshold, further=further_settings,
-    )  # fmt: skip
+    own: dict[str, Any] = {"output": card.output, "threshold": threshold, "further": further_settings}
+    settings = write_config(config, kind, model.labels, dtype, tokenizer.specials, **own)
     if isinstance(head, GeneratorHead) and head.weight is not None:
         settings["tie_word_embeddings"] = False
     other_files: dict[str, durable.Content] = {

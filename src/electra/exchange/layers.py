@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from electra.data import cut_vocabulary
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus import cut_vocabulary
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import DEFAULT_THRESHOLD
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints

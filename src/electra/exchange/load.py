@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import (
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import (
     CONFIG,
     HEAD,
     OTHER_WEIGHTS,
@@ -21,8 +21,8 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
-from electra.artifacts.run import PairFolder, RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.run_files import PairFolder, RunFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
 from electra.exchange.configs import CLASSES, FolderConfig, read_config
 from electra.exchange.loaded import Loaded as Loaded  # noqa: PLC0414 - others import it from here
@@ -107,7 +107,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     require_numbers(weights, folder)
     notes, head_weights, labels = list[str](), dict[str, Tensor](), folder_config.labels
     if config.settings:
-        from electra.exchange import adapted
+        from electra.exchange import adapted_folders as adapted
 
         kind, notes = folder_config.kind if network == "encoder" else network, [adapted.NOTE]
         if kind != folder_config.kind:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import DEFAULT_THRESHOLD, LOG_ODDS
 from electra.exchange.pooling import TextVector
 from electra.exchange.weight_names import Kind

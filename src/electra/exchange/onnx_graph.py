@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import CARD, CONFIG, ONNX, TASK, ModelFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import (
     DEFAULT_THRESHOLD,
     ORIGINAL,
@@ -53,12 +54,7 @@ STATES = (HIDDEN, "last_hidden_state", "token_embeddings")  # names of the state
 REEXPORT = "Export it again"
 TOLERANCE = 1e-3  # maximum difference of any output; measured: 1e-5
 ROWS, LENGTH = 16, 64  # shape of the batch on which graph and network are compared
-README = """# {name}
-
-A text encoder trained by replaced token detection{purpose}, as an ONNX graph, which `electra` runs with
-`--backend onnx`. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and, with a head,
-`logits`; those of a discriminator are of the labels ORIGINAL and REPLACED; their softmax is the probability.
-"""
+README = Template(Path(__file__).with_name("onnx_card.md").read_text(encoding="utf-8"))
 
 
 class Graph(nn.Module):
@@ -151,7 +147,7 @@ def commit_graph(  # noqa: PLR0917
             **tokenizer_files(loaded, loaded.config.max_positions),
             ONNX: path.read_bytes(),
             CONFIG: durable.to_json(settings),
-            CARD: README.format(name=out.resolve().name, purpose=purpose, inputs=inputs).encode(),
+            CARD: README.substitute(name=out.resolve().name, purpose=purpose, inputs=inputs).encode(),
         }
         durable.commit_directory(out, {**files, **further})
     return difference
@@ -259,9 +255,8 @@ class OnnxEncoder(Encoder):
 
     @override
     def token_table(self) -> Tensor:
-        raise ModelError(
-            "an ONNX graph has no accessible token table", fix="Use the model it was exported from"
-        )
+        problem = "an ONNX graph has no accessible token table"
+        raise ModelError(problem, fix="Use the model it was exported from")
 
     @override
     def forward(

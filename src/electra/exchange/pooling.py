@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
+from electra.artifacts.model_files import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, reason_of
 from electra.foundation.machine import library
@@ -193,20 +193,14 @@ def read_text_vector(folder: Path) -> TextVector | None:
     for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
         if settings.get(option):
             raise ModelError(f"{option} is not supported", where=settings_file)
-    tokenizer_settings = json_settings(model / TOKENIZER_CONFIG)
     max_length = _positive(settings, "max_seq_length", settings_file, least=3)
-    if max_length is None:  # newer versions of the library use the limits of the tokenizer and the model
-        limits = [tokenizer_settings.get("model_max_length")]
-        limits.append(json_settings(model / CONFIG).get("max_position_embeddings"))
-        known = [int(n) for n in limits if isinstance(n, int | float) and 3 <= n < 1e9]
-        # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
-        if known and (settings or known[0] < known[-1]):
-            max_length = min(known)
+    if max_length is None:
+        max_length = _usual_length(model, bool(settings))
     listed = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
     if settings or max_length is not None:
         length = {} if max_length is None else {"max_seq_length": max_length}
         listed[settings_file.name] = durable.to_json(settings | length)
-    if keep_end := tokenizer_settings.get("truncation_side") == "left":
+    if keep_end := json_settings(model / TOKENIZER_CONFIG).get("truncation_side") == "left":
         listed[TOKENIZER_CONFIG] = durable.to_json({"truncation_side": "left"})
     if (folder / MODULES).is_file():
         top = {"path": "", "type": "sentence_transformers.models.Transformer"}
@@ -215,6 +209,15 @@ def read_text_vector(folder: Path) -> TextVector | None:
         listed[MODULES] = durable.to_json(at_top)
     lowercase = settings.get("do_lower_case") is True
     return TextVector(pooling, tuple(steps), max_length, prompt, lowercase, keep_end, listed)
+
+
+def _usual_length(model: Path, has_settings: bool) -> int | None:
+    """Returns the limit that newer versions of the library read from the tokenizer and the model."""
+    limits = [json_settings(model / TOKENIZER_CONFIG).get("model_max_length")]
+    limits.append(json_settings(model / CONFIG).get("max_position_embeddings"))
+    known = [int(n) for n in limits if isinstance(n, int | float) and 3 <= n < 1e9]
+    # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
+    return min(known) if known and (has_settings or known[0] < known[-1]) else None
 
 
 def json_settings(path: Path) -> dict[str, Any]:
@@ -256,7 +259,6 @@ def _class_of(step: Mapping[str, Any]) -> str:
 
 
 def _pooling(path: Path) -> Pooling:
-    """Returns the mode in a pooling's settings; the mean if they name none."""
     settings = json_settings(path)
     enabled = [name for name, on in settings.items() if on is True and name.startswith("pooling_mode_")]
     modes = settings.get("pooling_mode") or [SWITCHES.get(name, name) for name in enabled] or ["mean"]
@@ -270,7 +272,6 @@ def _pooling(path: Path) -> Pooling:
 
 
 def _prompt(path: Path) -> tuple[str, int | None]:
-    """Returns the prefix of every text, and the number of dimensions that are kept (None: all)."""
     settings = json_settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
     prompt = "" if name is None else prompts.get(str(name)) if isinstance(prompts, dict) else None

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.networks import EXPORTED, Head, network_tables
-from electra.artifacts.run import PairFolder, RunFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.network_names import EXPORTED, Head, network_tables
+from electra.artifacts.run_files import PairFolder, RunFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, validate
 from electra.exchange.loaded import Loaded
 from electra.exchange.pooling import MEAN, TextVector, read_text_vector
@@ -141,7 +141,6 @@ def _checkpoint(run: RunFolder, step: int | None) -> tuple[Checkpoint, tuple[str
 
 
 def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
-    """Builds the networks that run.toml describes, with random weights."""
     record = run.record
     try:
         # Includes networks that are never exported, because others may share their weights.

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from electra.artifacts.included import included_model, included_names
-from electra.artifacts.model import (
+from electra.artifacts.model_files import (
     CARD,
     CONFIG,
     FILES,
@@ -20,8 +20,8 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
-from electra.artifacts.run import SUBFOLDERS
-from electra.data.hub_files import could_be_hub_name, download
+from electra.artifacts.run_files import SUBFOLDERS
+from electra.data.tables.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError, Note

@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from electra.artifacts import Finding, Folder, ModelFolder, StoreFolder, open_folder
-from electra.artifacts.model import recorded_files
-from electra.data.store import TokenStore
+from electra.artifacts.model_files import CARD, recorded_files
+from electra.data.corpus.store import TokenStore
 from electra.exchange.load import load_folder
 from electra.exchange.weights import recorded_digest
+from electra.foundation import durable
 from electra.foundation.errors import DamagedModel, ElectraError
 
 
 def verify(path: Path) -> Iterator[Finding]:
     """Yields a finding for each part of the folder at `path` and of the folders in it."""
     yield from _verify(open_folder(path))
+
+
+def files_compared(path: Path) -> tuple[list[Path], list[Path]]:
+    """Returns the files below the folder at `path` that `verify` compares with a digest, and all others.
+
+    Digests are recorded in manifests, and in the headers of weights. Hidden files are left out.
+    """
+    folder = open_folder(path)
+    known = {file for each in _folders(folder) for file in _with_digests(each.path)}
+    names = [file.relative_to(folder.path) for file in sorted(folder.path.rglob("*")) if file.is_file()]
+    names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    compared = [name for name in names if folder.path / name in known]
+    return compared, [name for name in names if name not in compared]
+
+
+def _folders(folder: Folder) -> Iterator[Folder]:
+    yield folder
+    for part in folder.parts():
+        yield from _folders(part)
+
+
+def _with_digests(folder: Path) -> Iterator[Path]:
+    """Yields a folder's files with recorded digests, and the files that record them."""
+    if (manifest := folder / durable.MANIFEST).is_file():
+        with suppress(OSError, ValueError, LookupError, TypeError):  # damaged: a finding of `verify`
+            listed = [folder / name for name in json.loads(manifest.read_bytes())["files"]]
+            is_graph = ModelFolder.is_at(folder)  # its card may have been changed
+            yield from (file for file in (manifest, *listed) if not (is_graph and file.name == CARD))
+        return
+    for weights in folder.glob("*.safetensors"):
+        with suppress(Exception):  # the library raises its own kinds
+            if recorded_digest(weights):
+                yield weights
+                yield from (folder / name for name in recorded_files(weights) or ())
 
 
 def _verify(folder: Folder) -> Iterator[Finding]:

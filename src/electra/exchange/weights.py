@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from electra.artifacts.model import FILES_DIGEST, Dtype
+from electra.artifacts.model_files import FILES_DIGEST, Dtype
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
@@ -44,11 +44,8 @@ def write_weights(
     """
     from safetensors.torch import save_file
 
-    file_digests = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in other_files.items()
-        if isinstance(content, bytes)
-    }
+    contents = {name: content for name, content in other_files.items() if isinstance(content, bytes)}
+    file_digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     metadata = {"format": "pt", DIGEST: digest(tensors), **further}
     metadata[FILES_DIGEST] = json.dumps(file_digests, sort_keys=True)
     save_file(dict(tensors), path, metadata=metadata)

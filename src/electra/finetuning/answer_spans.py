@@ -27,8 +27,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.artifacts.model import CONFIG
-from electra.data.table_files import Data
+from electra.artifacts.model_files import CONFIG
+from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, read_questions
 from electra.finetuning.score.metrics import Score
@@ -36,9 +36,9 @@ from electra.finetuning.score.squad import METRICS, squad1_scores, squad2_scores
 from electra.finetuning.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
 from electra.finetuning.windows.context_windows import (
     NO_ANSWER,
+    CandidateSpan,
     Context,
     Prediction,
-    Span,
     Window,
     cut_windows,
     n_best,
@@ -99,14 +99,15 @@ class QuestionAnswering(Task):
     @override
     def read(self, path: Data, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0] if self.label else None
-        examples = read_questions(path, (question, context, answers), labelled)
+        notes: list[str] = []
+        examples = read_questions(path, (question, context, answers), labelled, notes)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(has_offset, answered)):
             fix = "Check that answers and contexts belong together"
             raise DataError("no answer occurs in its context", where=path, fix=fix)
         if labelled and self.unanswerable is False:
             _require_answers(examples)
-        return Split(examples)
+        return Split(examples, notes=tuple(notes))
 
     @override
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
@@ -194,14 +195,14 @@ class QuestionAnswering(Task):
     def _predict_example(
         self, context: str, windows: Sequence[tuple[Window, npt.NDArray[np.float32]]]
     ) -> Prediction:
-        spans: list[Span] = []
+        spans: list[CandidateSpan] = []
         null_scores: list[float] = []
         for window, logits in windows:
             output = logits.astype(np.float64)
             null_scores.append(float(output[0].sum()))
             candidates = plain_spans(window, output, self.max_answer, self.n_best)
             spans += [span_of(context, window, candidate) for candidate in candidates]
-        by_text: dict[str, Span] = {}
+        by_text: dict[str, CandidateSpan] = {}
         for span in sorted(spans, key=lambda span: -span.score):
             by_text.setdefault(span.text, span)
         best_spans, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
@@ -215,7 +216,7 @@ class QuestionAnswering(Task):
         """Returns the context, so that the questions about a context stay together."""
         return (example.texts[1],)
 
-    def answer(self, prediction: Prediction) -> Span:
+    def answer(self, prediction: Prediction) -> CandidateSpan:
         """Returns the best answer, or `NO_ANSWER` if the null odds exceed the threshold."""
         return NO_ANSWER if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
 
@@ -225,9 +226,8 @@ class QuestionAnswering(Task):
         golds = [[answer.text for answer in example.gold] for example in examples]
         if not self.unanswerable:
             return squad1_scores(answers, golds)
-        return squad2_scores(
-            answers, golds, [prediction.null_odds for prediction in predictions], self.threshold
-        )
+        odds = [prediction.null_odds for prediction in predictions]
+        return squad2_scores(answers, golds, odds, self.threshold)
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
@@ -266,7 +266,6 @@ class QuestionAnswering(Task):
 
 
 def _require_answers(examples: Sequence[Example]) -> None:
-    """Raises DataError if a question has no answer, for which SQuAD 1.1 defines no score."""
     unanswered = next((example for example in examples if not example.gold), None)
     if unanswered:
         fix = "Use `task` squad2 if questions may be unanswerable, or add such questions to the training data"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.task import HeadKind
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 from electra.foundation.extensions import HEADS, explained
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
@@ -31,7 +31,7 @@ class FinetunedModel(nn.Module):
         """Whether the model has logits for each token rather than for each text."""
         return self.head.per_token
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: LabelledBatch) -> Tensor:
         """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
         encoded = self.head.encode(self.encoder, batch)
         logits: Tensor = self.head(encoded, batch)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from electra.exchange.onnx_graph import LOGITS, Graph, OnnxEncoder
 from electra.finetuning.finetuned_model import FinetunedModel
-from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.features import LabelledBatch
 
 
 class FinetunedGraph(Graph):
@@ -27,7 +27,7 @@ class FinetunedGraph(Graph):
         types = torch.zeros_like(attention_mask) if token_type_ids is None else token_type_ids
         assert self.head is not None
         # Exportable heads only read the shape of the token ids. Document ids are 0 at tokens, -1 at padding.
-        batch = Batch(np.arange(0), attention_mask, types, attention_mask - 1, None)
+        batch = LabelledBatch(np.arange(0), attention_mask, types, attention_mask - 1, None)
         return torch.as_tensor(self.head(hidden_BTD, batch))
 
 
@@ -44,7 +44,7 @@ class GraphModel(FinetunedModel):
         return self._per_token
 
     @override
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: LabelledBatch) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
         types = batch.token_type_ids
         return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.document_ids, types))

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.artifacts.model import TASK, ModelFolder
-from electra.data import unknown
-from electra.data.lines import Place
-from electra.data.table_files import Data, Given, extension_of
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.artifacts.model_files import TASK, ModelFolder
+from electra.data.corpus import unknown
+from electra.data.tables.lines import Place, is_blank
+from electra.data.tables.table import lacks_text
+from electra.data.tables.table_files import Data, Given, extension_of
 from electra.exchange.configs import MAX_LENGTH, head_settings, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
@@ -25,8 +26,8 @@ from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, require_numbers
 from electra.finetuning.finetuned_model import FinetunedModel, build_head, has_class
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.heads.parts.layers import BertClassifier, PublishedTuned
-from electra.finetuning.labelled.examples import Examples
+from electra.finetuning.heads.parts.modules import BertClassifier, PublishedTuned
+from electra.finetuning.labelled.examples import Example, Examples
 from electra.finetuning.score.evaluate import run_model
 from electra.finetuning.score.records import Format, answer, as_records, format_records, join_columns
 from electra.finetuning.settings import TaskOptions
@@ -39,6 +40,7 @@ from electra.finetuning.word_tags import WordTagging
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.progress import doing
+from electra.foundation.terminal_text import plural
 from electra.model.adapted import PublishedHead
 from electra.model.precision import pick_device
 
@@ -56,23 +58,50 @@ class Predictions:
 
     task: Task
     examples: Examples
-    values: list[Any]  # one prediction per example, in the task's form
+    values: list[Any]  # one prediction per example, in the task's form; None for an example without a text
     max_length: int
     truncated: int  # the number of examples longer than `max_length` tokens
     notes: tuple[str, ...]  # how the file was read, for the user
     source: Data
+    unread: tuple[str, ...] = ()  # those of the notes that are on columns of texts that are not read
 
     def table(self) -> list[tuple[Cell, ...]]:
-        """Returns the rows of the task's table, the header first; numbers are not formatted."""
-        return self.task.table(self.values, self.examples)
+        """Returns the rows of the task's table, the header first; numbers are not formatted.
+
+        An example without a text has empty cells, or no rows in a table of words.
+        """
+        return self._table("")
+
+    def _table(self, blank: Cell) -> list[tuple[Cell, ...]]:
+        read = [pair for pair in zip(self.values, self.examples, strict=True) if pair[0] is not None]
+        header, *rows = self.task.table([value for value, _ in read], [example for _, example in read])
+        if len(read) == len(self.examples) or "word" in header:
+            return [header, *rows]
+        found = iter(rows)
+        blanks = [(example.id, *[blank] * (len(header) - 1)) for example in self.examples]
+        merged = (
+            row if value is None else next(found) for value, row in zip(self.values, blanks, strict=True)
+        )
+        return [header, *merged]
 
     def rows(self) -> list[tuple[str, ...]]:
         """Returns the rows of the task's table with formatted cells."""
         return as_text(self.table())
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the user's rows with `predicted`, `probability` and other columns of the task added."""
-        return join_columns(as_records(self.table()), self.examples)
+        """Returns the user's rows with `predicted`, `probability` and other columns of the task added.
+
+        They are None for an example without a text; a table of words has no rows of it.
+        """
+        table = self._table(0)
+        rows, pairs = as_records(table), [*zip(self.values, self.examples, strict=True)]
+        if "word" in table[0]:
+            return join_columns(rows, [example for value, example in pairs if value is not None])
+        records = join_columns(rows, self.examples)
+        for record, row, value in zip(records, rows, self.values, strict=True):
+            if value is None:
+                record.update(_no_answer(row))
+        return records
 
     def content(self, kind: Format = "tsv") -> bytes:
         """Returns the records as the content of a file.
@@ -82,28 +111,29 @@ class Predictions:
         """
         if kind == "words":
             return self.task.in_file(self.source, self.values)
-        if kind == "json":
+        if kind == "json" and all(value is not None for value in self.values):
             official = self.task.files("", self.values, self.examples).get(".predictions.json")
             if official:
                 return official
-        table = self.table()
-        records = join_columns(as_records(table), self.examples)
-        own = {"predicted", "probability", *map(str, table[0])} - {"id"}
+        records = self.records()
+        own = {"predicted", "probability", *map(str, self._table(0)[0])} - {"id"}
         from_csv = extension_of(self.source) in (".csv", ".tsv", ".tab")
         copied = {name for record in records for name in record} - own if from_csv else ()
         return format_records(records, kind, own, copied)
 
     def counts(self) -> dict[str, int]:
         """Returns the frequency of each predicted label, in descending order; {} without labels."""
-        labels = (str(row["label"]) for row in as_records(self.table()) if "label" in row)
+        labels = (str(row["label"]) for row in as_records(self.table()) if row.get("label", "") != "")
         return dict(Counter(labels).most_common())
 
     def by_example(self) -> list[list[dict[str, Any]]]:
         """Returns what `records` adds to each example: one row, or one for each word of a sentence."""
-        pairs = zip(self.values, self.examples, strict=True)
-        tables = (as_records(self.task.table([value], [example])) for value, example in pairs)
-        named = ("id", "word")
-        return [[{n: row[n] for n in named if n in row} | answer(row) for row in rows] for rows in tables]
+        found, named = [], ("id", "word")
+        for value, example in zip(self.values, self.examples, strict=True):
+            rows = as_records(replace(self, values=[value], examples=(example,))._table(0))
+            cells = _no_answer if value is None else answer
+            found.append([{n: row[n] for n in named if n in row} | cells(row) for row in rows])
+        return found
 
 
 @dataclass(frozen=True)
@@ -146,14 +176,22 @@ class Predictor:
         examples = tuple(replace(example, gold=None) for example in split.examples[part])
         tokens, pad = Tokens(self.loaded.tokenizer), self.loaded.tokenizer.specials.pad
         tokens.tokenizer.counted = unknown.Count()
-        windows = task.featurize(examples, tokens, self.max_length)
-        unknown.warn(tokens.tokenizer, self.allow_unknown)
-        doing(f"predicting: {len(examples):,} examples")
-        outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=self.loaded.device)
-        unread = note_unread(split.unread[: split.unread_texts])
-        notes = (*split.notes, *unread, *windows.notes, *([task.rule] if task.rule else []))
-        values = task.predict(outputs, windows, examples)
-        return Predictions(task, examples, values, self.max_length, windows.truncated, notes, source)
+        values, truncated = list[Any]([None] * len(examples)), 0
+        unread = (*note_unread(split.unread[: split.unread_texts]),)
+        notes = [*split.notes, *unread]
+        if read := [i for i, example in enumerate(examples) if not _is_blank(example, task)]:
+            written = tuple(examples[i] for i in read)
+            windows = task.featurize(written, tokens, self.max_length)
+            unknown.warn(tokens.tokenizer, self.allow_unknown)
+            doing(f"predicting: {len(written):,} examples")
+            outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=self.loaded.device)
+            for i, value in zip(read, task.predict(outputs, windows, written), strict=True):
+                values[i] = value
+            notes, truncated = [*notes, *windows.notes], windows.truncated
+        if blank := len(examples) - len(read):
+            notes.append(f"{blank:,} of {plural(len(examples), 'text')} are empty and get no answer")
+        notes += [task.rule] if task.rule else []
+        return Predictions(task, examples, values, self.max_length, truncated, tuple(notes), source, unread)
 
     def texts(
         self,
@@ -171,8 +209,6 @@ class Predictor:
         predictions = self(given, columns, threshold=threshold, scores=scores, part=part)
         places = [example.where for example in predictions.examples]
         numbers = [place.number for place in places if isinstance(place, Place)]
-        if missing := sorted({*range(1, len(rows) + 1)[part]} - {*numbers}):
-            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Remove it")
         if columns:
             return predictions
         # The rows as passed, with the types of numpy and pandas.
@@ -238,7 +274,9 @@ def export_tuned(source: str, out: Path) -> float:
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
     """Returns the names of text columns (() of rows) and a row for each input; DataError if they differ."""
-    kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
+    first = next((item for item in inputs if not lacks_text(item)), "")
+    kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(first, kind)), None)
+    inputs = ["" if lacks_text(item) and kind is str else item for item in inputs]
     for number, item in enumerate(inputs, 1):
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
             problem = f"the type of {item!r} is not supported, or not that of the first text"
@@ -248,6 +286,20 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
         return (), [dict(row) for row in inputs]  # type: ignore[arg-type]
     names = {str: ("text",), tuple: ("text_a", "text_b")}.get(kind, ("words",))  # type: ignore[arg-type]
     return names, [dict(zip(names, item if kind is tuple else [item], strict=True)) for item in inputs]
+
+
+def _no_answer(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what `answer` adds to a record, all None."""
+    names = [*answer(row)]
+    if "predicted" in names and any(name.startswith("p(") for name in row) and "probability" not in names:
+        names.insert(1, "probability")
+    return dict.fromkeys(names)
+
+
+def _is_blank(example: Example, task: Task) -> bool:
+    """Whether an example has no text: no word of a sentence, or not each of its texts."""
+    found = map(is_blank, example.texts)
+    return all(found) if task.head == "tagger" else any(found)
 
 
 def is_tuned(model: str) -> bool:

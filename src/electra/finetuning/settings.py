@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from electra.artifacts.model import Pooling
-from electra.data.settings import AllowUnknown
-from electra.data.table_files import Given
+from electra.artifacts.model_files import Pooling
+from electra.data.tables.table_files import Given
+from electra.data.text_settings import AllowUnknown
 from electra.foundation.config import (
     build,
     check_at_least,
@@ -79,9 +79,8 @@ class TaskOptions:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """Returns the task options among recorded settings, maybe of an older version."""
-        values = {
-            field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
-        }
+        names = {field.name for field in fields(cls)}
+        values = {name: each for name, each in settings.items() if name in names and each is not None}
         return build(cls, values, "settings")
 
 
@@ -261,9 +260,7 @@ NOT_RECORDED = {
 ADDED_LATER = {"skip_unlabelled", "calibrate", "separate_texts", "read_columns"}
 
 # Settings of each task that `electra evaluate` chooses itself or has its own options for.
-CHOSEN_BY_SUITE = frozenset(
-    {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "baselines"}
-)
+CHOSEN_BY_SUITE = frozenset(str.split("task data out dev test extra_eval seeds seed device baselines"))
 
 
 def default_learning_rate(hidden_size: int, *, tagging: bool = False, labels: int = 2) -> float:

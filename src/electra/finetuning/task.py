@@ -21,9 +21,9 @@ import numpy.typing as npt
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.data.delimited import format_tsv
-from electra.data.lines import Place
-from electra.data.table_files import TABLES, Data
+from electra.data.tables.delimited import format_tsv
+from electra.data.tables.lines import Place
+from electra.data.tables.table_files import TABLES, Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import TaskOptions
@@ -116,11 +116,8 @@ class Task(ABC):
         """Returns the task that reads these columns if a file has them, and else as many others it knows."""
         labels = tuple(name for name in self.label if name.casefold() == label.casefold())
         others = (names for names in self.texts if len(names) == len(texts))
-        return replace(
-            self,
-            texts=tuple(dict.fromkeys((texts, *others))),
-            label=tuple(dict.fromkeys((*labels, *self.label))),
-        )
+        all_texts, all_labels = dict.fromkeys((texts, *others)), dict.fromkeys((*labels, *self.label))
+        return replace(self, texts=tuple(all_texts), label=tuple(all_labels))
 
     @property
     def label_names(self) -> tuple[str, ...]:

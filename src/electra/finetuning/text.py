@@ -10,31 +10,32 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from reprlib import repr as shortened
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import (
+from electra.data.tables.lines import Place
+from electra.data.tables.table import (
     ID_COLUMNS,
     ReadOptions,
     Row,
     Table,
     cell_text,
     get_field,
-    open_table,
     printed_list,
     row_id,
 )
-from electra.finetuning.answers import as_number, clean_answer, label_finder
+from electra.data.tables.table_files import Data
+from electra.finetuning.answers import as_number, clean_answer, label_finder, note_invisible
+from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.task import Cell, Columns, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 # Names of columns with the second text of a pair.
 SECOND_TEXT_COLUMNS = tuple(
@@ -92,43 +93,51 @@ class TextTask(Task):
     def read(self, path: Data, labelled: bool = True) -> Split:
         optional = () if labelled else self.label
         options = ReadOptions("", self.header, self.texts, optional, self.drop_malformed)
-        table = open_table(path, options)
+        table = open_annotated(path, options, self.label)
         names, text_columns = self._text_columns(table)
         label_column, get_answer = self.answer_getter(table, labelled)
         ids = [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         id_column = table.first_column(ids)
         rows = list(table.rows)
-        used = (*text_columns, label_column, *label_column.split(" and "), id_column or "")
-        unread = [name for name in table.columns if name not in {n.partition(".")[0] for n in used} | {*used}]
+        labels = [table.find_column(name) or "" for name in label_column.split(" and ")]
+        used = (*text_columns, label_column, *labels, id_column or "")
+        void, marks, void_notes = voided(table, rows, used, labelled)
+        known = {n.partition(".")[0] for n in used} | {*used, *marks}
+        unread = [name for name in table.columns if name not in known]
         unread_texts = self._unread_texts(table, rows, text_columns, unread)
         unread.sort(key=lambda name: name not in unread_texts)
-        cells, places = [clean_answer(get_answer(row)) for _, row in rows], [place for place, _ in rows]
+        places = [place for place, _ in rows]
+        given = [None if index in void else get_answer(row) for index, (_, row) in enumerate(rows)]
+        cells = list(map(clean_answer, given))
         answers = self.parse(cells, places, path)
         printed = [column for column in text_columns if _has_printed_lists(rows, column)]
-        notes = [*table.notes, *answers.notes]
+        notes = [*table.notes, *void_notes, *note_invisible(given, cells), *answers.notes]
         notes += [f"column {column} has printed lists or bytes: their words are read" for column in printed]
         examples: list[Example] = []
         left_out: list[tuple[Place, Any]] = []
         for index, ((where, row), cell, gold) in enumerate(zip(rows, cells, answers.golds, strict=True)):
-            left_out += [(where, cell)] if gold is None else []
+            left_out += [(where, cell)] if gold is None and index not in void else []
             if gold is not None or not labelled:
-                texts = tuple(_text(row, column, where, column in printed) for column in text_columns)
+                empty = None if labelled else path
+                texts = tuple(_text(row, name, where, empty, name in printed) for name in text_columns)
                 examples.append(Example(row_id(row, id_column, index), where, texts, gold, row=row))
         counts = Counter(str(cell) for _, cell in left_out if cell not in (None, "", "nan", "NaN"))
         listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-        shown = f" ({listed})" if listed else ""
+        shown = when(listed, f" ({listed})")
         if left_out and labelled and not self.skip_unlabelled:
             problem = f"no answer in column {label_column!r}{shown}"
             if len(left_out) > 1:
                 problem = f"{len(left_out):,} of {len(rows):,} rows have {problem}; this is the first"
-            fix = f"Fill it in, {'rename it if it is a label, ' * bool(listed)}or pass `skip_unlabelled`"
+            fix = f"Fill it in, {when(listed, 'rename it if it is a label, ')}or pass `skip_unlabelled`"
             raise DataError(problem, where=left_out[0][0], fix=fix)
         if left_out and (labelled or listed):
             verb = "left out" if labelled else "predicted, not scored"
             notes.append(f"{plural(len(left_out), 'row')} without an answer {verb}{shown}")
         if not examples:
-            problem = "no row has an answer" if left_out else "no examples: the file has only a header"
+            problem = "no examples: the file has only a header"
+            problem = "no row has an answer" if left_out or void else problem
             raise DataError(problem, where=path)
+        notes += self.notes_on_answers(examples)
         return Split(
             tuple(examples),
             table.dropped,
@@ -139,6 +148,19 @@ class TextTask(Task):
             unread_texts=len(unread_texts),
             remembered=answers.remembered,
         )
+
+    def notes_on_answers(self, examples: Sequence[Example]) -> list[str]:
+        """Returns a note on equal texts with different answers."""
+        answers: dict[tuple[str, ...], Counter[Any]] = {}
+        for example in examples:
+            if example.gold is not None:
+                texts = tuple(" ".join(text.split()) for text in example.texts)
+                answers.setdefault(texts, Counter())[example.gold] += 1
+        differing = [counts.total() for counts in answers.values() if len(counts) > 1]
+        what = "text" if len(examples[0].texts) == 1 else "pair"
+        verb = "occurs" if len(differing) == 1 else "occur"
+        note = f"{plural(len(differing), what)} {verb} with different answers ({sum(differing):,} rows)"
+        return [note] if differing else []
 
     def _text_columns(self, table: Table) -> tuple[Columns, list[str]]:
         """Returns the first names that the table has, and what it calls these columns itself."""
@@ -195,6 +217,10 @@ class TextTask(Task):
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem_type": self.problem_type}
 
+    @override
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
+        return tuple(name for name in self.gold_names(example) if self.label_index(name) is None)
+
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""
         return label_finder(self.labels)(name)
@@ -208,7 +234,6 @@ class TextTask(Task):
 
 
 def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
-    """Whether most strings of a column are texts, or its name suggests the second text of a pair."""
     name, texts = name.casefold(), [value for value in values if isinstance(value, str) and value.strip()]
     num_long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
     is_second = name in SECOND_TEXT_COLUMNS or name.startswith(first_column.casefold())
@@ -216,14 +241,13 @@ def _holds_texts(name: str, values: Sequence[Any], first_column: str) -> bool:
 
 
 def _has_printed_lists(rows: Sequence[tuple[Place, Row]], column: str) -> bool:
-    """Whether all texts of a column are printed lists of strings."""
     texts = [text for _, row in rows if isinstance(text := get_field(row, column), str) and text.strip()]
     lists = (printed_list(text) or [None] if text.lstrip()[0] in "[(ab" else [None] for text in texts)
     return bool(texts) and all(isinstance(item, str) for items in lists for item in items)
 
 
-def _text(row: Row, column: str, where: Place, is_printed: bool) -> str:
-    text = cell_text(row, column, where)
+def _text(row: Row, column: str, where: Place, empty: Data | None, is_printed: bool) -> str:
+    text = cell_text(row, column, where, empty)
     return cell_text({column: printed_list(text)}, column, where) if is_printed and text.strip() else text
 
 
@@ -231,12 +255,9 @@ def parse_cells(
     cells: Sequence[Any], places: Sequence[Place], absent: Collection[str], parse: Callable[[Any, str], Any]
 ) -> list[Any]:
     """Returns what `parse` makes of each cell and its place; None for None and for the cells in `absent`."""
-    return [
-        None
-        if cell is None or (not isinstance(cell, list | dict) and str(cell) in absent)
-        else parse(cell, str(place))
-        for cell, place in zip(cells, places, strict=True)
-    ]
+    lacks = [cell is None or (not isinstance(cell, list | dict) and str(cell) in absent) for cell in cells]
+    rows = zip(cells, places, lacks, strict=True)
+    return [None if is_absent else parse(cell, str(place)) for cell, place, is_absent in rows]
 
 
 def one_answer(cell: Any, where: str) -> str:
@@ -245,7 +266,7 @@ def one_answer(cell: Any, where: str) -> str:
         fix = "Use `multi_label` if a text can have several labels"
         if isinstance(cell, dict) and cell:
             fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(cell))}"
-        raise DataError(f"expected one label, not {cell!r}", where=where, fix=fix)
+        raise DataError(f"expected one label, not {shortened(cell)}", where=where, fix=fix)
     return str(cell).strip()
 
 

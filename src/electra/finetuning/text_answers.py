@@ -21,21 +21,24 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.lines import Place
-from electra.data.table_files import Data
-from electra.data.tables import Table, get_field
+from electra.data.tables.lines import Place
+from electra.data.tables.table import Table, get_field
+from electra.data.tables.table_files import Data
 from electra.exchange.configs import ACTIVATION, CROSS_ENCODER
 from electra.finetuning.answers import (
+    SIGNS,
     as_integer,
     as_number,
     as_vectors,
     clean_answer,
     is_missing,
     joined,
+    joining_sign,
     parse_labels,
     separator_of,
     spellings,
     unanswered,
+    unwrapped,
 )
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score.metrics import METRICS, Score
@@ -50,14 +53,7 @@ from electra.finetuning.task import (
     nothing_to_learn,
     probability,
 )
-from electra.finetuning.text import (
-    Answers,
-    Prediction,
-    TextTask,
-    natural_sort_key,
-    one_answer,
-    parse_cells,
-)
+from electra.finetuning.text import Answers, Prediction, TextTask, natural_sort_key, one_answer, parse_cells
 from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import DataError, ModelError, nearest
 
@@ -67,6 +63,7 @@ FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]
     "Identity": lambda logits: logits,
     "Sigmoid": expit,
 }
+OUTLIER, MIN_NUMBERS = 20, 8  # times the range of most numbers, of at least so many, is far from them
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
@@ -90,11 +87,17 @@ class TextClassification(TextTask):
 
     @override
     def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
-        absent, notes = unanswered(cells, self.labels or self.seen, skip=self.skip_unlabelled)
+        cells, notes = unwrapped(cells)
+        absent, absent_notes = unanswered(cells, self.labels or self.seen, skip=self.skip_unlabelled)
+        notes += absent_notes
         golds = parse_cells(cells, places, absent, one_answer)
         given = [gold for gold in golds if gold is not None]
         spelling_of, spelling_notes = spellings([*given, *self.seen])
         notes += spelling_notes
+        sign, _ = ("", "") if self.labels or self.seen else joining_sign(given, (), ("|", ";", ",", *SIGNS))
+        if sign:
+            example = min(each for each in given if sign in each.strip(sign))
+            notes += (f"labels such as {example!r} may be several: pass --multi-label to split at {sign!r}",)
         if given and self._accepts_numbers and None not in map(as_integer, given):
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
@@ -179,7 +182,7 @@ class MultiLabelClassification(TextTask):
 
     @override
     def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
-        separator, notes = (self.separator, ()) if self.separator else separator_of(cells)
+        separator, notes = (self.separator, ()) if self.separator else separator_of(cells, self.labels)
         absent, absent_notes = unanswered(cells, self.labels, skip=self.skip_unlabelled)
         notes += absent_notes
         golds = parse_cells(
@@ -264,7 +267,8 @@ class MultiLabelClassification(TextTask):
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         names = list(self.label_counts(examples))  # the labels, then those that no training example has
-        gold = np.array([[name in self.gold_names(example) for name in names] for example in examples])
+        golds = [{*self.gold_names(example)} for example in examples]
+        gold = np.array([[name in given for name in names] for given in golds])
         predicted = np.zeros_like(gold)
         predicted[:, : len(self.labels)] = np.stack(predictions) > 0.5
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
@@ -321,8 +325,27 @@ class TextRegression(TextTask):
     @override
     def parse(self, cells: Sequence[Any], places: Sequence[Place], source: Data) -> Answers:
         skip = self.skip_unlabelled or self.scale is not None
+        cells, wrapped_notes = unwrapped(cells, has_flags=False)
         absent, notes = unanswered(cells, (), skip=skip, are_numbers=True)
-        return Answers(parse_cells(cells, places, absent, one_answer), notes, {})
+        return Answers(parse_cells(cells, places, absent, one_answer), (*wrapped_notes, *notes), {})
+
+    @override
+    def notes_on_answers(self, examples: Sequence[Example]) -> list[str]:
+        """Returns notes on equal texts with different answers, and on numbers far from all others."""
+        notes = super().notes_on_answers(examples)
+        answered = [example for example in examples if example.gold is not None]
+        numbers = [(as_number(str(example.gold)), example.where) for example in answered]
+        usual = sorted(number for number, _ in numbers if math.isfinite(number))
+        if len(usual) < MIN_NUMBERS:
+            return notes
+        cut = max(1, len(usual) // 20)
+        low, high, middle = usual[cut], usual[-1 - cut], usual[len(usual) // 2]
+        limit = OUTLIER * ((high - low) or abs(middle) or 1)
+        if far := [(number, where) for number, where in numbers if abs(number - middle) > limit]:
+            count = "1 number is" if len(far) == 1 else f"{len(far):,} numbers are"
+            first = f"{far[0][0]:,.15g} at {far[0][1]}"
+            notes.append(f"{count} far from most, which are from {low:,.15g} to {high:,.15g}: {first}")
+        return notes
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextRegression:

@@ -23,21 +23,17 @@ from scipy.special import softmax
 from torch import Tensor
 from typing_extensions import override
 
-from electra.data.table_files import Data
+from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.tagged_sentences import (
-    FORMATS,
-    WORD_COLUMNS,
-    SentenceReader,
+from electra.finetuning.labelled.tagged_sentences import FORMATS, WORD_COLUMNS, SentenceReader
+from electra.finetuning.labelled.word_splitting import (
+    SPLITTINGS,
+    Spans,
+    Splitting,
+    are_words,
+    infer_splitting,
 )
-from electra.finetuning.labelled.words import SPLITTINGS, Spans, Splitting, are_words, infer_splitting
-from electra.finetuning.score.entities import (
-    OUTSIDE,
-    complete_tags,
-    entity_scores,
-    is_entity_tag,
-    is_outside,
-)
+from electra.finetuning.score.entities import OUTSIDE, complete_tags, entity_scores, is_entity_tag, is_outside
 from electra.finetuning.score.metrics import METRICS, Score, f_score
 from electra.finetuning.task import (
     Cell,
@@ -251,9 +247,8 @@ class WordTagging(Task):
         default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
         for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):
-            predictions[example_index][window.words] = softmax(
-                logits[window.positions].astype(np.float64), axis=-1
-            )
+            scores = logits[window.positions].astype(np.float64)
+            predictions[example_index][window.words] = softmax(scores, axis=-1)
         return predictions
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
@@ -270,16 +265,14 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = [*map(self.tags, predictions)], [list(example.gold) for example in examples]
         if self.scheme == "errors":
-            said, wrong = (
-                np.array([tag == INCORRECT for tag in chain(*rows)], bool) for rows in (predicted, gold)
-            )
+            said = np.array([tag == INCORRECT for tag in chain(*predicted)], bool)
+            wrong = np.array([tag == INCORRECT for tag in chain(*gold)], bool)
             counts = int((said & wrong).sum()), int(said.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         index_of = index_labels(self.labels, chain(*gold))
-        predicted_N, gold_N = (
-            np.array([index_of[tag] for tag in chain(*rows)]) for rows in (predicted, gold)
-        )
+        predicted_N = np.array([index_of[tag] for tag in chain(*predicted)])
+        gold_N = np.array([index_of[tag] for tag in chain(*gold)])
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](predicted_N, gold_N) for name in self.metrics}
 
@@ -293,9 +286,8 @@ class WordTagging(Task):
             columns = example.texts, spans, self._classes(prediction), prediction
             for word, span, index, probabilities in zip(*columns, strict=True):
                 scores = map(float, probabilities) if every else ()
-                rows.append(
-                    (example.id, word, *span, self.labels[index], float(probabilities[index]), *scores)
-                )
+                p = float(probabilities[index])
+                rows.append((example.id, word, *span, self.labels[index], p, *scores))
         return rows
 
 

@@ -12,4 +12,5 @@ extensions     objectives, tasks, heads and probes by name or path
 terminal_text  text for a terminal or a log
 arrays         types of NumPy arrays
 progress       progress reports
+display        where they are shown: a terminal, a notebook, a function, or nowhere
 """

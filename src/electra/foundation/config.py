@@ -168,7 +168,6 @@ def is_gone(name: str, value: Any) -> bool:
 
 
 def _dotted(where: str, key: str) -> str:
-    """Joins a key to its file (with a colon) or to its section (with a dot)."""
     if not where:
         return key
     return f"{where}: {key}" if where.endswith(".toml") else f"{where}.{key}"

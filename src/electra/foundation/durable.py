@@ -259,7 +259,6 @@ def remove_leftovers(parent: Path, name: str | None = None) -> None:
 
 
 def _beside(path: Path, prefix: str) -> Path:
-    """Returns a hidden name beside the path, for this process alone."""
     return path.with_name(f"{prefix}{path.name}-{os.getpid()}")
 
 

@@ -6,7 +6,7 @@ import re
 import resource
 from collections.abc import Callable, Collection
 
-from electra.foundation.terminal_text import one_line
+from electra.foundation.terminal_text import one_line, when
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 
@@ -117,8 +117,8 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
         is_theirs = isinstance(cause, RuntimeError | ImportError | OSError)
         if isinstance(cause, MemoryError) or (is_theirs and _NO_MEMORY.search(str(cause))):
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-            is_limited = limit != resource.RLIM_INFINITY
-            problem = "memory ran out" + f" (the limit is {limit >> 20:,} MiB: ulimit -v)" * is_limited
+            limited = f" (the limit is {limit >> 20:,} MiB: ulimit -v)"
+            problem = "memory ran out" + when(limit != resource.RLIM_INFINITY, limited)
             fix = "Lower `batch_size`, `length`, `workers` or `threads`, or use a smaller model"
             return RunFailed(problem, fix=fix)
         cause = cause.__cause__ or cause.__context__

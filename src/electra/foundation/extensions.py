@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest, out_of_memory
-from electra.foundation.terminal_text import with_article
+from electra.foundation.terminal_text import when, with_article
 
 PACKAGE = Path(__file__).parents[1]
 trusted: list[Path] = []  # files that may run, the last named first
@@ -94,7 +94,7 @@ class Kind:
         value = getattr(module, attribute)
         is_class = not attribute.isupper()
         if not (isinstance(value, type) and issubclass(value, base) if is_class else isinstance(value, base)):
-            problem = f"`{attribute}` is not an electra {base.__name__}{' class' * is_class}"
+            problem = f"`{attribute}` is not an electra {base.__name__}{when(is_class, ' class')}"
             raise ConfigError(problem, where=module.__file__, fix=fix)
         return module
 
@@ -153,7 +153,6 @@ def trust_options(argv: Sequence[str]) -> None:
 
 
 def _trusted_file(name: str) -> Path | None:
-    """Returns the trusted file with this path, or else with this stem; None if there is none."""
     if is_path(name) and (path := Path(name).expanduser().resolve()) in trusted:
         return path
     return next((file for file in trusted if fold_name(file.stem) == fold_name(Path(name).stem)), None)
@@ -215,7 +214,6 @@ def _import_error(error: BaseException, where: Path) -> BaseException:
 
 
 def _frames_in(file: Path, error: BaseException) -> list[traceback.FrameSummary]:
-    """Returns the frames of an error's traceback that are in a file."""
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
 
 

@@ -19,6 +19,7 @@ LAUNCHER_FIX = (
     "torchrun sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; for one process, unset them all"
 )
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
+Backend = Literal["torch", "onnx"]
 Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
 
 

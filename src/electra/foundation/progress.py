@@ -1,23 +1,45 @@
 """How functions report their work: lines that stay, and progress, which the next report replaces.
 
-Whoever does what takes long says so with `doing`, at any depth; the display that is open shows it.
+Whoever does what takes long says so with `doing`, at any depth; the display that is open shows it. Folders
+record the `running_command`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
 
 Say = Callable[[str], None]
 """Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
 """Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
+running_command: ContextVar[Callable[[], str]] = ContextVar("running_command", default=str)
+"""Returns the shell line of the command that is at work; empty if none is."""
 displays: list[Progress] = []  # of the displays that are open, the innermost last
+
+
+_counted: list[Any] = ["", 0.0, 0.0]  # the activity, how many of its parts are done, and all (0: unknown)
 
 
 def doing(activity: str, share: float | None = None) -> None:
     """Shows what is being done now ("": nothing any more) in the innermost open display, if there is one."""
+    _counted[:] = [activity, 0.0, 0.0]
     if displays:
         displays[-1](activity, share)
+
+
+def expect(parts: float) -> None:
+    """Says that what is being done has so many equal parts, which `advance` counts."""
+    _counted[1:] = [0.0, parts]
+
+
+def advance(parts: float = 1) -> None:
+    """Shows that more parts are done, if it is known how many there are."""
+    activity, done, total = _counted
+    _counted[1] = done = done + parts
+    if total and displays:
+        displays[-1](activity, min(1.0, done / total))
 
 
 def quiet(line: str) -> None:
@@ -28,11 +50,16 @@ def no_progress(activity: str, share: float | None) -> None:
     """Shows no progress; the default of library functions."""
 
 
-def time_left(seconds: float) -> str:
-    """Formats the time that is left, such as "5m07s left" or "1h20m left"."""
+def clock(seconds: float) -> str:
+    """Formats a time such as 5m07s or 1h20m."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m left" if hours else f"{minutes}m{seconds:02d}s left"
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"
+
+
+def time_left(seconds: float) -> str:
+    """Formats the time that is left, such as "5m07s left" or "1h20m left"."""
+    return f"{clock(seconds)} left"
 
 
 def duration(seconds: float) -> str:

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 from electra.foundation.errors import Interrupted
+from electra.foundation.terminal_text import when
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
@@ -116,7 +117,7 @@ def _receive(number: signal.Signals) -> bool:
         each.request(number)
     if waiting:
         what = _safe_points[-1] if _safe_points else "this step; what is finished is kept"
-        _tell(f"stopping after {what}{f'; {AGAIN}' * (number == signal.SIGINT)}")
+        _tell(f"stopping after {what}{when(number == signal.SIGINT, f'; {AGAIN}')}")
     elif (len(_received) > 1 or _open) and not hasattr(sys, "ps1"):  # a shell outlives the work it began
         _tell("stopped at once")
         os._exit(EXIT_CODES[_open[0].received or number if _open else _received[0]])
@@ -126,7 +127,7 @@ def _receive(number: signal.Signals) -> bool:
 def _tell(line: str) -> None:
     with suppress(OSError, ValueError, AttributeError):  # closed
         sys.stderr.write(f"{line}\n")
-        sys.stderr.write("\x1b[?25h" * sys.stderr.isatty())  # the cursor, which a progress bar hides
+        sys.stderr.write(when(sys.stderr.isatty(), "\x1b[?25h"))  # the cursor, which a progress bar hides
         sys.stderr.flush()
 
 

@@ -40,3 +40,8 @@ def with_article(noun: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Returns a count with its noun: `1 seed`, `3 seeds`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def when(applies: object, text: str) -> str:
+    """Returns a clause if it applies; else ""."""
+    return text if applies else ""

@@ -79,7 +79,9 @@ def free_cores() -> int:
     before, _last = _last, now
     # Under a container's limit, the programs in it share what the limit allows.
     is_limited = now.container is not None and cores < len(os.sched_getaffinity(0))
-    used, used_before = (each.container if is_limited else each.cores for each in (now, before))
+    used, used_before = now.cores, before.cores
+    if is_limited:
+        used, used_before = now.container, before.container
     others = os.getloadavg()[0]
     if used is not None and used_before is not None:
         others = (used - used_before - (now.own - before.own)) / (now.at - before.at)

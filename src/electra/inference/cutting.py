@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from electra.data.cut_vocabulary import counts_in, cut, ids_in_original
-from electra.data.settings import CorpusConfig
-from electra.data.store_builder import read_sample
+from electra.data.corpus.cut_vocabulary import counts_in, cut, ids_in_original
+from electra.data.corpus.store_builder import read_sample
+from electra.data.tables.lines import is_blank
+from electra.data.text_settings import CorpusConfig
 from electra.exchange.layers import in_vocabulary
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import doing
@@ -18,7 +19,7 @@ from electra.inference.embedding import embed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from electra.data.corpus import KeptDocument
+    from electra.data.corpus.documents import KeptDocument
     from electra.exchange.load import Loaded
 
 SAMPLE = 30_000_000  # characters that are counted
@@ -40,7 +41,10 @@ def cut_to(model: Loaded, text: Sequence[str], coverage: float) -> tuple[Loaded,
         text, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
     )
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
-    texts, kind = [line[:LONGEST] for line in texts[:LINES]], "held-out line" if held_out else "line"
+    texts, kind = (
+        [line[:LONGEST] for line in texts[:LINES] if not is_blank(line[:LONGEST])],
+        "held-out line" if held_out else "line",
+    )
     doing("counting pieces")
     smaller = cut(model.tokenizer, counts_in(sample, model.tokenizer), coverage)
     after, original_ids = in_vocabulary(model, smaller), ids_in_original(smaller, model.tokenizer)
@@ -61,9 +65,5 @@ def _sizes(model: Loaded, counts: Any) -> dict[str, str]:
     """Returns the sizes of a model, and its share of unknown tokens among the `counts` of its pieces."""
     size = sum(parameter.numel() for parameter in model.encoder.parameters())
     unknown = counts[model.tokenizer.specials.unk] / max(1, counts.sum())
-    return {
-        "pieces": f"{len(counts):,}",
-        "parameters": f"{size / 1e6:.1f} M",
-        "as float32": f"{4 * size / 1e6:.1f} MB",
-        "unknown tokens": f"{unknown:.2%}",
-    }
+    sizes = {"parameters": f"{size / 1e6:.1f} M", "as float32": f"{4 * size / 1e6:.1f} MB"}
+    return {"pieces": f"{len(counts):,}", **sizes, "unknown tokens": f"{unknown:.2%}"}

@@ -22,15 +22,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from electra.data.tables.lines import is_blank
+from electra.data.tables.printed import places_of_letters, without_ligatures
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.progress import advance
 from electra.foundation.terminal_text import make_visible
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
     from electra.inference.spellings import Spellings
 
@@ -75,6 +78,11 @@ class Detection:
         """The mean of -log(1 - P(replaced)) over the words: the higher, the more suspicious the text."""
         p = np.array([word.p_replaced for word in self.words])
         return float(-np.log1p(-np.minimum(p, 1 - 1e-9)).mean()) if len(p) else 0.0
+
+    @property
+    def rounded_score(self) -> float | None:
+        """The score with 4 significant digits, for files; None if the text has no words."""
+        return float(f"{self.score:.4g}") if self.words else None
 
     @property
     def marked(self) -> tuple[Span, ...]:
@@ -125,9 +133,9 @@ class Detection:
             if word in suggestions:
                 found = suggestions[word]
                 row["suggestions"] = [{"word": each.token, "p": float(f"{each.p:.4g}")} for each in found]
-            words += [row] * (is_marked or all_words)
-        score = float(f"{self.score:.4g}")
-        return {"text": self.text, "score": score, "threshold": self.threshold, "words": words}
+            if is_marked or all_words:
+                words.append(row)
+        return {"text": self.text, "score": self.rounded_score, "threshold": self.threshold, "words": words}
 
 
 @dataclass(frozen=True)
@@ -141,8 +149,8 @@ class TokenizedText:
     text: str
 
     def part(self, members: Sequence[int]) -> str:
-        """Returns the text of neighbouring tokens."""
-        return self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]]
+        """Returns the text of neighbouring tokens, with the letters of ligatures."""
+        return without_ligatures(self.text[self.offsets[members[0]][0] : self.offsets[members[-1]][1]])
 
     def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
         """Yields the positions of each word's tokens; a token outside of words is a word by itself."""
@@ -195,6 +203,7 @@ def log_odds(loaded: Loaded, texts: Sequence[TokenizedText]) -> list[npt.NDArray
     scores = [np.zeros(len(tokens.ids)) for tokens in texts]
     outputs = map_rows(rows, network, loaded.device, pad=specials.pad)
     for (index, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
+        advance(int(keep_from == 0))
         scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
     return scores
 
@@ -240,8 +249,11 @@ def surprisals(
             found.append(list(zip(surprises.tolist(), expected, strict=True)))
         return found
 
+    last = -1
     for row, found in enumerate(map_rows(rows(), network, loaded.device, pad=specials.pad)):
         text_index, masked, _, _ = pending.pop(row)
+        advance(MASKED_APART * (text_index - last))
+        last = text_index
         for members, (surprise, expected) in zip(masked, found, strict=True):
             if len(members) == 1:
                 scores[text_index][0, members] = surprise
@@ -252,10 +264,7 @@ def surprisals(
 def _masks(
     text: TokenizedText, words: list[list[int]], spellings: Spellings | None
 ) -> Iterator[tuple[list[list[int]], list[str]]]:
-    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there.
-
-    First a mask for each token of every sixth word; then one for each word of several tokens.
-    """
+    """Yields the tokens behind each mask of a row, and the words that near spellings may replace there."""
     for group in (words[i::MASKED_APART] for i in range(min(MASKED_APART, len(words)))):
         parts = [(text.part(word) if len(word) == 1 else "") for word in group for _ in word]
         yield [[i] for word in group for i in word], parts
@@ -289,15 +298,24 @@ def require_log_odds(loaded: Loaded) -> None:
 
 
 def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
-    """Tokenises a text of any length, without special tokens; offsets include a token's combining marks."""
-    encoding = tokenizer.encode(text)
+    """Tokenises a text of any length, without special tokens; offsets include a token's combining marks.
+
+    A ligature is read as its letters. A text of invisible characters has no tokens.
+    """
+    if is_blank(text):
+        return TokenizedText(np.zeros(0, np.int64), [], [], [], text)
+    plain = without_ligatures(text)
+    encoding = tokenizer.encode(plain)
     positions = [i for i, special in enumerate(encoding.special) if not special]
     ids = [encoding.ids[i] for i in positions]
-    offsets = _whole_characters(text, [encoding.offsets[i] for i in positions])
+    spans = [encoding.offsets[i] for i in positions]
+    if len(plain) > len(text):
+        places = [*places_of_letters(text), len(text)]
+        spans = [(places[start], places[max(start, end - 1)] + (end > start)) for start, end in spans]
+    offsets = _whole_characters(text, spans)
     words = _without_punctuation(text, offsets, [encoding.words[i] for i in positions])
-    return TokenizedText(
-        np.asarray(ids, np.int64), [tokenizer.readable(i) for i in ids], offsets, words, text
-    )
+    tokens = [tokenizer.readable(i) for i in ids]
+    return TokenizedText(np.asarray(ids, np.int64), tokens, offsets, words, text)
 
 
 def overlapping_windows(

@@ -9,7 +9,7 @@ Which share of clean words a threshold marks is measured when a run ends and kep
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -19,15 +19,17 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from electra.artifacts.included import MODELS, included_model
-from electra.artifacts.model import DETECTION, ModelFolder, Scorer
-from electra.data import unknown
+from electra.artifacts.model_files import DETECTION, ModelFolder, Scorer
+from electra.data.corpus import unknown
+from electra.data.tables.printed import without_ligatures
 from electra.exchange.load import Loaded, load_language_model
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.config import build
 from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ElectraError, ModelError, Note
-from electra.foundation.progress import doing
+from electra.foundation.progress import advance, doing, expect
 from electra.inference.detection import (
+    MASKED_APART,
     TEXTS_PER_CHUNK,
     Detection,
     TokenizedText,
@@ -56,6 +58,7 @@ PIECES = {
     False: 3.0,
 }  # tokens a word in other languages: of the included English models, of others
 MIN_WORDS = 20  # of which that is said
+SUGGESTING = 2  # what the suggestions for a text take, in readings of it by a network
 SUSPICIOUS = 3.0  # times as many words above the model's threshold as in its own clean text
 
 
@@ -154,20 +157,22 @@ class Detector:
 
         Raises TokenizerError if too many tokens are unknown, unless that is allowed or not counted (None).
         """
+        total = len(texts) if isinstance(texts, Sized) else 0
         if allow_unknown is not None:
             texts = unknown.read(self.main.tokenizer, texts, allow_unknown)
         found = self.scored(texts, threshold)
-        number = num_tokens = num_words = 0
+        num_tokens = num_words = 0
         reader = self.language_model if suggestions > 0 else None
         doing("detecting")
+        readings = {"language-model": MASKED_APART, "both": 1 + MASKED_APART}.get(self.scorer, 1)
+        expect(total * (readings + SUGGESTING * (reader is not None)))
         while chunk := list(islice(found, TEXTS_PER_CHUNK)):
             if reader is not None:
                 chunk = suggest(reader, chunk, self.spellings, suggestions, near)
+                advance(SUGGESTING * len(chunk))
             yield from chunk
-            number += len(chunk)
             num_tokens += sum(len(each.tokens) for each in chunk)
             num_words += sum(len(each.words) for each in chunk)
-            doing(f"detecting: {number:,} texts done")
         pieces = PIECES[Path(self.main.folder).is_relative_to(MODELS)]
         if num_words >= MIN_WORDS and num_tokens > pieces * num_words:
             problem = f"{num_tokens / num_words:.1f} tokens a word: is this a language that the model knows?"
@@ -222,7 +227,7 @@ class Detector:
         starts, ends = np.array(read.offsets, np.int64).reshape(-1, 2).T
         for members in tokens.word_tokens():
             start, end = tokens.offsets[members[0]][0], max(tokens.offsets[i][1] for i in members)
-            word = text[start:end]
+            word = without_ligatures(text[start:end])
             if not any(map(str.isalnum, word)):
                 is_initial = word in ".!?:"
                 continue
@@ -307,10 +312,9 @@ def measure(detector: Detector, texts: Iterable[str], text: str) -> Calibration 
     """
     rows = np.concatenate([np.zeros((0, len(FEATURES))), *(rows for _, rows in detector.words(texts))])
     networks = (detector.discriminator, detector.language_model)
-    names: list[Any] = [
-        name for name, each in zip(get_args(Single), networks, strict=False) if each is not None
-    ]
-    names += ["both"] * (len(names) == 2)
+    pairs = zip(get_args(Single), networks, strict=False)
+    names: list[Any] = [name for name, network in pairs if network is not None]
+    names += ["both"] if len(names) == 2 else []
     curves = {name: curve_of(detector.scores(name, rows)) for name in names}
     if not curves[names[0]].thresholds:
         return None
@@ -326,5 +330,4 @@ def curve_of(clean: Floats, wrong: Floats | tuple[()] = ()) -> Curve:
 
 
 def _threshold(scores: Floats, share: float) -> float:
-    """Returns the score that `share` of the scores reach."""
     return float(np.sort(scores)[-max(1, int(share * len(scores)))])

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.artifacts.model import Pooling
+from electra.artifacts.model_files import Pooling
+from electra.data.tables.lines import is_blank
 from electra.exchange.load import Loaded
 from electra.exchange.pooling import Array, TextVector, pooled, reduced
 from electra.foundation.arrays import Vectors
@@ -31,7 +32,7 @@ def embed(
     *,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Vectors:
-    """Returns the vectors of N texts, float32 [N, D].
+    """Returns the vectors of N texts, float32 [N, D]; NaN for a text without any visible character.
 
     Raises ConfigError if the pooling is unknown, and RunFailed if a vector is not finite.
 
@@ -45,15 +46,20 @@ def embed(
     """
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
-    vectors: list[Vectors] = []
-    for start in range(0, len(texts), TEXTS_PER_CHUNK):
-        chunk = texts[start : start + TEXTS_PER_CHUNK]
-        vectors.append(
-            finite(torch.from_numpy(recipe.apply(_pool_texts(loaded, chunk, recipe))).float()).numpy()
-        )
-        progress((start + len(chunk)) / len(texts))
     vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size)))[0])
-    return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)
+    vectors = np.full((len(texts), vector_size), np.nan, np.float32)
+    written = [i for i, text in enumerate(texts) if not is_blank(text)]
+    for start in range(0, len(written), TEXTS_PER_CHUNK):
+        rows = written[start : start + TEXTS_PER_CHUNK]
+        found = recipe.apply(_pool_texts(loaded, [texts[i] for i in rows], recipe))
+        vectors[rows] = finite(torch.from_numpy(found).float()).numpy()
+        progress((start + len(rows)) / len(written))
+    return vectors
+
+
+def as_json(vector: Vectors) -> list[float] | None:
+    """Returns a vector [D] with digits that restore its float32 numbers; None for that of an empty text."""
+    return None if np.isnan(vector[0]) else [float(f"{value:.9g}") for value in vector]
 
 
 def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> Array:

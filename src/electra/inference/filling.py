@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from electra.data.tables.printed import without_ligatures
 from electra.exchange.load import Loaded
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ModelError
@@ -46,7 +47,6 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Returns the token ids of a text, whose parts between the masks are tokenised separately."""
     first_ids, *other_ids = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
     ids: list[int] = first_ids + [i for part in other_ids for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
@@ -80,7 +80,7 @@ def suggest(
             for word in found.marked:
                 over = [i for i, (a, b) in enumerate(tokens.offsets) if a < word.end and b > word.start]
                 hidden = over or [len(tokens.ids)]
-                asked.append((word, spellings.near(word.text)))
+                asked.append((word, spellings.near(without_ligatures(word.text))))
                 before = tokens.ids[: hidden[0]][-(size // 2) :]
                 after = tokens.ids[hidden[-1] + 1 :][: size // 2 - 1]
                 yield np.array([tokenizer.specials.cls, *before, mask, *after, tokenizer.specials.sep])
@@ -102,9 +102,8 @@ def suggest(
             }
             total, shown = sum(weights.values()), sorted(weights, key=lambda each: -weights[each])[:most]
             is_name = word.text[0].isupper()
-            best.append(
-                tuple(Candidate(w.capitalize() if is_name else w, float(weights[w] / total)) for w in shown)
-            )
+            cased = [(word.capitalize() if is_name else word, word) for word in shown]
+            best.append(tuple(Candidate(name, float(weights[word] / total)) for name, word in cased))
         return best
 
     found = map_rows(rows(), network, loaded.device, pad=tokenizer.specials.pad)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.arrays import Floats, Ints
 
 # How much more often (log) a word was meant for one that differs in one or in two letters than for another
@@ -50,14 +50,12 @@ class Spellings:
         return float(np.log(np.exp(log_p_V[ids] + weights).sum() + np.exp(FAR)))
 
     def _weights(self, word: str) -> tuple[Ints, Floats]:
-        """Returns the ids of the near spellings of a word, and their `NEARNESS`."""
         near = self.near(word)
         weights = [NEARNESS[edits] for edits in near.values()]
         return np.array([self.ids[each] for each in near], np.int64), np.array(weights, np.float64)
 
 
 def _shortened(word: str) -> Iterator[tuple[str, int]]:
-    """Yields what is left of a word once no letter, one, or (of four and more) two are dropped."""
     forms = {word}
     for dropped in range(2 + (len(word) >= 4)):
         yield from ((form, dropped) for form in forms)

@@ -1,6 +1,8 @@
 """Any encoder of transformers behind the interface of ours: padding instead of packing, and slower.
 
-The documents of a packed row are padded to rows of their own, read by the model, and put back in place.
+The documents of a packed row are padded to rows of their own, read by the model, and put back in place. A
+model in which padding changes the states of a text (by a convolution, say) reads together only texts of the
+same length.
 `EncoderConfig.settings` holds the model's config.json, from which the module is built; its weights keep
 transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D hidden, E embedding.
 """
@@ -24,6 +26,8 @@ from electra.model.sizes import EncoderConfig
 
 # What transformers calls rates of dropout
 DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout", "resid_pdrop", "embd_pdrop")
+TRIED = 8  # tokens, half of which are padding, with which `reads_padding` tries a model
+ROUNDING = 1e-4  # of the largest state
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 
 
@@ -76,6 +80,29 @@ def without_pooler(model: nn.Module) -> nn.Module:
     return model
 
 
+def reads_padding(model: Any, pad: int) -> bool:
+    """Whether padding changes the states that a model of transformers gives to the text before it.
+
+    A short text is read alone, with padding, and with other tokens in its place. The states of the last two
+    must be equal bit for bit, as masked tokens have the weight 0, and those of the first but for rounding.
+    """
+    device, was_training = next(model.parameters()).device, model.training
+    ids = torch.arange(1, 1 + TRIED, device=device)[None] % len(model.get_input_embeddings().weight)
+    padded, mask = ids.clone(), (torch.arange(TRIED, device=device) < TRIED // 2).long()[None]
+    padded[mask == 0] = pad
+    try:
+        model.eval()
+        exact = torch.autocast(device.type, enabled=False)
+        with quietly(), torch.no_grad(), exact, torch.random.fork_rng(enabled=device.type == "cpu"):
+            alone = model(input_ids=ids[:, : TRIED // 2], attention_mask=mask[:, : TRIED // 2])
+            found = [model(input_ids=each, attention_mask=mask) for each in (padded, ids)]
+    finally:
+        model.train(was_training)
+    one, two = (each.last_hidden_state[:, : TRIED // 2] for each in found)
+    difference = (alone.last_hidden_state - one).abs().max()
+    return not torch.equal(one, two) or bool(difference > ROUNDING * one.abs().max())
+
+
 @dataclass(frozen=True)
 class Texts:
     """Documents of packed rows of about the same length, each padded to a row of its own."""
@@ -84,14 +111,14 @@ class Texts:
     real_NL: Tensor  # which of them are tokens; the others are padding
 
     @classmethod
-    def of(cls, document_ids_BT: Tensor) -> list[Texts]:
-        """Finds the texts, neighbours with the same id of 0 or more, grouped by length (within 2x)."""
+    def of(cls, document_ids_BT: Tensor, exact: bool = False) -> list[Texts]:
+        """Finds the texts, neighbours with the same id of 0 or more, grouped by length (2x, or `exact`)."""
         real, begins = document_ids_BT >= 0, torch.ones_like(document_ids_BT, dtype=torch.bool)
         begins[:, 1:] = document_ids_BT[:, 1:] != document_ids_BT[:, :-1]
         begins = (begins & real).flatten()
         starts_N, text = begins.nonzero().flatten(), begins.cumsum(0) - 1
         lengths_N = torch.bincount(text[real.flatten()], minlength=len(starts_N))
-        groups, group_N = [], torch.frexp(lengths_N - 0.5).exponent
+        groups, group_N = [], lengths_N if exact else torch.frexp(lengths_N - 0.5).exponent
         for group in sorted(set(group_N.tolist())):
             starts, lengths = starts_N[group_N == group, None], lengths_N[group_N == group, None]
             place_L = torch.arange(int(lengths.max()), device=starts.device)
@@ -126,7 +153,18 @@ class AdaptedEncoder(Encoder):
         if model is None:
             with quietly():
                 model = AutoModel.from_config(settings_of(config), dtype=torch.float32)
-        self.model: Any = without_pooler(model)
+        whole: Any = model
+        if hasattr(whole, "set_attention_type"):  # BigBird's first short text would turn it to this for good
+            whole.set_attention_type("original_full")
+        self.model: Any = without_pooler(whole)
+        self._reads_padding: bool | None = None
+
+    @property
+    def reads_padding(self) -> bool:
+        """Whether texts must be read without padding; tried once."""
+        if self._reads_padding is None:
+            self._reads_padding = reads_padding(self.model, self.config.pad_id)
+        return self._reads_padding
 
     @override
     def forward(
@@ -142,7 +180,9 @@ class AdaptedEncoder(Encoder):
             raise ConfigError(problem, key="objective.name", fix="Start from an ELECTRA or a ModernBERT")
         # without document ids, each row is a text
         whole = torch.arange(input_ids.numel(), device=input_ids.device).view(input_ids.shape)
-        groups = [Texts(whole, whole >= 0)] if document_ids is None else Texts.of(document_ids)
+        groups = [Texts(whole, whole >= 0)]
+        if document_ids is not None:
+            groups = Texts.of(document_ids, exact=self.reads_padding)
         words = token_types = None
         if type(variation).embed is not Variation.embed:
             words = variation.embed(self.model.get_input_embeddings()(input_ids))
@@ -190,6 +230,7 @@ class PublishedHead(nn.Module):
     def __init__(self, model: Any) -> None:  # the whole model; its base is that of an `AdaptedEncoder`
         super().__init__()
         self._whole = (model,)  # in a tuple, so that the encoder is no submodule
+        self._reads_padding: bool | None = None
         children = dict(model.named_children()) | {"pooler": getattr(model.base_model, "pooler", None)}
         self.parts = nn.ModuleDict({
             name: part for name, part in children.items() if part not in (None, model.base_model)
@@ -203,6 +244,21 @@ class PublishedHead(nn.Module):
     def tuned_logits(self, ids: Tensor, document_ids: Tensor | None, types: Tensor | None) -> Tensor:
         """Returns a fine-tuned head's logits [B, outputs] or [B, T, outputs]; the arguments are [B, T]."""
         mask = torch.ones_like(ids) if document_ids is None else (document_ids >= 0).long()
+        if self._reads_padding is None:
+            self._reads_padding = reads_padding(self.whole.base_model, self.whole.config.pad_token_id or 0)
+        if not self._reads_padding or bool(mask.all()):
+            return self._logits(ids, mask, types)
+        lengths_B, found = mask.sum(1), dict[int, Tensor]()
+        for length in sorted({*lengths_B.tolist()}):
+            rows = (lengths_B == length).nonzero().flatten()
+            own_types = None if types is None else types[rows, :length]
+            logits = self._logits(ids[rows, :length], mask[rows, :length], own_types)
+            if logits.dim() == 3:
+                logits = nn.functional.pad(logits, (0, 0, 0, ids.shape[1] - length))
+            found |= dict(zip(rows.tolist(), logits, strict=True))
+        return torch.stack([found[row] for row in range(len(ids))])
+
+    def _logits(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
         inputs = {"input_ids": ids, "attention_mask": mask}
         outputs = self.whole(**inputs if types is None else {**inputs, "token_type_ids": types})
         if "start_logits" in outputs:

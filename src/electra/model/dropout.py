@@ -34,11 +34,8 @@ def _factors(x: Tensor, rate: float) -> Tensor:
 
 def _draw(count: int) -> Tensor:
     """Draws int16 [count] uniformly from torch's CPU generator."""
-    return (
-        torch.empty(-(-count // _LANES), dtype=torch.int64)
-        .random_(-(1 << 63), None)
-        .view(torch.int16)[:count]
-    )
+    lanes = torch.empty(-(-count // _LANES), dtype=torch.int64).random_(-(1 << 63), None)
+    return lanes.view(torch.int16)[:count]
 
 
 # Opaque to the compiler, so that compiled and plain layers draw the same numbers from the same generator.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from electra.artifacts.networks import Head
+from electra.artifacts.network_names import Head
 from electra.model.networks import Network, Networks
 from electra.model.sizes import TRAITS, EncoderConfig
 
@@ -70,9 +70,8 @@ def forward_flops(
     """Returns the FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
     for row in rows:
-        total += row.config.num_layers * layer_flops(row.config, length) + input_flops(
-            row.config, length, dense_lookup
-        )
+        total += row.config.num_layers * layer_flops(row.config, length)
+        total += input_flops(row.config, length, dense_lookup)
     for row in rows:
         if row.head == "generator":
             total += generator_head_flops(row.config, length, masked_fraction)

@@ -16,12 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.model.attention import (
-    attend,
-    rotary_table,
-    rotate,
-    windowed_mask,
-)
+from electra.model.attention import attend, rotary_table, rotate, windowed_mask
 from electra.model.dropout import dropout
 from electra.model.encoder import Encoder, Variation, embedding_table
 from electra.model.sizes import EncoderConfig
@@ -92,9 +87,7 @@ class ModernEncoder(Encoder):
         self.config = config
         self.tokens: nn.Module = embedding_table(config.vocab_size, config.hidden_size)
         self.embedding_norm = _norm(config)
-        self.layers = nn.ModuleList(
-            ModernLayer(config, first=index == 0) for index in range(config.num_layers)
-        )
+        self.layers = nn.ModuleList(ModernLayer(config, first=i == 0) for i in range(config.num_layers))
         self.final_norm = _norm(config)
         self.cos: Tensor
         self.sin: Tensor
@@ -149,9 +142,8 @@ class ModernEncoder(Encoder):
     @override
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
         are_local = (False, True) if self.config.global_every > 1 else (False,)
-        return [
-            self.mask_and_rotations(local, mask_B1TT, input_ids.shape[1], position_ids) for local in are_local
-        ]
+        length = input_ids.shape[1]
+        return [self.mask_and_rotations(local, mask_B1TT, length, position_ids) for local in are_local]
 
     @override
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from electra.artifacts.networks import EXPORTED, NAMES, ORDER, Head
+from electra.artifacts.network_names import EXPORTED, NAMES, ORDER, Head
 from electra.model.sizes import EncoderConfig
 
 Role = Literal["main", "auxiliary", "frozen"]

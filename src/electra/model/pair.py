@@ -25,7 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.networks import NAMES, ORDER, Head
+from electra.artifacts.network_names import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
 from electra.foundation.terminal_text import with_article
@@ -86,7 +86,7 @@ AnyNetwork = Generator | Discriminator | EncoderAlone
 
 
 class Pair(nn.Module):
-    """The networks of one run; `state_dict` contains them under their names (`artifacts/networks.py`).
+    """The networks of one run; `state_dict` contains them under their names (`artifacts/network_names.py`).
 
     The training is for `main`, and `auxiliary` is the generator that corrupts its input. The objective may
     add `heads`, `others` that are trained, and `frozen` ones: these move to another device or number format
@@ -219,12 +219,9 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     elif len(set(architectures)) > 1 or isinstance(mine, AdaptedEncoder):
         # the models that they start from, or one of them and the recipe
         given, needed = map(with_article, architectures)
-        raise ConfigError(
-            f"the generator is {given} encoder and the discriminator {needed} one; they cannot share"
-            " embeddings",
-            key="model.sharing",
-            fix="Set `model.sharing` to none, or start both from the same architecture",
-        )
+        problem = f"the generator is {given} encoder and the discriminator {needed} one"
+        fix = "Set `model.sharing` to none, or start both from the same architecture"
+        raise ConfigError(f"{problem}; they cannot share embeddings", key="model.sharing", fix=fix)
     elif sharing != "all":
         mine.share_embeddings(theirs, table_only=sharing != "embeddings")
     elif mine.config == theirs.config:
@@ -263,9 +260,8 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
             fan_in: as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
                 last matrix of each residual branch; embedding tables as in `paper`.
     """
-    num_layers = {
-        name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)
-    }
+    encoders = {name: each for name, each in module.named_modules() if isinstance(each, Encoder)}
+    num_layers = {name: encoder.config.num_layers for name, encoder in encoders.items()}
     for name, parameter in module.named_parameters():
         rng = torch.Generator().manual_seed(key(seed, f"init/{name}"))
         with torch.no_grad():

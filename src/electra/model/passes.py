@@ -158,7 +158,6 @@ def few_lengths(length: int) -> int:
 
 
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
-    """Yields pools as (index of the first row, rows)."""
     source, pool_start = iter(rows), 0
     while pool := list(islice(source, POOL_ROWS)):
         yield pool_start, pool

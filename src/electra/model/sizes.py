@@ -130,9 +130,8 @@ def resolve_size(name: str, layers: int | None = None, hidden_size: int | None =
                 f"Use a multiple of {HEAD_SIZE}, the width of an attention head, or an even number below"
                 f" {2 * HEAD_SIZE} for a single head"
             )
-            raise ConfigError(
-                f"{hidden_size} cannot be divided into attention heads", key="model.hidden_size", fix=fix
-            )
+            problem = f"{hidden_size} cannot be divided into attention heads"
+            raise ConfigError(problem, key="model.hidden_size", fix=fix)
         embedding_size = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
         size = replace(size, hidden_size=hidden_size, embedding_size=embedding_size)
     return size
@@ -194,5 +193,4 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Returns four times the hidden size; if gated, two thirds of that, rounded up to a multiple of 32."""
     return 4 * hidden if TRAITS[architecture].feed_forward_matrices == 2 else -(-8 * hidden // 3 // 32) * 32

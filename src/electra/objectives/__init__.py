@@ -35,14 +35,12 @@ def create(
     invalid value, or an option that needs `statistics` if there are none.
     """
     module = module_of(str(options.get("name", "rtd")))
-    config = build(
-        module.Config, {key: value for key, value in options.items() if key != "name"}, where="objective"
-    )
+    values = {key: value for key, value in options.items() if key != "name"}
+    config = build(module.Config, values, where="objective")
     objective: Objective = module.Objective(
         config, vocab_size=vocab_size, specials=specials, statistics=statistics
     )
     if getattr(config, "mask_fraction", 1) == 0 and not getattr(config, "final_mask_fraction", None):
-        raise ConfigError(
-            "no token would be masked", key="objective.mask_fraction", fix="Use a fraction above 0"
-        )
+        fix = "Use a fraction above 0"
+        raise ConfigError("no token would be masked", key="objective.mask_fraction", fix=fix)
     return objective

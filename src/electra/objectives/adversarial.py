@@ -16,19 +16,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import check_positive, weight
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(masking.Options):
+class Config(masking.MaskingOptions):
     """Options of the objective `adversarial`."""
 
     discriminator_weight: float = weight(50.0)
@@ -98,11 +98,9 @@ class Objective(masking.MaskingObjective):
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         assert networks.auxiliary is not None
-        return (
-            {"baseline": nn.Linear(networks.auxiliary.hidden_size, 1)}
-            if self.config.gradient == "reinforce"
-            else {}
-        )
+        if self.config.gradient != "reinforce":
+            return {}
+        return {"baseline": nn.Linear(networks.auxiliary.hidden_size, 1)}
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
@@ -118,9 +116,9 @@ class Objective(masking.MaskingObjective):
     def adversarial_share(self, progress: float) -> float:
         """Returns `a`: 0 while the generator learns by maximum likelihood, 1 once it is fully adversarial."""
         start, end = self.config.anneal_from, self.config.anneal_to
-        return (
-            min(max((progress - start) / (end - start), 0.0), 1.0) if start < end else float(progress >= end)
-        )
+        if start >= end:
+            return float(progress >= end)
+        return min(max((progress - start) / (end - start), 0.0), 1.0)
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
@@ -160,11 +158,8 @@ class Objective(masking.MaskingObjective):
             losses["baseline"] = F.binary_cross_entropy_with_logits(
                 baseline_logits, torch.exp(-reward), reduction="sum"
             )
-        observed = {
-            "top1_correct": log_p.argmax(-1) == targets,
-            "sample_correct": sampled == targets,
-            "sampled": sampled,
-        }
+        observed = {"top1_correct": log_p.argmax(-1) == targets, "sample_correct": sampled == targets}
+        observed["sampled"] = sampled
         return Outcome(losses, observed | {"entropy": entropy.detach()} | detection.observed())
 
 

@@ -18,7 +18,7 @@ from electra.objectives import replace_mlm
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
-Config = replacing.Options
+Config = replacing.ReplacingOptions
 
 
 class Objective(replace_mlm.Objective):
@@ -41,9 +41,8 @@ class Objective(replace_mlm.Objective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Adds the full-size network's output layer and copy gate, which run at every position."""
         unmasked_flops = flops.generator_head_flops(networks.main, length, 1 - self.mean_mask_fraction)
-        return super().sequence_flops(networks, length) + 2 * (
-            unmasked_flops + 2 * networks.main.hidden_size * length
-        )
+        added_flops = unmasked_flops + 2 * networks.main.hidden_size * length
+        return super().sequence_flops(networks, length) + 2 * added_flops
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

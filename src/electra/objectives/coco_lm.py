@@ -16,7 +16,7 @@ from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(replacing.ReplacingOptions):
     """Options of the objective `coco_lm`."""
 
     copy_weight: float = weight(50.0)
@@ -61,12 +61,12 @@ class Objective(all_tokens_mlm.Objective):
         is_original = (replaced.ids == corrupted.input_ids).flatten()[real]
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
-        mlm, top1_correct = vocabulary.copy_loss(
-            main, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach()
-        )
+        shown, gate_M = replaced.sampled, gate[slots].detach()
+        mlm, top1_correct = vocabulary.copy_loss(main, hidden[slots], corrupted.targets, shown, gate_M)
+        replaced_logits = -gate.detach()[real]
         observed = {
             "top1_correct": top1_correct,
-            "replaced_logits": -gate.detach()[real],
+            "replaced_logits": replaced_logits,
             "replaced": ~is_original,
         }
         losses = {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}

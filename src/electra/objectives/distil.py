@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import weight
 from electra.foundation.errors import ConfigError
 from electra.model.hidden import LayerStates
@@ -179,7 +179,6 @@ def _teacher(networks: Networks) -> EncoderConfig:
 
 
 def _project(pair: Pair, depth: int, states: Tensor) -> Tensor:
-    """Returns the student's states at the teacher's width; unchanged if the widths are equal."""
     name = f"depth_{depth}"
     return pair.heads[name](states) if name in pair.heads else states  # type: ignore[no-any-return]
 
@@ -192,6 +191,6 @@ def _text_index(corrupted: CorruptedBatch) -> Tensor:
     """Returns the id of each token's text [B, T], unique within the batch; meaningless at padding."""
     B, T = corrupted.input_ids.shape
     row_offsets = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
-    return (
-        row_offsets.expand(B, T) if corrupted.document_ids is None else row_offsets + corrupted.document_ids
-    )
+    if corrupted.document_ids is None:
+        return row_offsets.expand(B, T)
+    return row_offsets + corrupted.document_ids

@@ -14,7 +14,7 @@ from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(masking.Options):
+class Config(masking.MaskingOptions):
     """Options of the objective `mlm`."""
 
     mask_share: float = share(0.8)
@@ -24,11 +24,9 @@ class Config(masking.Options):
 
     def __post_init__(self) -> None:
         if self.mask_share + self.random_share > 1 + 1e-9:
-            raise ConfigError(
-                f"mask_share {self.mask_share} plus random_share {self.random_share} is more than 1",
-                key="objective.random_share",
-                fix=f"Use at most {1 - self.mask_share:g}",
-            )
+            problem = f"mask_share {self.mask_share} plus random_share {self.random_share} is more than 1"
+            fix = f"Use at most {1 - self.mask_share:g}"
+            raise ConfigError(problem, key="objective.random_share", fix=fix)
 
 
 class Objective(masking.MaskingObjective):

@@ -13,7 +13,7 @@ from electra.model.pair import Generator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
-Config = replacing.Options
+Config = replacing.ReplacingOptions
 
 
 class Objective(masking.MaskingObjective):
@@ -27,7 +27,7 @@ class Objective(masking.MaskingObjective):
     main = "generator"
     fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
-    config: replacing.Options
+    config: replacing.ReplacingOptions
 
     @property
     @override
@@ -46,8 +46,7 @@ class Objective(masking.MaskingObjective):
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
-        mlm, top1_correct = vocabulary.loss_and_top1(
-            main, hidden[corrupted.masked_positions], corrupted.targets, corrupted.is_slot
-        )
+        slots, targets = hidden[corrupted.masked_positions], corrupted.targets
+        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets, corrupted.is_slot)
         observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

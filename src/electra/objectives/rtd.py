@@ -15,12 +15,12 @@ from electra.foundation.config import weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(replacing.ReplacingOptions):
     """Options of the objective `rtd`."""
 
     discriminator_weight: float = weight(50.0)
@@ -75,9 +75,8 @@ class Objective(masking.MaskingObjective):
         losses: dict[str, Tensor] = {}
         observed: dict[str, Tensor] = {}
         if self.noise:
-            sampled = self.noise.draw(
-                corrupted.uniforms, corrupted.targets if config.disallow_correct else None
-            ).to(corrupted.targets.device)
+            forbidden = corrupted.targets if config.disallow_correct else None
+            sampled = self.noise.draw(corrupted.uniforms, forbidden).to(corrupted.targets.device)
             ids = replacing.insert_samples(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import share, weight
 from electra.model import flops
 from electra.model.heads import GeneratorHead
@@ -57,11 +57,7 @@ class Objective(replacing.NoisyObjective):
     @property
     @override
     def weights(self) -> dict[str, float]:
-        return {
-            "mlm": 1.0,
-            "rtd": self.config.discriminator_weight,
-            "naming": self.config.mlm_weight,
-        }
+        return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "naming": self.config.mlm_weight}
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
@@ -101,9 +97,8 @@ class Objective(replacing.NoisyObjective):
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~mlm_slots).sum()), "rtd": num_real, "naming": int(mlm_slots.sum())}
         drawn = self.draw_noise(batch, seed)[masked.masked_positions]
-        return SplitBatch(
-            **vars(masked) | {"counts": counts}, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn
-        )
+        values = vars(masked) | {"counts": counts}
+        return SplitBatch(**values, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn)
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
@@ -122,9 +117,8 @@ class Objective(replacing.NoisyObjective):
             observed = replaced.observed(rtd_rows)
 
         hidden = corrupted.encode(discriminator.encoder, ids)
-        losses["naming"], _ = vocabulary.loss_and_top1(
-            self.language_model(pair), hidden.flatten(0, 1)[slots[mlm_slots]], corrupted.targets[mlm_slots]
-        )
+        states, targets = hidden.flatten(0, 1)[slots[mlm_slots]], corrupted.targets[mlm_slots]
+        losses["naming"], _ = vocabulary.loss_and_top1(self.language_model(pair), states, targets)
         if rtd_rows.counts["rtd"]:
             real = rtd_rows.is_token()
             is_replaced = (replaced.ids != rtd_rows.input_ids)[real]

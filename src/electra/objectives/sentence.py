@@ -19,18 +19,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.config import share, weight
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
-from electra.objectives.parts.detection import detect
+from electra.objectives.parts.detector_output import detect
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(replacing.ReplacingOptions):
     """Options of the objective `sentence`."""
 
     discriminator_weight: float = weight(50.0)
@@ -45,9 +45,8 @@ class Config(replacing.Options):
 class UntouchedBatch(CorruptedBatch):
     """A masked batch in which some texts get no replacements."""
 
-    untouched: Tensor = field(
-        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
-    )  # [M] True: no replacement
+    # [M] True: no replacement
+    untouched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
 
 
 class Objective(masking.MaskingObjective):
@@ -78,9 +77,8 @@ class Objective(masking.MaskingObjective):
         text_draws = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
         untouched = torch.from_numpy((text_draws < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
-        return UntouchedBatch(
-            **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
-        )
+        values = vars(corrupted) | {"counts": counts}
+        return UntouchedBatch(**values, untouched=untouched[corrupted.masked_positions])
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model import flops
@@ -83,9 +83,8 @@ class Objective(rtd.Objective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Counts half the generator's cost in stage two, where it is frozen and has no backward pass."""
         share = self.config.generator_share
-        generator_flops = flops.sequence_flops(
-            networks.auxiliary, None, length, masked_fraction=self.mean_mask_fraction
-        )
+        fraction = self.mean_mask_fraction
+        generator_flops = flops.sequence_flops(networks.auxiliary, None, length, masked_fraction=fraction)
         discriminator_flops = flops.sequence_flops(None, networks.main, length)
         return share * generator_flops + (1 - share) * (generator_flops / 2 + discriminator_flops)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from electra.artifacts.ledger import Axis, Curve
+from electra.artifacts.ledger import Axis, LedgerCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,13 +91,13 @@ def missing() -> str:
     return "" if found else "written without figures, which need matplotlib: pip install matplotlib"
 
 
-def smooth(curve: Curve) -> Curve:
+def smooth(curve: LedgerCurve) -> LedgerCurve:
     """Returns the mean over a window of about a fortieth of the curve, centred so that it does not lag."""
     import numpy as np
 
     half = max(1, len(curve.y) // 80)
     means = np.convolve(curve.y, np.full(2 * half + 1, 1 / (2 * half + 1)), "valid")
-    return Curve(curve.x[half:-half], means.tolist())
+    return LedgerCurve(curve.x[half:-half], means.tolist())
 
 
 def draw(figure: Figure) -> str | None:
@@ -156,7 +156,6 @@ def _number(series: Series, index: int) -> Series:
 
 
 def _look(series: Series) -> tuple[str, Any, str]:
-    """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
     color = series.color or 0
     turn = color + color // len(PALETTE)
     return PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]

@@ -1,6 +1,6 @@
 """Renders pages: a verdict, facts, and sections of figures and tables become one self-contained HTML file.
 
-    results = Table(("Variant", "AUC"), [("rtd", Number(0.81))])
+    results = PageTable(("Variant", "AUC"), [("rtd", Number(0.81))])
     publish(Page("ablation", "Three seeds each.", [Section("Results", tables=[results])]), path)
 
 A page has no scripts, fonts or requests (its content security policy forbids them), and prints well. Strings
@@ -48,7 +48,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Columns and rows of strings, Numbers and None; Numbers are aligned to the right."""
 
     columns: Sequence[str]  # all empty: no head
@@ -60,13 +60,13 @@ class Table:
     @classmethod
     def of(
         cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, tuple[str, ...]], caption: str = ""
-    ) -> Table:
+    ) -> PageTable:
         """Makes a row for each record. `columns` has by heading the key, and for numbers the format."""
         rows = [[cell(record.get(key), *spec) for key, *spec in columns.values()] for record in records]
         return cls(list(columns), rows, caption)
 
     @classmethod
-    def pairs(cls, caption: str, record: Mapping[str, Any]) -> Table:
+    def pairs(cls, caption: str, record: Mapping[str, Any]) -> PageTable:
         """Makes a folded table of names (dotted for nested records) and values other than None and []."""
         return cls(("", ""), list(_pairs(record, "")), caption, folded=True)
 
@@ -79,7 +79,7 @@ class Section:
     lead: str = ""
     notes: Sequence[str] = ()
     figures: Sequence[Figure | None] = ()
-    tables: Sequence[Table | None] = ()
+    tables: Sequence[PageTable | None] = ()
 
     @property
     def id(self) -> str:
@@ -104,7 +104,7 @@ class Page:
     facts: Sequence[Sequence[object]] = ()  # label, value and perhaps a remark of the tiles under the verdict
     warnings: Sequence[str] = ()  # sentences that must not be overlooked
     notes: Sequence[str] = ()  # further sentences on the first screen
-    command: str = ""  # the command that gives these results, if known
+    commands: Sequence[str] = ()  # the command lines that give these results, if known
 
 
 def render(page: Page) -> str:

@@ -18,7 +18,11 @@ from electra.artifacts import (
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import with_article
-from electra.pages import finetuning, probes, run, study, suite
+from electra.pages import finetuning_page as finetuning
+from electra.pages import probes
+from electra.pages import run_page as run
+from electra.pages import study_page as study
+from electra.pages import suite_page as suite
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     RunFolder: run.write_page,

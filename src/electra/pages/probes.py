@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.evaluation import AnalysisFolder
+from electra.artifacts.evaluation_files import AnalysisFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
-from electra.pages.page import Number, Page, Section, Table, publish
+from electra.pages.page import Number, Page, PageTable, Section, publish
 
 FORMAT = 2
 MAX_IN_LINE = 4  # headline numbers in one line
@@ -29,16 +29,15 @@ def write_page(path: Path) -> Path:
         raise ConfigError(f"no probe results here ({folder.RECORD})", where=path, fix="Run electra analyze")
     records = {name: read_record(file) for name, file in folder.probes().items()}
     models = dict.fromkeys(str(model["name"]) for record in records.values() for model in record["models"])
-    sources = dict.fromkeys(model["source"] for record in records.values() for model in record["models"])
     results = [(record["title"], text) for record in records.values() if (text := headline(record))]
     lead = "Of the first model, with 95 % intervals in brackets."
-    summary = Section("Main results", lead, tables=[Table(("Probe", "Main result"), results, noted=True)])
+    summary = Section("Main results", lead, tables=[PageTable(("Probe", "Main result"), results, noted=True)])
     page = Page(
         f"Analysis of {', '.join(models)}",
         f"{len(records)} probes.",
         [summary if results else None, *(section(name, record) for name, record in records.items())],
         kicker="electra analyze",
-        command=f"electra analyze {' '.join(map(str, sources))} ...",
+        commands=folder.commands,
     )
     return publish(page, folder.page)
 
@@ -118,16 +117,16 @@ def section(name: str, record: Record) -> Section:
     """Returns the section of the probe whose record is called `name`."""
     first = record["models"][0]["name"]  # the headline numbers are those of the first model
     rows = [(label, _cell(number)) for label, number in record["headline"].items()]
-    tables, notes = [Table(("", first), rows)] if rows else [], [*record["notes"]]
+    tables, notes = [PageTable(("", first), rows)] if rows else [], [*record["notes"]]
     for each in record["tables"]:
         columns, table = table_of(each, record["numbers"])
         # With a single model, its name is not repeated in every row.
         start = int(len(record["models"]) == 1 and columns[0] == "model")
         cells = [[_cell(cell) for cell in row[start:]] for row in table]
         caption = each["title"] + (f" ({each['note'].rstrip('.')})" if each["note"] else "")
-        tables.append(Table(columns[start:], cells, caption, folded=len(cells) > MAX_ROWS))
+        tables.append(PageTable(columns[start:], cells, caption, folded=len(cells) > MAX_ROWS))
     settings = {key: record[key] for key in ("probe", "version", "models", "data", "options")}
-    tables.append(Table.pairs("Models, data and settings", settings))
+    tables.append(PageTable.pairs("Models, data and settings", settings))
     figures = [figure_of(each, record["numbers"], f"{name}-{each['name']}") for each in record["figures"]]
     return Section(record["title"], f"{record['question']} {record['source']}", notes, figures, tables)
 

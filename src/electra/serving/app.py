@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
@@ -12,16 +13,18 @@ from fastapi import Request as HttpRequest
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
-from electra.data import unknown
+from electra.data.corpus import unknown
 from electra.foundation.errors import ElectraError, RunFailed
 from electra.foundation.machine import versions
 from electra.serving.limits import Limits, RequestError
 from electra.serving.models import ServedModel
-from electra.serving.operations import OPERATIONS, Request
+from electra.serving.operations import OPERATIONS, Operation
 from electra.serving.worker import Worker
 
 HEADERS = {  # of every response
@@ -52,14 +55,12 @@ def make_app(
 
     version = versions("electra")["electra"]
     app = FastAPI(title="electra serve", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    app.add_middleware(_Guard, max_body=limits.max_body)
+    app.add_middleware(_Guard, max_body=limits.max_body, hosts=hosts)
 
-    def endpoint(operation: type[Request]) -> Callable[..., Coroutine[Any, Any, Response]]:
-        async def respond(request: Request) -> Response:
+    def endpoint(operation: type[Operation]) -> Callable[..., Coroutine[Any, Any, Response]]:
+        async def respond(request: Operation) -> Response:
             served = _choose(models, request)
             request.check(served)
-
             counts: list[unknown.Count] = []
 
             def work(part: slice) -> Sequence[Any]:
@@ -71,7 +72,8 @@ def make_app(
 
             answer = {"model": served.name, "results": await worker(work, len(request.items))}
             note = unknown.note(served.encoder.tokenizer, True, unknown.Count.sum(counts))
-            return JSONResponse(answer | ({"warning": note} if note else {}))
+            notes = [each for each in (note, *request.notes) if each]
+            return JSONResponse(answer | ({"warning": "; ".join(notes)} if notes else {}))
 
         respond.__annotations__["request"] = operation  # the schema of the body
         return respond
@@ -90,15 +92,31 @@ def make_app(
 
     for kind in (RequestError, ElectraError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
-    app.mount("/", StaticFiles(directory=str(files("electra.serving") / "page"), html=True))
+    page = _Page(directory=str(files("electra.serving") / "page"), html=True)
+    page.methods = {r.path[1:]: ", ".join(r.methods or ()) for r in app.routes if isinstance(r, Route)}
+    app.mount("/", page)
     return app
 
 
-class _Guard:
-    """Middleware that rejects bodies above a limit before they are parsed, and adds HEADERS to responses."""
+class _Page(StaticFiles):
+    """The page's files; `methods` are those of all other paths."""
 
-    def __init__(self, app: ASGIApp, max_body: int) -> None:
-        self.app, self.max_body = app, max_body
+    methods: Mapping[str, str] = {}
+
+    @override
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if path in self.methods:
+            raise HTTPException(405, headers={"allow": self.methods[path]})
+        if scope["method"] not in ("GET", "HEAD") and not self.lookup_path(path)[0]:
+            raise HTTPException(404)
+        return await super().get_response(path, scope)
+
+
+class _Guard:
+    """Rejects other hosts than its own, and bodies above a limit before they are parsed; adds HEADERS."""
+
+    def __init__(self, app: ASGIApp, max_body: int, hosts: Sequence[str]) -> None:
+        self.app, self.max_body, self.hosts = app, max_body, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         size = 0
@@ -116,11 +134,16 @@ class _Guard:
                 message["headers"] = [*message["headers"], *HEADERS.items()]
             await send(message)
 
-        await self.app(scope, receive_limited, send_with_headers)
+        app = self.app
+        if scope["type"] == "http" and "*" not in self.hosts:
+            host = re.sub(r":\d*\Z", "", Headers(scope=scope).get("host", "")).lower()
+            if host not in self.hosts:
+                fix = f"Use one of {', '.join(self.hosts)}"
+                app = _error(400, "this host is not served here", host, fix)
+        await app(scope, receive_limited, send_with_headers)
 
 
-def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
-    """Returns the model that the request names, or the first that supports the operation (404: none)."""
+def _choose(models: Sequence[ServedModel], request: Operation) -> ServedModel:
     supporting = {served.name: served for served in models if request.ABILITY in served.abilities}
     name = next(iter(supporting), "") if request.model is None else request.model
     if name not in supporting:
@@ -146,5 +169,11 @@ async def _answer(http: HttpRequest, error: Any) -> Response:
             status, what = 400, f"invalid JSON: {first['ctx']['error']}"
         elif not where:
             status, what = 415, "the body must be a JSON object, with content-type: application/json"
-    headers = {"retry-after": "1"} if status == 503 else {}
+    headers = {"retry-after": "1"} if status == 503 else dict(getattr(error, "headers", None) or {})
+    return _error(status, what, where, fix, headers)
+
+
+def _error(
+    status: int, what: str, where: str, fix: str, headers: Mapping[str, str] | None = None
+) -> Response:
     return JSONResponse({"error": {"what": what, "where": where, "fix": fix}}, status, headers)

@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.artifacts.model import ModelFolder
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import ModelFolder
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.exchange.source import locate
 from electra.finetuning.predict import Predictor, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.foundation.machine import Device
 from electra.foundation.progress import doing
-from electra.inference.opened import OpenModel
+from electra.inference.model import Model
 
 Ability = Literal["detect", "embed", "predict", "fill"]
 
@@ -27,7 +27,7 @@ class ServedModel:
     """A model, the name that clients use for it, and what predicts with it if it is fine-tuned."""
 
     name: str
-    networks: OpenModel
+    networks: Model
     predictor: Predictor | None = None
 
     @cached_property
@@ -86,7 +86,7 @@ def open_models(sources: Sequence[str], device: Device = "auto") -> list[ServedM
 def _open(name: str, source: str, device: Device) -> ServedModel:
     doing(f"loading {name}")
     backend: Literal["torch", "onnx"] = "onnx" if ModelFolder(locate(source)).holds_graph else "torch"
-    opened = OpenModel(source, device=device, backend=backend)
+    opened = Model(source, device=device, backend=backend)
     if is_tuned(source):
         return ServedModel(name, opened, open_predictor(source, device, backend, allow_unknown=True))
     opened.network("encoder")

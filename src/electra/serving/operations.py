@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling, Scorer
+from electra.artifacts.model_files import Pooling, Scorer
+from electra.data.tables.lines import is_blank
 from electra.finetuning.predict import EVERYTHING
 from electra.foundation.errors import DataError
-from electra.inference.embedding import embed
+from electra.foundation.terminal_text import plural
+from electra.inference.embedding import as_json, embed
 from electra.inference.filling import fill, to_json
 from electra.serving import limits
 from electra.serving.limits import RequestError
 from electra.serving.models import Ability, ServedModel
 
 
-class Request(BaseModel):
+class Operation(BaseModel):
     """The fields and methods of every request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -28,6 +30,16 @@ class Request(BaseModel):
     model: str | None = Field(
         None, description="Name of a served model (default: the first that supports the operation)"
     )
+
+    _notes: dict[str, None] = PrivateAttr(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the response warns of, once the work is done."""
+        empty = sum(isinstance(item, str) and is_blank(item) for item in self.items)
+        note = f"{empty} of {plural(len(self.items), 'text')} are empty and get no answer"
+        counted = [note] if empty else []
+        return [*counted, *self._notes]
 
     @property
     def items(self) -> Sequence[Any]:
@@ -45,13 +57,13 @@ class Request(BaseModel):
         require("characters in one text", max(map(_length, self.items), default=0), limits.MAX_CHARACTERS)
 
 
-class TextRequest(Request):
+class TextRequest(Operation):
     """A request whose inputs are plain texts."""
 
     texts: list[str] = Field(examples=[["The chef ate the meal."]])
 
 
-class Detect(TextRequest):
+class DetectRequest(TextRequest):
     """Scores each word of each text: the probability that it was replaced."""
 
     ABILITY = "detect"
@@ -75,8 +87,8 @@ class Detect(TextRequest):
         return [each.to_json(all_words=True) for each in found]
 
 
-class Embed(TextRequest):
-    """Returns a vector for each text."""
+class EmbedRequest(TextRequest):
+    """Returns a vector for each text; null for an empty one."""
 
     ABILITY = "embed"
 
@@ -86,12 +98,10 @@ class Embed(TextRequest):
 
     @override
     def work(self, served: ServedModel, part: slice = EVERYTHING) -> Sequence[Any]:
-        # 9 significant digits represent a float32 exactly
-        vectors = embed(served.encoder, self.texts[part], self.pooling)
-        return [[float(f"{x:.9g}") for x in vector] for vector in vectors]
+        return [*map(as_json, embed(served.encoder, self.texts[part], self.pooling))]
 
 
-class Predict(Request):
+class PredictRequest(Operation):
     """Returns what is `predicted`, with its `probability`; of a tagger, a record for each of `words`."""
 
     ABILITY = "predict"
@@ -112,14 +122,16 @@ class Predict(Request):
         given: list[Any] = [*self.inputs]
         if not is_tagger:
             given = [tuple(item) if isinstance(item, list) else item for item in given]
-        examples = served.predictor.texts(given, self.threshold, part=part).by_example()
+        predictions = served.predictor.texts(given, self.threshold, part=part)
+        self._notes |= dict.fromkeys(predictions.unread)
+        examples = predictions.by_example()
         if len(examples) != len(given[part]):
             fix = "Send texts, lists of words for a tagger, or objects with the task's columns"
             raise DataError("each input must be one example of the task", fix=fix)
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
 
-class Fill(TextRequest):
+class FillRequest(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
     ABILITY = "fill"
@@ -137,7 +149,7 @@ class Fill(TextRequest):
         return [to_json(slots) for slots in fill(served.networks.language_model, self.texts[part], self.top)]
 
 
-OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill)
+OPERATIONS: tuple[type[Operation], ...] = (DetectRequest, EmbedRequest, PredictRequest, FillRequest)
 
 
 def require(what: str, count: int, limit: int) -> None:
@@ -147,7 +159,6 @@ def require(what: str, count: int, limit: int) -> None:
 
 
 def _length(item: Any) -> int:
-    """Returns the number of characters in a text, in all texts of a list, or in a row's longest cell."""
     if isinstance(item, dict):
         return max(map(_length, item.values()), default=0)
     return len(item) if isinstance(item, str) else sum(map(_length, item)) if isinstance(item, list) else 0

@@ -15,7 +15,7 @@ import torch
 from electra import objectives
 from electra.foundation.errors import ConfigError
 from electra.testing import toy
-from electra.testing.contract import Contract
+from electra.testing.contracts import Contract
 
 # Tolerance between two ways of dividing a batch, relative to the loss or the largest gradient. Only the order
 # of float32 sums differs: two orders of n terms differ by at most 2 n u = n eps (Higham 2002, section 4.2),

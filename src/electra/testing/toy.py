@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from electra import objectives
-from electra.data.batches import Batches
-from electra.data.store import TokenDocuments, TokenStore
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.batches import Batches
+from electra.data.corpus.store import TokenDocuments, TokenStore
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation.config import merge
 from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks

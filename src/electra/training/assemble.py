@@ -15,11 +15,11 @@ from typing import Any
 
 from electra import objectives
 from electra.artifacts import checkpoints
-from electra.artifacts.run import LOST_ROWS, RunFolder
-from electra.data.batches import Batches
-from electra.data.cut_vocabulary import ids_in_original
-from electra.data.settings import TokenizerConfig
-from electra.data.store import TokenStore
+from electra.artifacts.run_files import LOST_ROWS, RunFolder
+from electra.data.corpus.batches import Batches
+from electra.data.corpus.cut_vocabulary import ids_in_original
+from electra.data.corpus.store import TokenStore
+from electra.data.text_settings import TokenizerConfig
 from electra.exchange.pooling import MEAN, TextVector
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable, seeds, threads
@@ -49,7 +49,7 @@ from electra.training.extend import restore_clock_state, shared_checkpoint, with
 from electra.training.finish import finish
 from electra.training.fixed_update import FixedUpdate, why_not
 from electra.training.loop import train
-from electra.training.networks import (
+from electra.training.network_table import (
     frozen_identity,
     in_phases,
     network_table,
@@ -60,24 +60,12 @@ from electra.training.networks import (
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection, read_recipe
-from electra.training.record import (
-    make_record,
-    parts_of,
-    read_record,
-    record_resumption,
-    refuse_changes,
-)
+from electra.training.record import make_record, parts_of, read_record, record_resumption, refuse_changes
 from electra.training.request import Request
-from electra.training.run import Run, micro_batch_rows
+from electra.training.run import RunState, micro_batch_rows
 from electra.training.schedule import Course
 from electra.training.starts import Starts, main_network, open_frozen, open_starts, split_layers
-from electra.training.stores import (
-    corpus_size,
-    existing_tokenizer,
-    is_main,
-    open_store,
-    with_store_settings,
-)
+from electra.training.stores import corpus_size, existing_tokenizer, is_main, open_store, with_store_settings
 from electra.training.telemetry import Telemetry
 from electra.training.token_init import initialise_tokens
 
@@ -163,8 +151,7 @@ def preview_lines(
     return estimate.estimate(run, corpus_tokens, trained=bool(starts and starts.names))
 
 
-def _save_tokenizer(run: Run) -> None:
-    """Saves the tokenizer of a run whose store is elsewhere, so that it can be used alone."""
+def _save_tokenizer(run: RunState) -> None:
     folder = RunFolder(run.folder)
     if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
         run.store.tokenizer.save(folder.tokenizer)
@@ -272,7 +259,7 @@ def build_run(
     starts: Starts | None = None,
     *,
     text_vector: TextVector | None = None,
-) -> Run:
+) -> RunState:
     """Builds a run at step 0, without restoring a checkpoint.
 
     Nothing is written. Without models to start from (`starts`), the weights are random. `text_vector` is that
@@ -311,7 +298,7 @@ def build_run(
         recipe = with_shape_of(recipe, table.main)
     objective.tie_weights(pair)
     optimizer = Optimizer(pair, training, table.rates)
-    run = Run(
+    run = RunState(
         folder=folder,
         store=store,
         networks=table,
@@ -371,7 +358,7 @@ def build_reduction(optimizer: Optimizer, training: TrainingSection, world: Worl
     return FixedOrder(world, optimizer.parameters, micro_batches)
 
 
-def fixed_update(run: Run) -> FixedUpdate | None:
+def fixed_update(run: RunState) -> FixedUpdate | None:
     """Returns what replays a run's updates as one CUDA graph. Raises ConfigError if it must and cannot."""
     training, device = run.training, run.device
     if training.graph == "off":
@@ -380,9 +367,8 @@ def fixed_update(run: Run) -> FixedUpdate | None:
     if device.type == "cuda":
         reason = why_not(run.objective, run.pair, training, run.world.size)
     if reason is None:
-        return FixedUpdate(
-            run.objective, run.pair, run.optimizer, training, device, run.precision, graph=True
-        )
+        parts = run.objective, run.pair, run.optimizer
+        return FixedUpdate(*parts, training, device, run.precision, graph=True)
     if training.graph == "on":
         raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
     return None
@@ -433,7 +419,7 @@ def start(
     began: float | None = None,
     say: Say = quiet,
     progress: Progress = no_progress,
-) -> Iterator[Run]:
+) -> Iterator[RunState]:
     """Starts a run in `folder`, or resumes the one that is there. Closes the ledger after the block.
 
     `name` and `command` are for the record, `extend` makes the run in the folder as long as `recipe` says.
@@ -451,7 +437,7 @@ def start(
     own = None if recorded is None else text_vector_of(folder)
     from_models = starts is not None and bool(starts.names)
 
-    def build(steps: int | None) -> Run:
+    def build(steps: int | None) -> RunState:
         training = replace(recipe.training, steps=steps)
         return build_run(replace(recipe, training=training), folder, store, world, starts, text_vector=own)
 
@@ -506,12 +492,12 @@ def with_recorded_schedule(recipe: Recipe, recorded: Mapping[str, Any] | None) -
 
 
 def resolved(
-    run: Run,
-    build: Callable[[int | None], Run],
+    run: RunState,
+    build: Callable[[int | None], RunState],
     extended: Mapping[str, Any] | None,
     began: float,
     say: Say,
-) -> tuple[Run, list[tuple[str, str]]]:
+) -> tuple[RunState, list[tuple[str, str]]]:
     """Returns the run with the number of updates of its budget, and lines to record about it.
 
     `extended` is the record of a run that becomes longer. A run with which a time was measured is built anew.
@@ -528,7 +514,7 @@ def resolved(
     return run, [("budget", note)]
 
 
-def take_up(run: Run, recorded: Mapping[str, Any], *, longer: bool) -> None:
+def take_up(run: RunState, recorded: Mapping[str, Any], *, longer: bool) -> None:
     """Gives a run the course of the one in its folder, or the folder its greater length (`longer`)."""
     if longer and recorded["training"]["steps"] != run.total_steps:
         if run.world.is_main:
@@ -538,7 +524,7 @@ def take_up(run: Run, recorded: Mapping[str, Any], *, longer: bool) -> None:
         restore_clock_state(run, recorded)
 
 
-def record_beginning(run: Run, name: str, command: str) -> None:
+def record_beginning(run: RunState, name: str, command: str) -> None:
     """Writes the record of a new run, and the files of its text vector."""
     folder = RunFolder(run.folder)
     if folder.vectors.exists():  # of a run that was killed before it began
@@ -549,7 +535,7 @@ def record_beginning(run: Run, name: str, command: str) -> None:
 
 
 def opening_lines(
-    run: Run, warnings: list[str], budget_lines: list[tuple[str, str]]
+    run: RunState, warnings: list[str], budget_lines: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     """Returns what is recorded when a run starts or resumes: events and messages ("": none)."""
     lines = [("warning", line) for line in warnings] + budget_lines

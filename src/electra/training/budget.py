@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from electra.foundation.errors import ConfigError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+_SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 MAX_AMOUNT = 1e30  # more than any real budget
 _PATTERN = re.compile(
-    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
+    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kKMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
     re.ASCII,
 )
 ESTIMATES = 100  # of a time budget, at most
@@ -36,9 +36,8 @@ def parse(text: str) -> tuple[float, str]:
         or not 0 < float(match["number"]) < MAX_AMOUNT
         or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
     ):
-        raise ConfigError(
-            f"invalid budget {text!r}", key="budget", fix="Use 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
-        )
+        fix = "Use 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
+        raise ConfigError(f"invalid budget {text!r}", key="budget", fix=fix)
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
         return amount, unit
@@ -68,9 +67,8 @@ def steps_for(
     amount, unit = parse(text)
     costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0, "seconds": seconds_per_step}
     if (steps := int(amount / costs[unit])) < 1:
-        raise ConfigError(
-            f"{text} is less than one update", key="budget", fix="Use a larger budget or a smaller model"
-        )
+        fix = "Use a larger budget or a smaller model"
+        raise ConfigError(f"{text} is less than one update", key="budget", fix=fix)
     return steps
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from electra.artifacts.checkpoints import Checkpoint, at_step, list_checkpoints, newest_checkpoint
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.exchange.run_folder import fill
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
@@ -19,7 +19,7 @@ from electra.foundation.errors import CheckpointError, FullDisk
 from electra.model.pair import Pair
 from electra.training.optimizer import Optimizer
 from electra.training.record import refuse_foreign_checkpoint
-from electra.training.run import Run
+from electra.training.run import RunState
 
 
 def write(
@@ -83,7 +83,7 @@ def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
     return state
 
 
-def resume(run: Run) -> list[str]:
+def resume(run: RunState) -> list[str]:
     """Restores the newest intact checkpoint, if any; returns warnings about damaged ones."""
     folder = RunFolder(run.folder).checkpoints
     newest, damaged = None, tuple[str, ...]()
@@ -102,7 +102,7 @@ def resume(run: Run) -> list[str]:
     return list(damaged)
 
 
-def refuse_full_disk(run: Run) -> None:
+def refuse_full_disk(run: RunState) -> None:
     """Raises FullDisk if the disk has no room for the whole run; the message says how much is needed."""
     existing_bytes = sum(
         file.stat().st_size

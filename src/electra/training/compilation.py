@@ -21,7 +21,7 @@ from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 from electra.model.precision import autocast, device_kind
 from electra.training import budget
-from electra.training.run import Run
+from electra.training.run import RunState
 
 MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
 # Compiled variants of a layer that torch may keep: generator and discriminator, first and other layers, and
@@ -32,7 +32,7 @@ MAX_VARIANTS = 64
 MAX_DIFFERENCE, TINY = 0.25, 1e-3
 
 
-def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
+def compile_run(run: RunState, was_compiled: bool | None) -> list[str]:
     """Compiles the layers if the recipe says so or it pays off. Returns warnings.
 
     If the layers of one process cannot be compiled, no process compiles them.
@@ -50,7 +50,7 @@ def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
     return [f"warning: the layers are not compiled ({problem or 'another process could not compile them'})"]
 
 
-def should_compile(run: Run) -> bool:
+def should_compile(run: RunState) -> bool:
     """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
     On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
@@ -62,13 +62,12 @@ def should_compile(run: Run) -> bool:
     if dropout > 0 and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(budget_text) if budget_text is not None else (0.0, "steps")
-    expected_seconds = (
-        amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
-    )
+    flops = run.total_steps * run.flops_per_step
+    expected_seconds = amount if unit == "seconds" else flops / device_kind(run.device).flops
     return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
-def compile_layers(run: Run) -> str | None:
+def compile_layers(run: RunState) -> str | None:
     """Compiles the layers of all networks, runs them once and compares them with the plain layers.
 
     If that fails, undoes it and returns the reason; otherwise returns None.
@@ -103,7 +102,7 @@ def compile_layers(run: Run) -> str | None:
     return problem
 
 
-def undo_compilation(run: Run) -> None:
+def undo_compilation(run: RunState) -> None:
     """Undoes `compile_layers`."""
     run.compiled = False
     for layer in encoder_layers(run.pair):
@@ -118,17 +117,14 @@ def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
                 yield from encoder.get_submodule("layers").children()
 
 
-def _rehearse(run: Run) -> list[Tensor]:
-    """Runs every encoder for each size of a micro-batch, and returns gradients and states of frozen ones."""
+def _rehearse(run: RunState) -> list[Tensor]:
     run.pair.train()
     found = []
     with torch.random.fork_rng():
         torch.manual_seed(0)  # of dropout
         for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
-            ids, positions, document_ids = (
-                torch.from_numpy(array).to(run.device)
-                for array in (batch.input_ids, batch.position_ids, batch.document_ids)
-            )
+            arrays = batch.input_ids, batch.position_ids, batch.document_ids
+            ids, positions, document_ids = (torch.from_numpy(each).to(run.device) for each in arrays)
             for network in run.pair.named.values():
                 with autocast(run.device, run.precision):
                     hidden = network.encoder(ids, positions, document_ids)

@@ -256,7 +256,6 @@ def require_same(world: World, tensors: Mapping[str, Tensor], folder: Path, step
 
 
 def _power_of_two(number: int) -> int:
-    """Returns the largest power of two that divides `number`."""
     return number & -number
 
 
@@ -265,7 +264,6 @@ def _sum(first: list[Tensor | None], second: list[Tensor | None]) -> list[Tensor
 
 
 def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-    """Returns the parameters that have a gradient; they are the same in every process."""
     return [parameter for parameter in bucket if parameter.grad is not None]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from electra.data.store import RANDOM, TokenDocuments, TokenStore
-from electra.data.tokenizer_folder import Specials
+from electra.data.corpus.store import RANDOM, TokenDocuments, TokenStore
+from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Say, duration
@@ -22,8 +22,8 @@ from electra.training.budget import FINISH_SECONDS, scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
 from electra.training.recipe import TrainingSection
-from electra.training.run import Run
-from electra.training.schedule import Course
+from electra.training.run import RunState
+from electra.training.schedule import Course, can_be_extended
 from electra.training.telemetry import Telemetry
 
 MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
@@ -35,7 +35,7 @@ TOKENS_PER_PARAMETER = 20  # of the layers; with more, a larger model pays off (
 EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
 
-def measure(run: Run, limit: float = SECONDS) -> float:
+def measure(run: RunState, limit: float = SECONDS) -> float:
     """Returns the mean seconds per update, in which phases count by their share of the steps.
 
     This changes the run's weights. Each phase is timed for about `limit` seconds. If a whole update takes
@@ -52,7 +52,7 @@ def measure(run: Run, limit: float = SECONDS) -> float:
     return mean_seconds / run.world.size
 
 
-def _seconds_per_update(run: Run, step: int, rows: int, limit: float) -> float:
+def _seconds_per_update(run: RunState, step: int, rows: int, limit: float) -> float:
     """Returns the mean over `limit` seconds of updates of `rows` rows at `step`, after one that is slower."""
     timed = replace(
         run,
@@ -82,7 +82,7 @@ def random_store(vocab_size: int) -> TokenStore:
     return TokenStore(Path("memory"), split, split, specials, vocab_size, RANDOM, description)
 
 
-def estimate(run: Run, corpus_tokens: int, *, trained: bool) -> list[str]:
+def estimate(run: RunState, corpus_tokens: int, *, trained: bool) -> list[str]:
     """Returns what a run would train, how long it takes and what it needs on this machine, for the user.
 
     Measuring changes the run's weights. `trained`: its networks start from trained weights. Raises
@@ -97,13 +97,14 @@ def estimate(run: Run, corpus_tokens: int, *, trained: bool) -> list[str]:
     )
     tokens = updates * run.tokens_per_step
     ratio = tokens_per_parameter(run, updates, corpus_tokens)
+    length = "" if can_be_extended(run.training.schedule) else "; the run cannot be extended"
     facts = {
         "objective": run.identity["objective"],
         "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
         "vocabulary": f"{main.vocab_size:,}",
         "parameters": run.describe_networks(),
         "rows x tokens": f"{training.batch_size} x {training.length}",
-        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}",
+        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}{length}",
         "updates": f"{updates:,} ({tokens / 1e6:,.1f} M tokens, {updates * run.flops_per_step:.2g} FLOPs)",
         "epochs": f"{tokens / max(1, corpus_tokens):.2g} of {corpus_tokens:,} tokens",
         "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",
@@ -115,7 +116,7 @@ def estimate(run: Run, corpus_tokens: int, *, trained: bool) -> list[str]:
     return [f"{name:<15}{value}" for name, value in facts.items()]
 
 
-def tokens_per_parameter(run: Run, updates: int, corpus_tokens: int) -> float:
+def tokens_per_parameter(run: RunState, updates: int, corpus_tokens: int) -> float:
     """Returns the tokens for each parameter of the layers; repeated text counts up to EPOCHS times."""
     encoder = run.pair.main.encoder
     in_layers = sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel()
@@ -127,7 +128,7 @@ def layers_weight(shape: Size | EncoderConfig) -> int:
     return shape.num_layers * shape.hidden_size**2
 
 
-def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
+def too_little(run: RunState, updates: int, corpus_tokens: int) -> str:
     """Says that a training from random weights is too short, and what would do ("": it is long enough)."""
     ratio, text = tokens_per_parameter(run, updates, corpus_tokens), run.training.budget
     if ratio >= TOO_LITTLE:
@@ -138,9 +139,8 @@ def too_little(run: Run, updates: int, corpus_tokens: int) -> str:
         fix, power = f"use --budget {scaled(text, TOKENS_PER_PARAMETER / max(ratio, 1e-9))}", 2
     weights = [(layers_weight(size), name) for name, size in SIZES.items()]
     now = layers_weight(run.networks.main)
-    fits = [
-        name for weight, name in weights if weight < now and ratio * (now / weight) ** power >= TOO_LITTLE
-    ]
+    smaller = [(weight, name) for weight, name in weights if weight < now]
+    fits = [name for weight, name in smaller if ratio * (now / weight) ** power >= TOO_LITTLE]
     fix += f" or --model.size {fits[-1]}" if fits else ""
     return (
         f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
@@ -156,7 +156,7 @@ def known_steps(training: TrainingSection, recorded: Mapping[str, Any] | None) -
     return int(then["steps"]) if then.get("budget") == training.budget else None
 
 
-def resolve_budget(run: Run, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:
+def resolve_budget(run: RunState, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:
     """Returns the number of steps of a budget, and a note for the user ("": none).
 
     Measuring how many fit into a time that began at `began` changes the run's weights. `done` are the steps

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, recorded_recipe
-from electra.training.run import Run
-from electra.training.schedule import Course, warmup_updates
+from electra.training.run import RunState
+from electra.training.schedule import Course, can_be_extended, warmup_updates
 
 
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
     """Returns a run's recipe with another budget; ConfigError if its schedule is not `wsd`."""
     recorded = recorded_recipe(record)
     training = recorded.training
-    if training.schedule != "wsd":
+    if not can_be_extended(training.schedule):
         problem = f"cannot be extended: its learning rate has fallen to 0 (schedule {training.schedule})"
         raise ConfigError(problem, where=folder.path, fix=restart(folder, record, budget))
     warmup = warmup_of(record["training"], course_of(record))
@@ -64,20 +64,20 @@ def length_settings(recipe: Recipe) -> dict[str, Any]:
     return {"budget": training.budget, "steps": training.steps, "warmup_steps": training.warmup_steps}
 
 
-def clock_state(run: Run) -> dict[str, Any]:
+def clock_state(run: RunState) -> dict[str, Any]:
     """Returns what the environment records of a time budget; {} for others."""
     if run.budget_seconds is None:
         return {}
     return {"lengths": [list(entry) for entry in run.course.estimates], "evaluations": run.evaluations}
 
 
-def restore_clock_state(run: Run, record: Mapping[str, Any]) -> None:
+def restore_clock_state(run: RunState, record: Mapping[str, Any]) -> None:
     """Gives a run the recorded state of its time budget, and the recorded estimates of its length."""
     run.course = course_of(record)
     run.evaluations = int(record["environment"].get("evaluations", run.evaluations))
 
 
-def with_length(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def with_length(record: Mapping[str, Any], run: RunState) -> dict[str, Any]:
     """Returns the record with the length settings of `run` and all estimates of its length so far."""
     environment = dict(record["environment"])
     for name in ("lengths", "evaluations"):
@@ -89,7 +89,9 @@ def with_length(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
     }
 
 
-def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str, Any], run: Run) -> bool:
+def shares_state(
+    training: Mapping[str, Any], course: Course, state: Mapping[str, Any], run: RunState
+) -> bool:
     """Whether a checkpoint's state, of a run with these settings, is also one of a run of another length."""
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
@@ -111,7 +113,7 @@ def shared_checkpoint(folder: RunFolder, record: Mapping[str, Any]) -> Mapping[s
     return shared.record if shared else {}
 
 
-def extend(run: Run, record: Mapping[str, Any]) -> None:
+def extend(run: RunState, record: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
     Removes the checkpoints of its cooldown. The record is written last, so if the process is killed, the

@@ -8,8 +8,8 @@ from itertools import islice
 
 import numpy as np
 
-from electra.artifacts.model import DETECTION
-from electra.artifacts.run import RunFolder
+from electra.artifacts.model_files import DETECTION
+from electra.artifacts.run_files import RunFolder
 from electra.exchange.card import card_of_language_model, card_of_run
 from electra.exchange.huggingface import export_network
 from electra.exchange.pooling import MEAN
@@ -17,18 +17,18 @@ from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.foundation.progress import doing
 from electra.inference.detector import measure
-from electra.inference.examples import example_rows
-from electra.inference.opened import OpenModel
+from electra.inference.example_rows import example_rows
+from electra.inference.model import Model
 from electra.model.pair import AnyNetwork, EncoderAlone
 from electra.pages import figures
-from electra.pages.run import read_run, verdict, write_page
-from electra.training.run import Run
+from electra.pages.run_page import read_run, verdict, write_page
+from electra.training.run import RunState
 
 DETECTION_ROWS = 64  # rows of held-out text on which detection is measured
 EXAMPLES, EXAMPLE_TOKENS = 2, 24  # beginnings of held-out documents, and tokens of each
 
 
-def finish(run: Run) -> None:
+def finish(run: RunState) -> None:
     """Exports the networks, scores example sentences and writes the report. Keeps what exists already."""
     files = RunFolder(run.folder)
     if files.examples.exists() and files.page.exists():
@@ -38,13 +38,12 @@ def finish(run: Run) -> None:
     files.examples.unlink(missing_ok=True)  # written last, except for the report; marks a finished export
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
-    run.telemetry.record_event(
-        run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
-    )
+    message = f"finished {run.step} steps in {run.seconds:.0f} s of training"
+    run.telemetry.record_event(run.step, "finished", message)
     texts = beginnings(run)
     export(run)
     doing("scoring held-out text")
-    model = OpenModel(str(run.folder), device="cpu")
+    model = Model(str(run.folder), device="cpu")
     with suppress(ModelError):  # an encoder alone, or energies instead of probabilities
         measure_detection(run, model)
     rows = []
@@ -63,16 +62,15 @@ def finish(run: Run) -> None:
         run.telemetry.say(f"the report was {note}")
 
 
-def beginnings(run: Run) -> list[str]:
+def beginnings(run: RunState) -> list[str]:
     """Returns the beginnings of the first held-out documents that have one."""
     heldout, decode = run.store.heldout, run.store.tokenizer.decode
-    texts = (
-        decode(heldout.document(index)[:EXAMPLE_TOKENS]).strip() for index in range(heldout.num_documents)
-    )
+    heads = (heldout.document(index)[:EXAMPLE_TOKENS] for index in range(heldout.num_documents))
+    texts = (decode(head).strip() for head in heads)
     return [*islice(filter(None, texts), EXAMPLES)]
 
 
-def export(run: Run) -> None:
+def export(run: RunState) -> None:
     """Writes the model folders of a finished run, whose networks are then in main memory."""
     files, pair, tokenizer = RunFolder(run.folder), run.pair, run.store.tokenizer
     pair.cpu()  # all at once: networks may share weights
@@ -92,7 +90,7 @@ def export(run: Run) -> None:
         export_network(files.language_model.path, mlm, tokenizer, card, text_vector=run.text_vector)
 
 
-def measure_detection(run: Run, model: OpenModel) -> None:
+def measure_detection(run: RunState, model: Model) -> None:
     """Writes what the thresholds of `electra detect` do on held-out text beside a finished run's network.
 
     Raises ModelError if the model does not detect.

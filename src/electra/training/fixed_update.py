@@ -140,7 +140,6 @@ class FixedUpdate:
                 self.graph = graph
 
     def _copy(self, corrupted: CorruptedBatch) -> None:
-        """Copies a batch into the tensors that the update reads."""
         if self.batch is None:
             tensors = {name: value.to(self.device).clone() for name, value in _tensors(corrupted).items()}
             self.batch = replace(corrupted, **tensors)

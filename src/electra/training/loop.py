@@ -11,22 +11,23 @@ from typing import Any
 
 import torch
 
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.foundation.errors import RunFailed
 from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
 from electra.model.precision import autocast
-from electra.training import checkpoint, evaluation
+from electra.training import checkpoint
+from electra.training import heldout as evaluation
 from electra.training.distributed import require_same
 from electra.training.extend import clock_state, with_length
 from electra.training.record import recipe_sections
-from electra.training.run import Run
+from electra.training.run import RunState
 
 EVALUATION_SHARE = 0.2  # the largest share of a time budget for evaluations by default
 SAID_SHARE = 0.2  # a new number of steps is said if it differs by more
 
 
-def train(run: Run, stop: Stop) -> bool:
+def train(run: RunState, stop: Stop) -> bool:
     """Trains to the last step. Returns True, or False if stopped earlier, after saving a checkpoint.
 
     With `run.step` finished updates, an iteration evaluates, saves, and then does the next update. So a
@@ -54,7 +55,7 @@ def train(run: Run, stop: Stop) -> bool:
         update(run)
 
 
-def follow(run: Run, steps: int) -> None:
+def follow(run: RunState, steps: int) -> None:
     """Gives a run with a time budget a new total number of steps, and records it.
 
     Says so if it differs by more than a fifth from what was said last.
@@ -70,7 +71,7 @@ def follow(run: Run, steps: int) -> None:
             run.telemetry.record_event(run.step, "budget", message, steps=steps)
 
 
-def update(run: Run) -> None:
+def update(run: RunState) -> None:
     """Does an update; RunFailed, with the weights unchanged, if the gradient is not finite."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
@@ -118,7 +119,7 @@ def update(run: Run) -> None:
     log(run, run.step, rate, norm, summed_losses, counts)
 
 
-def settle(run: Run, pending: int = 0) -> None:
+def settle(run: RunState, pending: int = 0) -> None:
     """Logs updates until `pending` are unfinished; RunFailed if a gradient of one was not finite."""
     while len(run.pending) > pending:
         update = run.pending.pop(0)
@@ -127,7 +128,7 @@ def settle(run: Run, pending: int = 0) -> None:
         log(run, update.step + 1, update.rate, norm, summed_losses, update.counts)
 
 
-def check_gradient(run: Run, step: int, norm: float) -> None:
+def check_gradient(run: RunState, step: int, norm: float) -> None:
     """Raises RunFailed if the gradient's norm is not finite."""
     if not math.isfinite(norm):
         problem = f"the gradient is not finite at step {step}; the update was not applied"
@@ -146,7 +147,7 @@ def trim_memory(step: int) -> None:
 
 
 def log(  # noqa: PLR0917
-    run: Run, step: int, rate: float, norm: float, summed_losses: list[float], counts: dict[str, float]
+    run: RunState, step: int, rate: float, norm: float, summed_losses: list[float], counts: dict[str, float]
 ) -> None:
     """Writes a training row about the update that ended at `step` to the ledger, if one is due."""
     if step % run.training.log_every and step not in (1, run.total_steps):
@@ -168,7 +169,7 @@ def log(  # noqa: PLR0917
     run.telemetry.record_training(row, run.total_steps)
 
 
-def evaluate(run: Run, stop: Stop) -> None:
+def evaluate(run: RunState, stop: Stop) -> None:
     """Evaluates on the held-out rows in the main process, and records the metrics.
 
     Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it. Raises
@@ -201,7 +202,7 @@ def evaluate(run: Run, stop: Stop) -> None:
         run.telemetry.record_event(run.step, "collapse", f"{message}; see docs/metrics.md")
 
 
-def save(run: Run) -> None:
+def save(run: RunState) -> None:
     """Saves a checkpoint in the main process; RunFailed if the processes' weights differ."""
     require_same(run.world, run.tensors(), run.folder, run.step)
     if run.world.is_main:

@@ -32,10 +32,7 @@ class GroupedOptimizer(torch.optim.AdamW):
     _step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
 
     def __init__(
-        self,
-        named: Mapping[str, nn.Parameter],
-        groups: Sequence[dict[str, Any]],
-        settings: OptimizerSection,
+        self, named: Mapping[str, nn.Parameter], groups: Sequence[dict[str, Any]], settings: OptimizerSection
     ) -> None:
         super().__init__(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
         self.settings, self.named, self.parameters = settings, dict(named), list(named.values())
@@ -68,14 +65,31 @@ class GroupedOptimizer(torch.optim.AdamW):
         """Sets rate, epsilon and decay so that torch's corrected update equals the uncorrected one.
 
         torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps) with c = 1 - beta^step.
-        The published code: p -= rate * m / (sqrt(v) + epsilon).
+        The published code: p -= rate * m / (sqrt(v) + epsilon), for every weight, whatever its own step.
         """
-        # stages of the training may skip a group's weights
-        step = 1 + next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)
+        step = 1 + self._share_step(group["params"])
         c1, c2 = (1 - beta**step for beta in group["betas"])
         group["eps"] = self.settings.epsilon / math.sqrt(c2)
         group["lr"] *= c1 / math.sqrt(c2)
         group["weight_decay"] = decay * math.sqrt(c2) / c1
+
+    def _share_step(self, parameters: Sequence[nn.Parameter]) -> int:
+        """Gives the weights of a group that have a gradient one number of updates so far, and returns it.
+
+        torch corrects each by its own number, which a stage of the training that skips a weight leaves
+        behind; but the correction is cancelled for all of the group at once.
+        """
+        steps = [self.state[p]["step"] for p in parameters if p in self.state]
+        done = int(torch.stack(steps).max()) if steps else 0
+        for parameter in parameters if done else ():
+            if parameter.grad is None:
+                continue
+            if parameter not in self.state:
+                moments = {name: torch.zeros_like(parameter) for name in MOMENTS[1:]}
+                step = torch.zeros((), device=parameter.device)
+                self.state[parameter] = {"step": step, **moments}
+            self.state[parameter]["step"].fill_(done)
+        return done
 
     @override
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation.config import (
     build,
     check_at_least,

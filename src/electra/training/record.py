@@ -13,20 +13,20 @@ import torch
 
 from electra import objectives
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.artifacts.session import raise_if_changed, require_no_other_contents
 from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
 from electra.training.extend import clock_state, length_settings, shares_state
-from electra.training.networks import INHERITED
+from electra.training.network_table import INHERITED
 from electra.training.recipe import make_recipe, recorded_sections
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.schedule import Course
 
 
-def make_record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
+def make_record(run: RunState, name: str, command: str) -> dict[str, dict[str, Any]]:
     """Returns the record of a new run."""
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
@@ -43,7 +43,7 @@ def make_record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
     return {**recipe_sections(run), **shapes, "identity": run.identity, "environment": environment}
 
 
-def conditions(run: Run) -> dict[str, Any]:
+def conditions(run: RunState) -> dict[str, Any]:
     """Returns what else affects the last bits of an update, such as the order of sums."""
     known = {
         "threads": torch.get_num_threads(),
@@ -67,7 +67,7 @@ def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(part) for part in environment.get("parts") or [first]]
 
 
-def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
+def record_resumption(run: RunState, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
     now, parts = conditions(run), [part for part in parts_of(recorded) if part["step"] < run.step]
     then = parts[-1] if parts else {}
@@ -85,7 +85,7 @@ def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
 
 
-def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
+def recipe_sections(run: RunState) -> dict[str, dict[str, Any]]:
     """Returns the sections of the recipe as they are recorded."""
     sections = run.recipe.to_sections()
     sections["objective"] |= {"name": run.identity["objective"]}  # a file's name without its folder
@@ -105,7 +105,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
-def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
+def refuse_changes(recorded: Mapping[str, Any], run: RunState) -> None:
     """Raises RunFolderError, which names each, for a change of the run's recipe, tokenizer or data."""
     changed, fix = changes(recorded, run), ""
     # the learning rate schedule depends on the number of steps
@@ -120,7 +120,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     raise_if_changed(run.folder, "run", changed, fix=fix)
 
 
-def refuse_foreign_checkpoint(saved: Checkpoint, run: Run) -> None:
+def refuse_foreign_checkpoint(saved: Checkpoint, run: RunState) -> None:
     """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
 
     Checkpoints of older versions record fewer settings; the recorded ones must agree.
@@ -141,7 +141,7 @@ def refuse_foreign_checkpoint(saved: Checkpoint, run: Run) -> None:
     raise_if_changed(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
 
 
-def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
+def changes(old: Mapping[str, Any], run: RunState) -> list[tuple[str, Any, Any]]:
     """Returns the settings and identities in which `run` differs from a recorded one: (name, then, now)."""
     old = RunFolder.settings(old)
     now = {**run.recipe.to_sections(), "identity": run.identity}

@@ -14,12 +14,13 @@ from typing_extensions import override
 from electra.artifacts import Finding
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.ledger import Row
-from electra.artifacts.networks import network_tables
-from electra.artifacts.run import RunFolder
-from electra.data.store import TokenStore
+from electra.artifacts.network_names import network_tables
+from electra.artifacts.run_files import RunFolder
+from electra.data.corpus.store import TokenStore
 from electra.exchange.run_folder import text_vector_of
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
+from electra.foundation.terminal_text import plural
 from electra.model.sizes import recorded_config
 from electra.training import checkpoint
 from electra.training.assemble import build_run
@@ -29,7 +30,7 @@ from electra.training.extend import restore_clock_state
 from electra.training.loop import update
 from electra.training.recipe import recorded_recipe
 from electra.training.record import parts_of, refuse_foreign_checkpoint
-from electra.training.run import Run
+from electra.training.run import RunState
 from electra.training.starts import Starts
 from electra.training.telemetry import Telemetry
 
@@ -89,7 +90,7 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     )
 
 
-def rebuild(folder: RunFolder, start: Checkpoint, part: Mapping[str, Any], store: TokenStore) -> Run:
+def rebuild(folder: RunFolder, start: Checkpoint, part: Mapping[str, Any], store: TokenStore) -> RunState:
     """Returns the run as it was at `start`, in a `part` of it; models that it started from are not opened."""
     record, recipe = folder.record, recorded_recipe(folder.record)
     as_then = replace(
@@ -116,7 +117,7 @@ def rebuild(folder: RunFolder, start: Checkpoint, part: Mapping[str, Any], store
     return run
 
 
-def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterator[Finding]:
+def compare(run: RunState, folder: RunFolder, start: Checkpoint, end: int) -> Iterator[Finding]:
     """Repeats the updates to step `end` and yields findings on batches, losses and weights."""
     saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     weights: list[Finding] = []
@@ -133,16 +134,15 @@ def compare(run: Run, folder: RunFolder, start: Checkpoint, end: int) -> Iterato
     assert isinstance(run.telemetry, RowCollector)
     now = run.telemetry.rows
     pairs = [(row, now[row["step"]]) for row in folder.ledger().rows_of_kind("train") if row["step"] in now]
-    rows = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
+    rows = plural(len(pairs), "logged step")
     yield Finding(folder.metrics, f"the batches of {rows}", first_difference(pairs, ["batch_digest"]))
     if difference := first_difference(pairs, COMPARED):
         then = folder.record.get("environment", {})
         difference += f"; trained with torch {then.get('torch')} on {then.get('platform')}"
         difference += f"; replayed with torch {torch.__version__}"
     yield Finding(folder.metrics, f"the losses of {rows}, bit by bit", difference)
-    yield from weights or [
-        Finding(start.path, "no checkpoint among these steps, so weights are not compared")
-    ]
+    problem = "no checkpoint among these steps, so weights are not compared"
+    yield from weights or [Finding(start.path, problem)]
 
 
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str]) -> str:
@@ -154,7 +154,7 @@ def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str]) -> 
     return ""
 
 
-def tensor_difference(run: Run, saved: Checkpoint) -> str:
+def tensor_difference(run: RunState, saved: Checkpoint) -> str:
     """Describes how weights and moments differ from those of a checkpoint ("": they are bit-identical)."""
     tensors, on_disk = run.tensors(), {**load_file(saved.weights), **load_file(saved.optimizer)}
     wrong = [name for name in tensors if name not in on_disk or not torch.equal(tensors[name], on_disk[name])]

@@ -18,7 +18,7 @@ DEFAULT = "budget-tiny"
 
 
 @dataclass(frozen=True)
-class Text:
+class TrainingText:
     """What to train on: text, which is prepared in the run's folder, or a token store."""
 
     corpus: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Request:
 
     recipe: Recipe
     """With all settings that the user changed."""
-    text: Text
+    text: TrainingText
     out: Path
     """The run folder."""
     main: str | None = None
@@ -82,7 +82,6 @@ def recipe_sections(words: Sequence[str], default: str = DEFAULT) -> Mapping[str
 
 
 def _options_of(objective: str) -> Any:
-    """Returns the dataclass of an objective's options, with its name."""
     from electra import objectives
 
     config = objectives.module_of(objective).Config
@@ -91,7 +90,6 @@ def _options_of(objective: str) -> Any:
 
 
 def _last_value(words: Sequence[str], flag: str) -> str | None:
-    """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
     pairs = [*pairwise(words), *(word.partition("=")[::2] for word in words if "=" in word)]
     return next((value for name, value in reversed(pairs) if name == flag), None)
 
@@ -99,7 +97,7 @@ def _last_value(words: Sequence[str], flag: str) -> str | None:
 def recipe_for(recipe: Source | None, out: Source | None, default: str = DEFAULT) -> Source:
     """Returns the recipe that was named, else that of the run in the folder `out`, or else `default`."""
     if recipe is None and out is not None:
-        from electra.artifacts.run import RunFolder
+        from electra.artifacts.run_files import RunFolder
 
         folder = RunFolder(checked_path(out, "out"))
         recipe = str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from electra.data.batches import Batch, Batches
-from electra.data.store import TokenStore
+from electra.data.corpus.batches import Batch, Batches
+from electra.data.corpus.store import TokenStore
 from electra.exchange.pooling import MEAN, TextVector
 from electra.foundation.durable import mebibytes
 from electra.foundation.terminal_text import plural
@@ -23,7 +23,7 @@ from electra.training.distributed import FixedOrder, Reduction, World
 from electra.training.fixed_update import Enqueued, FixedUpdate
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, multiplier, part, progress
+from electra.training.schedule import Course, can_be_extended, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -32,7 +32,7 @@ CHECKPOINT_PAUSE = 15.0  # the least seconds of a time budget between two checkp
 
 
 @dataclass
-class Run:
+class RunState:
     """The complete state of a run in progress."""
 
     folder: Path
@@ -157,19 +157,21 @@ class Run:
             how.append("compiled layers")
         if self.fixed is not None and self.fixed.use_graph:
             how.append("one CUDA graph")
+        length = ""
+        if not can_be_extended(training.schedule):
+            length = f"; schedule {training.schedule}, so it cannot be extended"
         return (
             f"{self.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
             f" {main.vocab_size:,}; {self.describe_networks()} parameters;"
             f" {training.batch_size} x {training.length} tokens per update,"
             f" {self.total_steps * training.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
-            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk"
+            f" {', '.join(how)}; up to {mebibytes(self.disk_bytes)} on disk{length}"
         )
 
     def describe_networks(self) -> str:
         """Returns the networks with their numbers of parameters, for the user."""
-        counts = {
-            name: sum(p.numel() for p in network.parameters()) for name, network in self.pair.named.items()
-        }
+        named = self.pair.named.items()
+        counts = {name: sum(p.numel() for p in network.parameters()) for name, network in named}
         return ", ".join(f"{name} {count / 1e6:.1f} M" for name, count in counts.items())
 
     @property

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.networks import EXPORTED
-from electra.data.store import RANDOM, TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.network_names import EXPORTED
+from electra.data.corpus.store import RANDOM, TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.layers import in_vocabulary, keep_layers, with_vocab_size
 from electra.exchange.load import Loaded, load, load_language_model
@@ -137,9 +137,8 @@ class Starts:
             notes += [*self._start_discriminator(pair, self.discriminator), *self.discriminator.notes]
         if self.generator is not None:
             if "generator" not in pair.named:
-                raise ModelError(
-                    "this objective has no generator", key="init", fix="Use `init_discriminator`"
-                )
+                fix = "Use `init_discriminator`"
+                raise ModelError("this objective has no generator", key="init", fix=fix)
             kept = nn.ModuleList([pair.named["discriminator"]] if self.discriminator is not None else [])
             fixed_ids = {id(parameter) for parameter in kept.parameters()}
             tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
@@ -233,7 +232,6 @@ def open_frozen(
 
 
 def _frozen(row: Network, store: TokenStore, encoders: Mapping[str, Loaded]) -> Loaded:
-    """Returns the model of a frozen network, in the vocabulary of the store."""
     if not row.source:
         problem = "required: a run, a model folder or a hub name"
         raise ConfigError(problem, key=f"objective.{row.name}")
@@ -270,10 +268,7 @@ def _require_tied(loaded: Loaded) -> None:
 
 
 def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> list[str]:
-    """Copies weights into `network`, except into the parameters whose `id` is in `fixed`.
-
-    Returns the names of fixed parameters whose values differ from the loaded ones.
-    """
+    """Copies weights, except into `fixed` parameters (by `id`); returns the names of those that differ."""
     state = exported_weights(loaded.encoder, loaded.head)
     differing_names = []
     derived: tuple[str, ...] = ()  # tables that are derived from another network's
@@ -282,9 +277,8 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
             derived, table = (*derived, f"{key}."), state.pop(f"{key}.weight", None)
             if isinstance(module, ProjectedTable):
                 shape = [len(module.source.weight), len(module.projection.weight)]
-                _solve_projection(
-                    module, _checked(f"{key}.weight", table, shape, loaded, name), fixed, loaded
-                )
+                checked = _checked(f"{key}.weight", table, shape, loaded, name)
+                _solve_projection(module, checked, fixed, loaded)
             else:
                 module.set_table(_checked(f"{key}.weight", table, module.delta.shape, loaded, name))
     named = network.named_parameters()

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.included import included_model
-from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
-from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.artifacts.run_files import PairFolder, RunFolder
+from electra.artifacts.store_files import DOCUMENTS_SUFFIX, StoreFolder
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError, RunFolderError, StoreError
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.options import Source
 from electra.foundation.progress import Say, doing
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import Recipe, TokenizerSection
-from electra.training.request import Request, Text
+from electra.training.request import Request, TrainingText
 
 if TYPE_CHECKING:
-    from electra.data.store import TokenStore
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.store import TokenStore
+    from electra.data.corpus.tokenizer import Tokenizer
 
 
 SAMPLED_CHARACTERS = 4_000_000  # from which the size of a corpus is estimated
@@ -32,7 +32,7 @@ SAMPLED_IDS = 1 << 24  # of a store without an audit, in which unknown tokens ar
 
 def open_store(request: Request, recipe: Recipe, say: Say) -> TokenStore:
     """Opens the store, or prepares the text in OUT/store in the main process while the others wait."""
-    from electra.data.store import TokenStore
+    from electra.data.corpus.store import TokenStore
 
     run, text = RunFolder(request.out), request.text
     if text.store is not None:
@@ -81,9 +81,9 @@ def build(
     say: Say,
 ) -> TokenStore:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit."""
-    from electra.data.audit import format_rows
-    from electra.data.store import TokenStore
-    from electra.data.store_builder import build_store
+    from electra.data.corpus.audit import format_rows
+    from electra.data.corpus.store import TokenStore
+    from electra.data.corpus.store_builder import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
@@ -103,7 +103,7 @@ def build(
 
 def check_unknown(store: TokenStore, allow: bool, say: Say) -> None:
     """Says the share of unknown tokens of a store. Raises TokenizerError if it is too large."""
-    from electra.data import unknown
+    from electra.data.corpus import unknown
 
     if store.audit:
         count = unknown.Count.of(store.audit)
@@ -121,12 +121,12 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig:
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
 
 
-def corpus_size(text: Text, recipe: Recipe, say: Say) -> tuple[int, int]:
+def corpus_size(text: TrainingText, recipe: Recipe, say: Say) -> tuple[int, int]:
     """Returns an estimate of the training tokens, and the vocabulary size of text."""
-    from electra.data import unknown
-    from electra.data.store_builder import read_sample
-    from electra.data.tokenizer import Tokenizer
-    from electra.data.wordpiece import choose_accents
+    from electra.data.corpus import unknown
+    from electra.data.corpus.store_builder import read_sample
+    from electra.data.corpus.tokenizer import Tokenizer
+    from electra.data.corpus.wordpiece import choose_accents
 
     tokenizer, sizes = tokenizer_for(recipe.tokenizer), list[int]()
     sample = read_sample(
@@ -163,7 +163,7 @@ def refuse_preparing(request: Request, store: TokenStore) -> None:
 
 def existing_tokenizer(name: Source) -> Tokenizer:
     """Loads a tokenizer by its name or path, or the tokenizer of a store, a run or a pair of networks."""
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
 
     path = included_model(os.fspath(name)) or Path(name)
     if RunFolder.is_at(path) or PairFolder.is_at(path):
@@ -185,7 +185,7 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
 
 def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
     """Opens the store of a run. Raises StoreError if it is not the one that the run was trained on."""
-    from electra.data.store import TokenStore
+    from electra.data.corpus.store import TokenStore
 
     record, name = folder.record, run_store_path(folder, path)
     source = record.get("tokenizer", {}).get("source")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.ledger import Writer
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run_files import RunFolder
 from electra.artifacts.session import log_line
 from electra.foundation.progress import Progress, Say, no_progress, quiet, time_left
 

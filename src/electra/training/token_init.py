@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra.data.cooccurrence import token_vectors
-from electra.data.store import TokenStore, count_ids
+from electra.data.corpus.cooccurrence import token_vectors
+from electra.data.corpus.store import TokenStore, count_ids
 from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ProjectedTable

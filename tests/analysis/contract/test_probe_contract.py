@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +133,8 @@ def test_options_out_of_range_are_refused(probe: str, option: str, value: float)
 
 
 def test_a_model_cannot_be_named_like_the_untrained_encoder(tmp_path: Path) -> None:
-    model = replace(small.model(tmp_path, "one"), name="untrained")
+    model = small.model(tmp_path, "one")
+    model.name = "untrained"
     assert len(encoders_of([model], untrained=False)) == 1
     with pytest.raises(ModelError):
         encoders_of([model], untrained=True)

@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
+from electra.laboratory.analysis.contract import Estimate, ProbeDataError, StudiedModel
 from electra.laboratory.analysis.probes.minimal_pairs import (
     Accuracy,
     compare_scores,
@@ -53,13 +53,13 @@ class Letters:
         return [np.arange(len(text)) for text in texts]
 
 
-class StubModel(Model):
+class StubModel(StudiedModel):
     """A model with networks that need no loading."""
 
     def network(self, kind: str) -> Any:
-        if kind not in self._loaded:
+        if kind not in self.loaded:
             raise AbsentNetwork(f"no {kind}")
-        return self._loaded[kind]
+        return self.loaded[kind]
 
     @property
     def tokenizer(self) -> Any:
@@ -75,10 +75,7 @@ Ask = Callable[..., small.RenderedFindings]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Gives the probe's report when every scorer of a network gives `score(sentence)`.
-
-    `networks` are those of the first model, `twin` the one network of a second.
-    """
+    """Gives the probe's report when every scorer of a network gives `score(sentence)`."""
 
     def report(
         data: Path, score: Callable[[str], float], *networks: str, twin: str = "", **options: Any
@@ -95,8 +92,8 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
         monkeypatch.setattr(scorers, "scorers_for", of_kind.__getitem__)
         probe, shares = analysis.create("minimal_pairs", options), list[float]()
         loaded: Any = {kind: kind for kind in networks or ("discriminator",)}
-        second: Any = [StubModel("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
-        models = [StubModel("toy", "toy", _loaded=loaded), *second]
+        second: Any = [StubModel("twin", "twin", loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
+        models = [StubModel("toy", "toy", loaded=loaded), *second]
         findings = probe.run(models, probe.find([data]), lambda what, share: shares.append(share))
         assert shares and shares == sorted(shares)
         return small.render(findings)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from electra.foundation.errors import DataError
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Model
+from electra.laboratory.analysis.contract import StudiedModel
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.probes import reranking
@@ -113,7 +113,7 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(models: Sequence[Model], data: Path, **options: Any) -> small.RenderedFindings:
+def ask(models: Sequence[StudiedModel], data: Path, **options: Any) -> small.RenderedFindings:
     probe = analysis.create("reranking", {"resamples": 20, **options})
     return small.render(probe.run(models, probe.find([data]), lambda *_: None))
 

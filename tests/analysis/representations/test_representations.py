@@ -12,7 +12,7 @@ from contracts.probes import write_data
 
 from electra.exchange.load import Loaded
 from electra.laboratory import analysis
-from electra.laboratory.analysis.contract import Model, ProbeDataError
+from electra.laboratory.analysis.contract import ProbeDataError, StudiedModel
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.probes.layer_similarity import (
     Features,
@@ -141,7 +141,7 @@ def data(tmp_path: Path) -> Path:
     return write_data(tmp_path / "data")
 
 
-def ask(name: str, models: list[Model], data: Path) -> small.RenderedFindings:
+def ask(name: str, models: list[StudiedModel], data: Path) -> small.RenderedFindings:
     probe = analysis.create(name, {"resamples": 5})
     return small.render(probe.run(models, probe.find([data]), quiet))
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from contracts import small
 
-from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.store_builder import build_store
+from electra.data.corpus.store_builder import build_store
+from electra.data.text_settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import DataError
 from electra.laboratory.analysis import texts
 from electra.laboratory.analysis.contract import ProbeDataError
@@ -83,7 +83,7 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
     assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
     with pytest.raises(ProbeDataError):
         texts.held_out_rows(tokenizer, [tmp_path / "store" / "store.json"], length=10, count=7)
-    from electra.data.store import TokenStore
+    from electra.data.corpus.store import TokenStore
 
     store = TokenStore.open(tmp_path / "store")
     rows = texts.held_out_rows(store.tokenizer, [tmp_path / "store" / "store.json"], length=10, count=4)

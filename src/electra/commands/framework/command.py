@@ -10,19 +10,22 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import shlex
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
-from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert, field_texts
+from electra.foundation.display import ProgressOption
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import OnCommandLine
+from electra.foundation.progress import running_command
 from electra.foundation.threads import applied
 
 R_co = TypeVar("R_co", covariant=True)
@@ -50,6 +53,7 @@ class Command(Generic[R_co]):
 
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
+    ADVICE: ClassVar[Mapping[str, str]] = {}  # on options it does not have, and ("") on one argument too many
     """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function
@@ -93,9 +97,19 @@ class Command(Generic[R_co]):
         return kind(**{each.name: getattr(self, each.name) for each in fields})
 
     @property
-    def invocation(self) -> str:
-        """The command line, or the Python function, for a record."""
-        return getattr(self, "_invocation", f"electra.{command_name(type(self))}(...)")
+    def line(self) -> str:
+        """The shell line that runs this command again."""
+        return line_of(self)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around the work: the number of threads is the command's, and folders record its line."""
+        told = running_command.set(lambda: self.line)
+        try:
+            with applied(getattr(self, "threads", None)):
+                yield
+        finally:
+            running_command.reset(told)
 
 
 def command_name(command: type[Command[Any]]) -> str:
@@ -113,7 +127,7 @@ def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         made = command(*args, **kwargs)
-        with applied(getattr(made, "threads", None)):
+        with made.running():
             return made.run()
 
     call.command = command  # type: ignore[attr-defined]
@@ -255,3 +269,64 @@ def declared(kind: type) -> list[Option]:
         flags, heading = each.metadata.get("flags", ()), headings[each.name]
         options.append(Option(each.name, each.name, *shell, default, not each.kw_only, kind, flags, heading))
     return sorted(options, key=lambda option: bool(option.heading))
+
+
+def line_of(command: Command[Any]) -> str:
+    """Returns the shell line of a command: its arguments, and every option that differs from its default.
+
+    Rows that were passed from Python cannot be typed: the name of their option stands for them, as in
+    --data DATA.
+    """
+    kind: Any = type(command)
+    known, first, rest = {option.name: option for option in options_of(kind)}, list[str](), list[str]()
+    for option in declared(kind):
+        value = getattr(command, option.name)
+        marks = getattr(hints_of(kind)[option.name], "__metadata__", ())
+        sections = next((mark for mark in marks if isinstance(mark, Sections)), None)
+        if option.name == "progress" or (_can_be_typed(value) and value == option.default):
+            continue
+        if sections is not None:
+            for name, setting in (value or {}).items():
+                rest += _setting_words(name.replace("-", "_"), setting, sections, known)
+        elif option.positional:
+            first += _spelled(value, option)
+        else:
+            rest += _option_words(option, value)
+    is_marked = any(word.startswith("-") and word != "-" for word in first)
+    words = [*rest, "--", *first] if is_marked else [*first, *rest]  # after --, nothing is an option
+    return shlex.join(["electra", command_name(kind), *words])
+
+
+def _setting_words(name: str, value: Any, sections: Sections, known: Mapping[str, Option]) -> list[str]:
+    if "." not in name:  # in Python, the only section need not be named
+        name = f"{next(iter(sections.read(())))}.{name}"
+    # Options of an objective are not known without it: they are spelled as their values are.
+    option = known.get(name) or Option(name, name, type(value), False, None, False, object)
+    return _option_words(option, value)
+
+
+def _option_words(option: Option, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [option.flag if value else negative(option.flag)]
+    words = _spelled(value, option)
+    groups = [[word] for word in words] if option.repeated else [words]
+    return [word for group in groups for word in _flag_with(option.flag, group)]
+
+
+def _flag_with(flag: str, words: Sequence[str]) -> list[str]:
+    """Returns a flag and its values, joined where argparse would take the value for another flag."""
+    is_joined = len(words) == 1 and words[0].startswith("-")
+    return [f"{flag}={words[0]}"] if is_joined else [flag, *words]
+
+
+def _spelled(value: Any, option: Option) -> list[str]:
+    if not _can_be_typed(value):
+        return [option.name.upper()]
+    several = value if isinstance(value, list | tuple) else [value]
+    return [str(os.fspath(each) if isinstance(each, os.PathLike) else each) for each in several]
+
+
+def _can_be_typed(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_can_be_typed, value))
+    return value is None or isinstance(value, str | int | float | os.PathLike)

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.commands.framework import display
+from electra.foundation import display
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
 from electra.foundation.signals import answering
-from electra.foundation.terminal_text import one_line
+from electra.foundation.terminal_text import one_line, when
 
 if TYPE_CHECKING:
     from electra.commands.framework.command import Command
@@ -117,7 +117,7 @@ def _user_error(raised: BaseException) -> ElectraError | None:
 def as_flag(setting: str) -> str:
     """Returns a setting as a flag: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
     name, equals, value = setting.partition("=")
-    return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
+    return f"--{name.replace('_', '-')}{when(equals, ' ')}{value}"
 
 
 def run_command(name: str, words: list[str]) -> int:
@@ -136,7 +136,6 @@ def run_command(name: str, words: list[str]) -> int:
 
 def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
     from electra.commands.framework import parser
-    from electra.commands.framework.command import command_name
     from electra.foundation.extensions import trust_options
     from electra.foundation.threads import applied
 
@@ -147,11 +146,11 @@ def _run(command: type[Command[Any]], words: list[str], terminal: display.Displa
         return _print(page)
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", terminal)
-    object.__setattr__(parsed, "_invocation", " ".join((command_name(command), *words)))
-    with applied(getattr(parsed, "threads", None)):
-        if dry_run:
+    if dry_run:
+        with applied(getattr(parsed, "threads", None)):
             parsed.preview()
-            return 0
+        return 0
+    with parsed.running():
         return parsed.main()
 
 

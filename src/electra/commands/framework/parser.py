@@ -55,6 +55,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
         known = [flag for flag in parser._option_string_actions if flag not in FLAGS]
         namesakes = " or ".join(each for each in known if each.endswith(f".{word.lstrip('-')}"))
         fix = f"Use {namesakes}." if namesakes else unknown_choice(f"--{word.lstrip('-')}", known)[1]
+        fix = command.ADVICE.get(word if word.startswith("--") else "", fix)
         raise ConfigError(what, fix=f"{fix} See {parser.prog} --help".strip())
     values: dict[str, Any] = {}
     for option in options:
@@ -101,7 +102,8 @@ def _parser(command: type[Command[Any]], options: list[Option], *, with_texts: b
         last = option.name.rpartition(".")[2]
         short = f"--{last.replace('_', '-')}"
         is_free = last_parts[last] == 1 and short not in taken and not option.positional
-        flags = [*[option.flag] * (not option.positional), *option.aliases, *[short] * is_free]
+        flags = [*([] if option.positional else [option.flag]), *option.aliases]
+        flags += [short] if is_free else []
         help_text = described(option).replace("%", "%%") if with_texts else None
         _add(groups[title], option, flags, help_text)
     if has_dry_run(command):
@@ -136,7 +138,6 @@ def _trusted(flag: str, word: str) -> str:
 
 
 def _read(option: Option, word: str) -> Any:
-    """Returns one word as a value of the option."""
     if word is argparse.SUPPRESS:  # an optional positional argument that is absent
         return word
     if word == "None" and type(None) in typing.get_args(option.hint):
@@ -163,7 +164,7 @@ def default_shown(option: Option) -> str:
     """Returns the default as text; empty if there is none, or if the option's text has to explain it."""
     value = option.default
     if option.is_required or value is None or value in ((), ""):
-        return "required" * option.is_required
+        return "required" if option.is_required else ""
     if option.is_switch:
         return "on" if value else "off"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

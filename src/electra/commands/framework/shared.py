@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sections
-from electra.commands.framework.display import display_for
-from electra.data.settings import AllowUnknown
+from electra.data.text_settings import AllowUnknown
+from electra.foundation.display import ProgressOption, display_for
 from electra.foundation.errors import ConfigError
-from electra.foundation.machine import OnDevice
-from electra.foundation.options import OnCommandLine, Source, Sources, as_names
+from electra.foundation.machine import Backend, OnDevice
+from electra.foundation.options import OnCommandLine, Source, Sources, as_names, checked_path
 from electra.foundation.progress import doing
 from electra.foundation.signals import interrupt_on_signal
-from electra.training.request import Request, Text, recipe_sections
+from electra.training.request import Request, TrainingText, recipe_sections
 
 if TYPE_CHECKING:
-    from electra.commands.results.folders import Run
+    from electra.commands.results.result_folders import Run
 
-Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
 """A text, a file or folder of texts, or "-"; in Python also several texts."""
 
@@ -42,18 +42,26 @@ class OnBackend(OnDevice):
 class OnTexts(AllowUnknown, OnBackend):
     """The options of a command that applies a model to texts."""
 
+    ADVICE: ClassVar[Mapping[str, str]] = {
+        "": "Pass one text; several are lines of a file, or of standard input with -."
+    }
+
     model: Source
     """A run folder, a model folder, a name on the hub, or one that comes with the package (tiny-en,
     small-en).
     """
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
-    lines from standard input. hOCR and ALTO are read by paragraph, CoNLL by sentence, a folder file by file.
-    In Python, also several texts.
+    lines from standard input. hOCR, ALTO, PAGE and DjVu XML are read by paragraph, CoNLL by sentence, a
+    folder file by file. In Python, also several texts.
     """
     _: KW_ONLY
     text_column: str = "text"
     """The table column that contains the texts."""
+    keep_hyphens: bool = False
+    """Join no words that are divided at the ends of lines of a scan or a .txt file (default: join those that
+    the text or the model knows; a note counts them).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +72,39 @@ class Workers:
     """Number of processes that encode the corpus (default: all cores)."""
 
 
+def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
+    """Returns the file to write. Raises ConfigError if it has another format, or is one of the texts."""
+    if out is None:
+        return None
+    path = checked_path(out, "out")
+    if path.suffix.lower() not in formats:
+        problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
+        raise ConfigError(problem, where=path, fix=fix)
+    is_source = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
+    if is_source and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cast(Source, texts))):
+        problem = "is the file of the texts, or in their folder"
+        raise ConfigError(problem, key="out", fix="Choose another name")
+    return path
+
+
 Overrides = Annotated[
     Mapping[str, Any] | None,
     Sections(recipe_sections, {"objective": "objective.name", "tokenizer": "tokenizer.source"}),
 ]
+
+
+def train(requested: Callable[[], Request], progress: ProgressOption) -> Run:
+    """Trains what a command requests, and returns the run; a time budget counts from now."""
+    from electra.commands.results.result_folders import Run
+
+    began = time.monotonic()
+    with display_for(progress) as display:
+        doing("loading torch")
+        from electra.training.assemble import train_run
+
+        request = requested()
+        train_run(replace(request, began=began), display.say)
+    return Run(request.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +122,7 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
     @override
     def run(self) -> Run:
-        from electra.commands.results.folders import Run
-
-        began = time.monotonic()
-        with display_for(self.progress) as display:
-            doing("loading torch")
-            from electra.training.assemble import train_run
-
-            request = self.request()
-            train_run(replace(request, began=began), display.say)
-        return Run(request.out)
+        return train(self.request, self.progress)
 
     @override
     def preview(self) -> None:
@@ -105,9 +133,9 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
 
             preview(self.request(), display.say)
 
-    def text(self, data: Sources, store: str | None) -> Text:
+    def text(self, data: Sources, store: str | None) -> TrainingText:
         """Returns what to train on. Raises ConfigError for both text and a store, or neither."""
-        from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
+        from electra.artifacts.store_files import DOCUMENTS_SUFFIX, StoreFolder
 
         sources = as_names(data, "data")
         if store is not None and sources:
@@ -118,4 +146,4 @@ class PretrainingCommand(AllowUnknown, Workers, Command["Run"]):
                 store, sources = name, []
         if store is None and not sources:
             raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
-        return Text(tuple(sources), store, self.workers, self.allow_unknown)
+        return TrainingText(tuple(sources), store, self.workers, self.allow_unknown)

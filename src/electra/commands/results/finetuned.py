@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.artifacts.finetuning import FinetuningFolder
-from electra.commands.parts.given import records
-from electra.commands.results.folders import Artifact
+from electra.artifacts.finetuning_files import FinetuningFolder
+from electra.commands.results.result_folders import Artifact
 from electra.commands.results.rows import Rows
+from electra.data.tables.passages import records
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.machine import Device
@@ -18,8 +18,8 @@ from electra.foundation.options import Source
 if TYPE_CHECKING:
     import pandas
 
-    from electra.commands.results.model import Model
     from electra.finetuning.predict import Text
+    from electra.inference.model import Model
 
 
 class FineTuned(Artifact[FinetuningFolder]):
@@ -107,7 +107,7 @@ class FineTuned(Artifact[FinetuningFolder]):
 
     def model(self) -> Model:
         """Returns the saved model, to embed texts or to fine-tune it further."""
-        from electra.commands.results.model import Model
+        from electra.inference.model import Model
 
         return Model(self.folder.model)
 

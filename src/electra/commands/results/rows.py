@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from electra.foundation.machine import library
+from electra.foundation.terminal_text import when
 
 if TYPE_CHECKING:
     import pandas
@@ -21,8 +22,7 @@ class Rows(list[dict[str, Any]]):
         return frame
 
     def __repr__(self) -> str:
-        more = f"\n... {len(self)} rows" * (len(self) > MAX_ROWS_SHOWN)
-        return f"{self.table(MAX_ROWS_SHOWN)}{more}"
+        return self.table(MAX_ROWS_SHOWN) + when(len(self) > MAX_ROWS_SHOWN, f"\n... {len(self)} rows")
 
     def table(self, most: int | None = None) -> str:
         """Returns the rows, or the first of them, as a table with aligned columns."""

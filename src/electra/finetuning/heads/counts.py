@@ -23,7 +23,7 @@ from electra.finetuning.heads.frozen import Frozen, read_states
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.linear_fit import fit_by_folds, problem_of, standardised
 from electra.finetuning.train.dataset import group_rows
-from electra.finetuning.windows.features import NO_TARGET, Batch
+from electra.finetuning.windows.features import NO_TARGET, LabelledBatch
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
@@ -41,7 +41,7 @@ class WordStates(Head):
         self.output = nn.Linear(LAYERS * shape.config.hidden_size, shape.num_outputs)
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns the words' states [B, T, LAYERS D]; 0 at other tokens than the first of a word."""
         layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
         states_ND = torch.cat(layers[-LAYERS:], -1).flatten(0, 1)
@@ -58,7 +58,7 @@ class WordStates(Head):
         return found.view(*batch.input_ids.shape, -1)
 
 
-def word_places(batch: Batch) -> tuple[Any, Any]:
+def word_places(batch: LabelledBatch) -> tuple[Any, Any]:
     """Returns the places of each word's first token, and behind its last, in the flat batch [B T]."""
     offsets = np.arange(len(batch.context)) * batch.input_ids.shape[1]
     pairs = list(zip(batch.context, offsets, strict=True))
@@ -83,11 +83,11 @@ class CountedHead(HeadModule):
         self.counted = nn.Parameter(torch.zeros(0, shape.num_outputs))
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         return self.states.encode(encoder, batch)
 
     @override
-    def forward(self, encoded: Tensor, batch: Batch) -> Tensor:
+    def forward(self, encoded: Tensor, batch: LabelledBatch) -> Tensor:
         logits: Tensor = self.states(encoded, batch)
         matrix = self.counts.matrix(batch.texts, [window.words for window in batch.context])
         places, ends, values = (

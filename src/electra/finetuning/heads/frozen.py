@@ -23,14 +23,15 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import Pooling
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
 from electra.finetuning.task import Task
-from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
+from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, batch_of
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
+from electra.foundation.progress import advance, expect
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
@@ -54,13 +55,13 @@ class PairClassifier(Head):
         self.output = nn.Linear(2 * config.hidden_size, num_outputs)
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns |u - v| and u * v [B, 2 D]."""
         pairs = batch.input_ids.cpu().numpy()
         is_real = pairs >= 0 if batch.document_ids is None else (batch.document_ids >= 0).cpu().numpy()
         texts = [text for ids, real in zip(pairs, is_real, strict=True) for text in split_pair(ids[real])]
         rows = pad_rows(np.arange(len(texts)), texts, batch.input_ids.device, 0)
-        text_batch = Batch(
+        text_batch = LabelledBatch(
             rows.index, rows.input_ids, torch.zeros_like(rows.input_ids), rows.document_ids, None
         )
         vectors = self.pool(super().encode(encoder, text_batch), text_batch)
@@ -68,7 +69,7 @@ class PairClassifier(Head):
         return torch.cat([(u_BD - v_BD).abs(), u_BD * v_BD], dim=-1)
 
     @override
-    def forward(self, features_BX: Tensor, batch: Batch) -> Tensor:
+    def forward(self, features_BX: Tensor, batch: LabelledBatch) -> Tensor:
         return torch.as_tensor(self.output(self.drop(features_BX)))
 
 
@@ -146,6 +147,7 @@ def read_states(
     def compute_states(rows: PaddedBatch) -> list[Tensor]:
         batch = batch_of(windows, replace(rows, index=chosen[rows.index]))
         encoded = head.encode(encoder, batch).float()
+        advance(len(rows.index))
         if isinstance(head, PairClassifier):
             return list(encoded[:, None].cpu())
         if not head.per_token:
@@ -155,6 +157,7 @@ def read_states(
         return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
     inputs = [windows.input_ids[i] for i in chosen]
+    expect(len(inputs))
     states = list(map_rows(inputs, compute_states, data.device, precision=precision))
     x_ND = torch.cat(states).double().numpy()
     answers: list[Any] = [np.asarray(windows.targets[i]) for i in chosen]

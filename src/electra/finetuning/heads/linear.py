@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
-from electra.finetuning.heads.parts.layers import LinearReader, LinearTagger
+from electra.finetuning.heads.parts.modules import LinearReader, LinearTagger
 from electra.finetuning.task import HeadKind
 from electra.model.sizes import Architecture
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from electra.finetuning.heads.linear import CLASSES as LINEAR
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
-from electra.finetuning.heads.parts.layers import (
+from electra.finetuning.heads.parts.modules import (
     ElectraClassifier,
     ModernClassifier,
     ModernTokens,

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, product
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
-from electra.data.lines import Place
+from electra.data.tables.lines import Place
+from electra.finetuning.labelled.annotations import chosen_annotation
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.labelled.words import Spans
+from electra.finetuning.labelled.word_splitting import Spans
 from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural
 
@@ -36,7 +38,7 @@ CLEAR = 0.9  # the share of spans that an unusual convention must fit
 Convention = tuple[str, bool]  # what offsets count ("words" or of WIDTHS), and whether an end is included
 
 
-class Span(NamedTuple):
+class LabelledSpan(NamedTuple):
     """A span as in the file, and what it is in."""
 
     text: str
@@ -55,9 +57,9 @@ class Span(NamedTuple):
         if not inner or (is_included and self.text[end - 1].isspace()):
             return None
         # Uncased models give their words without capitals.
-        found, own = ("".join(text.casefold().split()) for text in (inner, self.own_text or inner))
+        found, own = inner.casefold().split(), (self.own_text or inner).casefold().split()
         start = self.text.index(inner, start)
-        return (start, start + len(inner)) if found == own else None
+        return (start, start + len(inner)) if "".join(found) == "".join(own) else None
 
     def cuts(self, convention: Convention) -> tuple[bool, bool]:
         """Whether it begins inside a word or nowhere, and whether it ends there."""
@@ -85,20 +87,19 @@ def holds_spans(cell: Any) -> bool:
 
 
 def _annotation(cell: Any) -> tuple[Any, int]:
-    """Returns the spans of Label Studio's ground truth or first annotation, and the number of others."""
-    if not isinstance(cell, list) or not any(isinstance(item, dict) and "result" in item for item in cell):
+    """Returns the spans of Label Studio's chosen annotation, or the cell, and the number of others."""
+    chosen, num_others = chosen_annotation(cell)
+    if chosen is None:
         return cell, 0
-    valid = [item for item in cell if isinstance(item, dict) and not item.get("was_cancelled")]
-    first, *others = sorted(valid, key=lambda item: not item.get("ground_truth")) or [{}]
-    match first.get("result"):
+    match chosen.get("result"):
         case [*results]:  # among them relations and choices
             labels = [each for each in results if isinstance(each, dict) and each.get("type") == "labels"]
-            return [each.get("value") for each in labels], len(others)
+            return [each.get("value") for each in labels], num_others
         case result:
-            return result, len(others)
+            return result, num_others
 
 
-def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]:
+def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[LabelledSpan]:
     match cell:
         case {"start": [*_]}:
             cell = [dict(zip(cell, row, strict=True)) for row in zip(*cell.values(), strict=False)]
@@ -109,18 +110,19 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Span]
         match item:
             case {}:
                 parts = [next((item[name] for name in names if name in item), None) for names in KEYS]
+                if type(parts[2]) is int:  # doccano's number of a label
+                    parts[2] = str(parts[2])
             case [_, _, _]:
                 parts = [*sorted(item, key=lambda part: isinstance(part, str)), None]
             case _:
                 parts = [None] * len(KEYS)
+        are_flags = any(isinstance(part, bool) for part in parts)
         match parts:
-            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and bool not in map(
-                type, parts
-            ):
+            case [int(start), int(end), (str(kind) | [str(kind)]), own] if kind.strip() and not are_flags:
                 own = own if isinstance(own, str) else None
-                spans.append(Span(text, words, start, end, kind.strip(), own))
+                spans.append(LabelledSpan(text, words, start, end, kind.strip(), own))
             case _:
-                problem = f"expected a span with one start, end and type, not {item!r}"
+                problem = f"expected a span with one start, end and type, not {shortened(item)}"
                 fix = 'Write [start, end, "TYPE"], or {"start": 0, "end": 3, "label": "TYPE"}'
                 raise DataError(problem, where=where, fix=fix)
     return spans
@@ -136,22 +138,19 @@ def with_tags_of_spans(
     whether spans of words include their end if they do not show it. Raises DataError for a span that is none,
     lies outside its text or has another text, and if most do not fit words.
     """
-    examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[Span]](), 0
+    examples, annotated, num_others = [example for example, _, _ in rows], dict[int, list[LabelledSpan]](), 0
     for index, (example, text, cell) in enumerate(rows):
         spans, others = _annotation(cell)
         num_others += others
         words = example.spans
         if not text:
             ends = [*accumulate(len(word) + 1 for word in example.texts)]
-            words = tuple(
-                (end - 1 - len(word), end - 1) for word, end in zip(example.texts, ends, strict=True)
-            )
+            words = tuple((e - 1 - len(word), e - 1) for word, e in zip(example.texts, ends, strict=True))
         if spans is not None:
             annotated[index] = _spans(spans, text or " ".join(example.texts), words, example.where)
     everything = [span for spans in annotated.values() for span in spans]
-    unit, included = convention = _choose_convention(
-        everything, any(text for _, text, _ in rows), is_included
-    )
+    have_texts = any(text for _, text, _ in rows)
+    unit, included = convention = _choose_convention(everything, have_texts, is_included)
     total, num_cut, num_inside, num_shared = plural(len(everything), "span"), 0, 0, 0
     for index, spans in annotated.items():
         tags = ["O"] * len(examples[index].texts)
@@ -170,6 +169,9 @@ def with_tags_of_spans(
         fix = "Count characters of this text, from 0, or name its column with --text-column"
         problem = f"{num_inside:,} of {total} neither begin nor end where a word does"
         raise DataError(problem, where=rows[0][0].where, fix=fix)
+    if kinds := sorted({span.kind for span in everything if span.kind.isdecimal()}, key=int):
+        listed = ", ".join(kinds[:5]) + (", ..." if len(kinds) > 5 else "")
+        notes.append(f"types of spans are numbers ({listed}), as ids in doccano: names would be clearer")
     counts = {
         "further annotations of the same texts left out": num_others,
         f"of {total} left out: a longer one has some of their words": num_shared,
@@ -181,7 +183,7 @@ def with_tags_of_spans(
     return examples
 
 
-def _place(span: Span, convention: Convention, where: Place | str) -> tuple[int, int]:
+def _place(span: LabelledSpan, convention: Convention, where: Place | str) -> tuple[int, int]:
     if place := span.place(convention):
         return place
     own = "" if span.own_text is None else f", or its text is not {span.own_text!r}"
@@ -189,7 +191,7 @@ def _place(span: Span, convention: Convention, where: Place | str) -> tuple[int,
     raise DataError(problem, where=where, fix=f"Correct it (offsets count {convention[0]})")
 
 
-def _choose_convention(spans: Sequence[Span], have_texts: bool, is_included: bool) -> Convention:
+def _choose_convention(spans: Sequence[LabelledSpan], have_texts: bool, is_included: bool) -> Convention:
     is_included |= any(span.start == span.end for span in spans)  # which would be empty else
     usual = ("characters", False) if have_texts else ("words", is_included)
     is_ascii = all(span.text.isascii() for span in spans)

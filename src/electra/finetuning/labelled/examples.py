@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from electra.data.lines import Place
+from electra.data.tables.lines import Place
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from electra.data.lines import Place
+from electra.data.tables.lines import Place
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 from electra.foundation.seeds import key, permute
@@ -59,7 +59,6 @@ def _spoilt(words: list[str], draw: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def _misspelt(word: str, letters: Sequence[str], draw: random.Random) -> str:
-    """Returns a word with a character changed, lost or added, or several in three of ten words."""
     while True:
         at, kind = draw.randrange(len(word)), draw.random()
         is_lost = len(word) > 2 and 0.75 <= kind < 0.9

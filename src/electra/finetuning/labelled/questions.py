@@ -1,6 +1,8 @@
 """Reads questions with their contexts and answers, from SQuAD's JSON (1.1, 2.0) or tables.
 
-A table has the columns id, question, context and answers; SQuAD's JSON has them nested. `answers` is a list
+A table has the columns id, question, context and answers; SQuAD's JSON has them nested, also as a list of
+articles or paragraphs, or one on each line. If there is no column `answers`, the answers are `answer`,
+`answer_text` or, beside `answer_start`, `text`. `answers` is a list
 of {"text", "answer_start"}; or {"text": [...], "answer_start": [...]}, as in the version on the Hugging Face
 hub; or a string or a list of strings, which are searched for in the context. An empty list means that the
 context does not answer the question. Offsets count Unicode code points, like Python's str. An answer that is
@@ -11,17 +13,22 @@ scoring, but not for training. The numbers of both are reported. An offset outsi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from reprlib import repr as shortened
 from typing import Any
 
-from electra.data.lines import Place
-from electra.data.table_files import TABLES, Data, known_extension
-from electra.data.tables import cell_text, printed_list, read_bytes, read_rows, refuse_nul, row_id
+from electra.data.tables.lines import Place
+from electra.data.tables.table import Row, cell_text, printed_list, read_bytes, refuse_nul, row_id
+from electra.data.tables.table_files import TABLES, Data, known_extension
+from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 
 FORMATS = TABLES
+ANSWERS = ("answer", "answer_text", "text")  # other names of the column `answers`
 Columns = tuple[str, str, str | None]
 """The columns of question, context and answers in a table; None if answers are not read."""
 
@@ -35,47 +42,80 @@ class GoldAnswer:
     moved: bool = False  # whether the file gave another offset
 
 
-def read_questions(source: Data, columns: Columns, labelled: bool) -> tuple[Example, ...]:
+def read_questions(
+    source: Data, columns: Columns, labelled: bool, notes: list[str] | None = None
+) -> tuple[Example, ...]:
     """Returns an example for each question, from SQuAD's JSON or a table with these columns.
 
     Its texts are (question, context), its gold a tuple of `GoldAnswer`: () if the question is unanswerable,
-    None if the file has no answers, which must not be if they are required (`labelled`). Raises DataError if
-    the file is empty or in another format, an answer is invalid, or an id occurs twice.
+    None if the file has no answers, which must not be if they are required (`labelled`). Adds to `notes` how
+    the file was read. Raises DataError if the file is empty or in another format, an answer is invalid, or an
+    id occurs twice.
     """
-    articles = _articles(source) if known_extension(source, FORMATS) == ".json" else None
-    rows = read_rows(source) if articles is None else _squad_rows(articles, columns, str(source))
     question, context, answers = columns
+    rows = _rows(source, columns, labelled, [] if notes is None else notes)
+    if answers is not None:
+        answers = _answers_column(answers, {name for _, row in rows for name in row})
     examples: dict[str, Example] = {}
     for index, (where, row) in enumerate(rows):
-        texts = (cell_text(row, question, where), cell_text(row, context, where))
+        empty = None if labelled else source
+        texts = (cell_text(row, question, where, empty), cell_text(row, context, where, empty))
         gold = None if answers is None else _gold(row, answers, texts[1], where)
         if gold is None and labelled:
-            fix = f"The columns are {', '.join(row)}; name one with `label_column`"
+            others = [name for name in row if name not in (question, context, "id")]
+            fix = f"The other columns are {', '.join(others) or 'none'}; name one with `label_column`"
             raise DataError(f"no column {answers!r}", where=where, fix=fix)
         example = Example(row_id(row, "id", index), where, texts, gold)
         if (earlier := examples.setdefault(example.id, example)) is not example:
-            problem = f"duplicate id {example.id!r}, also used at {earlier.where}"
-            raise DataError(problem, where=where, fix="Give each question its own id")
+            other = f"at {earlier.where}"
+            if str(earlier.where) == str(where):
+                other = f"for {earlier.texts[0][:40]!r}"
+            problem, fix = f"duplicate id {example.id!r}, also used {other}", "Change one, or delete all ids"
+            raise DataError(problem, where=where, fix=fix)
     if not examples:
         raise DataError("no questions in the file", where=source)
     return tuple(examples.values())
 
 
-def _articles(source: Data) -> list[Any] | None:
-    """Returns the articles of SQuAD's JSON; None if a .json file is a table."""
-    try:
-        document = json.loads(read_bytes(source).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        fix = "Name a file with one object per line .jsonl"
-        raise DataError(f"not valid JSON ({error})", where=source, fix=fix) from None
-    match document:
-        case {"data": [{"paragraphs": _}, *_] as articles}:
-            return list(articles)
+def _rows(source: Data, columns: Columns, labelled: bool, notes: list[str]) -> list[tuple[Place, Row]]:
+    articles = None
+    if known_extension(source, FORMATS) == ".json":
+        with suppress(ValueError, RecursionError):  # else it may have an object on each line
+            articles = _articles(json.loads(read_bytes(source).decode("utf-8-sig")))
+    if articles is None:
+        table = open_annotated(source)
+        rows = [(place, row) for place, row in table.rows if [*row] != ["header"]]  # as in MRQA's files
+        notes += table.notes
+        articles = _articles([row for _, row in rows])
+    if articles is not None:
+        return [*_squad_rows(articles, columns, str(source))]
+    void, _, void_notes = voided(table, rows, columns, labelled)
+    notes += void_notes
+    if labelled:
+        return [row for index, row in enumerate(rows) if index not in void]
+    for index in void:
+        rows[index][1].update(dict.fromkeys({columns[2] or ANSWERS[0], *ANSWERS} & rows[index][1].keys()))
+    return rows
+
+
+def _answers_column(wanted: str, names: set[str]) -> str:
+    usual = ANSWERS if wanted == "answers" else ()
+    names = names if "answer_start" in names else names - {"text"}
+    return next((name for name in (wanted, *usual) if name in names), wanted)
+
+
+def _articles(document: Any) -> list[Any] | None:
+    """Returns the articles of SQuAD's JSON, or of its paragraphs; None for any other document."""
+    items = document.get("data", [document]) if isinstance(document, dict) else document
+    match items:
+        case [{"paragraphs": _}, *_]:
+            return list(items)
+        case [{"qas": _}, *_]:
+            return [{"paragraphs": items}]
     return None
 
 
 def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yields the questions of SQuAD's JSON as rows of a table, each with its place."""
     question, context, answers = columns
     for number, article in enumerate(articles):
         for place, paragraph in _entries(article, "paragraphs", f"{source}: data {number}"):
@@ -83,8 +123,10 @@ def _squad_rows(articles: list[Any], columns: Columns, source: str) -> Iterator[
             passage = cell_text(paragraph, "context", place)
             for inner, entry in _entries(paragraph, "qas", place):
                 where = Place(f"{source}: question {entry.get('id', inner.removeprefix(f'{source}: '))}")
-                row = {**entry, question: cell_text(entry, "question", where), context: passage}
-                yield where, row if answers is None else {**row, answers: entry.get("answers")}
+                row = {"id": entry.get("qid")} | entry
+                row |= {question: cell_text(entry, "question", where), context: passage}
+                is_renamed = answers is not None and answers != "answers" and "answers" in entry
+                yield where, {**row, str(answers): entry["answers"]} if is_renamed else row
 
 
 def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -101,6 +143,10 @@ def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tu
     is_impossible, value = row.get("is_impossible", False), row.get(field)
     if isinstance(value, str) and value.lstrip()[:1] in {"", "[", "{"}:  # in a csv: empty, or printed
         value = (printed_list(value) or value) if value.strip() else []
+    start = row.get("answer_start")
+    if isinstance(value, str) and start not in (None, ""):
+        whole = re.fullmatch(r"(-?\d+)(\.0)?", str(start))
+        value = {"text": value, "answer_start": int(whole[1]) if whole else start}
     if isinstance(value, dict) and all(isinstance(value.get(key), list) for key in ("text", "answer_start")):
         texts, starts = value["text"], value["answer_start"]
         if len(texts) != len(starts):
@@ -117,11 +163,10 @@ def _gold(row: Mapping[str, Any], field: str, context: str, where: object) -> tu
 
 
 def _answer(entry: Any, context: str, where: object) -> GoldAnswer:
-    """Parses an answer and finds it in its context. Raises DataError if it is invalid."""
     entry = {"text": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
         fix = 'Write {"text": ..., "answer_start": ...}'
-        raise DataError(f"{entry!r} is not an answer", where=where, fix=fix)
+        raise DataError(f"{shortened(entry)} is not an answer", where=where, fix=fix)
     text, start = cell_text(entry, "text", where), entry.get("answer_start")
     if start is None:
         found = context.find(text)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from electra.data.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
+from electra.data.tables.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
 from electra.finetuning.labelled.examples import Example, Examples
 from electra.foundation.errors import DataError
 
@@ -49,6 +50,12 @@ def find_split(
         rank = names.index(stem) if is_whole else len(names) + (words[0] not in names) + 2 * is_both
         paths_by_rank.setdefault(rank, []).append(path)
     best_paths = paths_by_rank[min(paths_by_rank)] if paths_by_rank else []
+    for path in best_paths:
+        if path.is_symlink() and not path.exists():
+            fix = "Restore what it points to, or delete the link"
+            raise DataError(f"a link that leads nowhere ({os.readlink(path)})", where=path, fix=fix)
+        if path.is_dir() and not is_saved_dataset(path):
+            raise DataError("a folder, not a file", where=path, fix="Replace it with the file, or rename it")
     if len(best_paths) > 1:
         option = "data" if split == "train" else split
         problem = f"more than one {split} file ({', '.join(path.name for path in best_paths)})"
@@ -74,9 +81,11 @@ def _entries(folder: Path) -> list[Path]:
     are no tables, a subfolder `data` (the layout of the Hugging Face hub) is searched as well.
     """
     paths = sorted(folder.iterdir())
-    entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
-        path: None for path in paths if is_saved_dataset(path)
-    }
+    entries = dict.fromkeys(parts_pattern(path) for path in paths if path.is_file())
+    entries |= dict.fromkeys(path for path in paths if is_saved_dataset(path))
+    # Links that lead nowhere, and folders with the name of a file.
+    others = [path for path in paths if not path.is_file() and (path.is_symlink() or path.is_dir())]
+    entries |= dict.fromkeys(path for path in others if path not in entries)
     data_folder = folder / "data"
     tables = [path for path in entries if split_name(path)[1] in TABLES]
     return [*entries, *([] if tables or not data_folder.is_dir() else _entries(data_folder))]
@@ -107,7 +116,6 @@ def split_by_hash(
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
     """Returns the `limit` examples with the smallest hashes, in the file's order; all if there are fewer."""
-    order = sorted(
-        range(len(examples)), key=lambda i: (text_hash(examples[i].texts), str(examples[i].gold), i)
-    )
+    keys = [(text_hash(each.texts), str(each.gold), i) for i, each in enumerate(examples)]
+    order = [i for _, _, i in sorted(keys)]
     return tuple(examples[i] for i in sorted(order[:limit]))

@@ -5,6 +5,7 @@ columns         one word per line, an empty line between sentences (word_columns
 tables          a list of words and a list of tags in each row (in csv as JSON, or separated by spaces); a
                 text or words and spans (annotated_spans.py); or one word per row, with a column that
                 numbers the sentences
+marked texts    entities inside or beside the texts (marked_text.py)
 
 Columns have names in CoNLL-U, in a first row that has the words' name, or from the user; otherwise the words
 are the first column that does not number them, and the tags the last if there are two or it has entity tags,
@@ -16,24 +17,38 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from electra.data import delimited
-from electra.data.lines import Place
-from electra.data.table_files import FORMATS as TABLES
-from electra.data.table_files import Data, extension_of, known_extension
-from electra.data.tables import SAMPLE, ReadOptions, Row, get_field, open_table, read_lines, row_id
+from electra.data.tables import delimited
+from electra.data.tables.characters import latin, strange_character, visible
+from electra.data.tables.lines import Place
+from electra.data.tables.table import (
+    SAMPLE,
+    ReadOptions,
+    Row,
+    get_field,
+    key_of,
+    lacks_text,
+    printed_list,
+    read_lines,
+    row_id,
+)
+from electra.data.tables.table_files import FORMATS as TABLES
+from electra.data.tables.table_files import Data, Given, extension_of, known_extension
+from electra.data.tables.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
 from electra.finetuning.labelled.annotated_spans import SPAN_COLUMNS, holds_spans, with_tags_of_spans
+from electra.finetuning.labelled.annotations import open_annotated, voided
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.made_up import SHARE, made_up
-from electra.finetuning.labelled.word_columns import WIDE, Block, ColumnFile, joining_mark, read_blocks
-from electra.finetuning.labelled.words import Splitting, are_words, is_unspaced, split_text
+from electra.finetuning.labelled.marked_text import read_marked
+from electra.finetuning.labelled.word_splitting import Splitting, are_words, is_unspaced, split_text
 from electra.finetuning.score.entities import is_entity_tag, is_outside
 from electra.foundation.errors import DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 
 CONLLU_FORMATS = (".conllu", ".conllup")
 COLUMN_FORMATS = (*CONLLU_FORMATS, ".tsv", ".tab", ".txt", ".conll", ".bio", ".iob", ".iob2", ".bioes")
@@ -47,6 +62,7 @@ SENTENCE_COLUMNS = ("sentence_id", "sent_id", "Sentence #")  # names of columns 
 MISSING = frozenset({"", "_", "-100"})  # cells without a tag
 MAX_PLAUSIBLE_WORDS = 200  # a sentence of more words suggests that the file lacks empty lines
 FULL_STOPS = (".", "?", "!", "\u3002", "\u0964", "\u061f")  # so do two of these
+PRINTED = re.compile("b['\"]")  # bytes, as Python prints them
 SUFFIXED = re.compile("^([^-_].+)([-_])([BIESLUM])$")
 BRACKETS = re.compile(r"\*\)?|\([^()*\s]+(\*?\)|\*)")  # the entities of CoNLL-2012
 
@@ -76,6 +92,8 @@ class SentenceReader:
         notes = self.notes
         if ending in TABLE_FORMATS:
             sentences = self.read_table()
+        elif marked := self.marked_rows(ending):
+            sentences = self.of_rows(marked, "text", "spans")
         elif (lines := self.text_lines(ending)) and self.labelled:
             notes.append(f"clean text, {SHARE:.0%} of whose words are made wrong")
             sentences = made_up(lines)
@@ -84,6 +102,7 @@ class SentenceReader:
             sentences = self.of_rows([(place, {"text": line}) for place, line in lines], "text", None)
         else:
             sentences = self.read_word_lines(ending in CONLLU_FORMATS)
+        sentences = self.with_plain_tags(sentences)
         examples = [
             replace(example, id=example.id or str(index), gold=self.present_tags(example))
             for index, example in enumerate(sentences)
@@ -132,6 +151,40 @@ class SentenceReader:
             raise DataError(problem, where=self.source, fix="Write csv, tsv or jsonl")
         return "".join(lines).encode()
 
+    def marked_rows(self, ending: str) -> list[tuple[Place, Row]]:
+        """Returns the texts and spans of a .txt file of marked texts; [] of any other file."""
+        if ending != ".txt" or self.header or self.entities is False:
+            return []
+        layout, rows = read_marked(self.source, [*read_lines(self.source)])
+        self.notes += [f"read as {layout}"] if rows else []
+        return rows
+
+    def with_plain_tags(self, sentences: Sequence[Example]) -> list[Example]:
+        """Returns sentences with tags without invisible characters and, for entities, look-alike letters."""
+        tags = {tag for example in sentences for tag in example.gold or ()}
+        plain = {tag: visible((printed_list(tag) or [tag])[0] if PRINTED.match(tag) else tag) for tag in tags}
+        usual = {tag for tag in plain.values() if is_entity_tag(tag)}
+        strange = {tag: latin(tag[:2]) + tag[2:] for tag in {*plain.values()} - usual}
+        strange |= {"0": "O"} if "0" in strange else {}
+        strange |= {tag: latin(tag) for tag in usual if latin(tag) in usual}
+        are_entities = all(map(is_entity_tag, strange.values()))
+        if self.entities is not False and are_entities and max(map(len, tags), default=0) > len("O"):
+            plain = {tag: strange.get(name, name) for tag, name in plain.items()}
+        given = Counter(tag for example in sentences for tag in example.gold or ())
+        changed = Counter({tag: count for tag, count in given.items() if plain[tag] != tag.strip()})
+        if changed:
+            tag = min(changed)
+            reason = "invisible characters"
+            if plain[tag] != visible(tag):
+                reason = strange_character(visible(tag)) or "a zero"
+            reason = "printed bytes" if PRINTED.match(tag) else reason
+            note = f"{plural(changed.total(), 'tag')} with {reason}, such as {tag}, read as {plain[tag]}"
+            self.notes.append(note)
+        golds = [
+            None if each.gold is None else tuple(map(plain.__getitem__, each.gold)) for each in sentences
+        ]
+        return [replace(example, gold=gold) for example, gold in zip(sentences, golds, strict=True)]
+
     def text_lines(self, ending: str) -> list[tuple[Place, str]]:
         """Returns the lines of a .txt file of texts; [] if it has words, or tags are read from it."""
         if self.header or ending != ".txt" or (self.labelled and not self.makes_up):
@@ -143,21 +196,27 @@ class SentenceReader:
     def read_table(self) -> list[Example]:
         """Reads rows with a sentence or with one word each."""
         required = [(name,) for name in self.word]
-        table = open_table(self.source, ReadOptions(header=self.header, required=required))
+        table = open_annotated(self.source, ReadOptions(header=self.header, required=required))
         rows = list(table.rows)
         self.notes += table.notes
         usual = (GLINER_WORDS, *TEXT_COLUMNS) if len(self.word) > 1 or not self.labelled else ()
         names = [name for name in map(table.find_column, (*self.word, *usual)) if name]
-        values = {
-            name: [value for _, row in rows if (value := get_field(row, name)) is not None] for name in names
-        }
-        texts = [name for name in names if values[name] and not any(map(holds_spans, values[name]))]
+        values = {name: [get_field(row, name) for _, row in rows] for name in names}
+        filled = {name: [each for each in cells if each is not None] for name, cells in values.items()}
+        texts = [name for name, cells in filled.items() if cells and not any(map(holds_spans, cells))]
         word = next(iter(texts or names), None)
         tag = table.first_column((*self.tag, *(SPAN_COLUMNS if len(self.tag) > 1 else ())))
         number = table.first_column(SENTENCE_COLUMNS)
         if word is None or (tag is None and self.labelled):
             missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             raise table.missing_column(missing, f"`{option}`")
+        void, _, void_notes = voided(table, rows, (word, tag), self.labelled)
+        self.notes += void_notes
+        if self.labelled:
+            rows = [row for index, row in enumerate(rows) if index not in void]
+        else:
+            for index in void:
+                rows[index] = (rows[index][0], {**rows[index][1], str(tag): None})
         is_single = all(isinstance(row.get(word), str) and not re.search(r"\s", row[word]) for _, row in rows)
         if is_single and number is not None:
             columns = [name for name in table.columns if name != number]
@@ -167,9 +226,8 @@ class SentenceReader:
                 if not blocks or name not in ("", blocks[-1].name):
                     blocks.append(Block(name, place, []))
                 blocks[-1].rows.append([row.get(column) for column in columns])
-            return self.of_blocks(
-                blocks, columns, columns.index(word), columns.index(tag) if tag in columns else None
-            )
+            tag_index = columns.index(tag) if tag in columns else None
+            return self.of_blocks(blocks, columns, columns.index(word), tag_index)
         if self.labelled and is_single and word.casefold() in WORD_COLUMNS and len(rows) > 1:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
@@ -184,14 +242,17 @@ class SentenceReader:
         num_unspaced = sum(is_unspaced(str(get_field(row, word))) for _, row in rows)
         splitting = "characters" if are_spans and 2 * num_unspaced > len(rows) else self.split
         annotated: list[tuple[Example, str, Any]] = []
+        keeps_empty = not self.labelled and isinstance(self.source, Given)  # an answer to each passed
         for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             text = get_field(row, word)
+            if not self.labelled and lacks_text(text, self.source):
+                text = ""
             is_text = are_texts and isinstance(text, str)
             words, spans = split_text(text, splitting) if is_text else (_words(text, word, where), ())
             gold = None if cell is None or are_spans else _words(cell, str(tag), where, are_tags=True)
             others = {name: other for name, other in row.items() if name != word}
             example = Example(row_id(row, "id", index), where, words, gold, others, spans)
-            annotated += [(example, text if is_text else "", cell)] if words else []
+            annotated += [(example, text if is_text else "", cell)] if words or keeps_empty else []
         if num_empty := len(rows) - len(annotated):
             self.notes.append(f"{num_empty} of {len(rows)} rows without words left out")
         if are_spans:
@@ -213,12 +274,12 @@ class SentenceReader:
         if word is None or (tag is None and self.labelled):
             missing, option = (self.word, "text_column") if word is None else (self.tag, "label_column")
             fix = f"The columns are {', '.join(names)}: name one, or its number, with `{option}`"
-            fix += "; of CoNLL-2012, pass --text-column 4 --label-column 11" * (file.width > WIDE)
+            fix += when(file.width > WIDE, "; of CoNLL-2012, pass --text-column 4 --label-column 11")
             raise DataError(f"no column {' or '.join(missing)}", where=file.blocks[0].where, fix=fix)
         if not is_named and file.width > 1 and all(row[word].isdecimal() for row in file.rows):
             fix = "Name the column of the words with --text-column, such as 2"
             raise DataError(f"column {word + 1} has only numbers, not words", where=self.source, fix=fix)
-        if not is_named and file.width > 2:
+        if not is_named and (file.width > 2 or word > 0):
             tags = "" if tag is None else f" and the tags column {tag + 1}"
             found = f"the words are column {word + 1}{tags} of {file.width}"
             self.notes.append(f"{found} (to use others, pass --text-column and --label-column)")
@@ -226,19 +287,15 @@ class SentenceReader:
         columns = [column for column in range(file.width) if column != word]
         if any(2 * sum(row[word] == row[other] > 1 for row in counts) > len(counts) for other in columns):
             self.notes.append("read as a sentence per line, with a tag for each word")
-            rows = [
-                (
-                    where._replace(number=number),
-                    {**dict(zip(names, cells, strict=True)), names[word]: cells[word].split()},
-                )
-                for _, where, lines in file.blocks
-                for number, cells in enumerate(lines, where.number)
-            ]
+            rows: list[tuple[Place, Row]] = []
+            for _, where, lines in file.blocks:
+                for number, cells in enumerate(lines, where.number):
+                    row = {**dict(zip(names, cells, strict=True)), names[word]: cells[word].split()}
+                    rows.append((where._replace(number=number), row))
             return self.of_rows(rows, names[word], None if tag is None else names[tag])
         words = [row[word] for row in file.rows]
-        if len(file.blocks) == 1 and (
-            len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
-        ):
+        are_several = len(words) > MAX_PLAUSIBLE_WORDS or sum(map(words.count, FULL_STOPS)) > 1
+        if len(file.blocks) == 1 and are_several:
             problem = f"no empty lines: all {len(words):,} words are read as one sentence"
             if self.labelled:
                 command = """awk '{print} $1=="."{print ""}' FILE"""
@@ -301,7 +358,7 @@ class SentenceReader:
         if len(example.gold) != len(example.texts):
             problem = f"{plural(len(example.gold), 'tag')} for {plural(len(example.texts), 'word')}"
             raise DataError(problem, where=example.where, fix="Give each word one tag")
-        gold = tuple(map(str.strip, example.gold))
+        gold: tuple[str, ...] = example.gold
         if self.entities:  # PER-B is B-PER, and - is O, as in NAVER's files
             gold = tuple("O" if tag == "-" else SUFFIXED.sub(r"\3\2\1", tag) for tag in gold)
         if MISSING.isdisjoint(gold):
@@ -314,10 +371,7 @@ class SentenceReader:
 
 
 def _has_texts(lines: Sequence[str]) -> bool:
-    """Whether a .txt file without tags has a text on each line, rather than words.
-
-    Words have tabs, or empty lines between sentences, and all of them the same number of cells.
-    """
+    """Whether a .txt file has texts: words have tabs, or empty lines and the same number of cells."""
     shape = "".join("x" if line.strip() else " " for line in lines).strip()
     has_sentences = any("\t" in line for line in lines) or (" " in shape and "xx" in shape)
     is_table = has_sentences and len({len(line.split()) for line in lines if line.strip()}) == 1
@@ -333,6 +387,11 @@ def _usual_names(file: ColumnFile, are_entities: bool | None) -> tuple[str, ...]
     counts = [i for block in file.blocks for i in range(len(block.rows))]
     word = int(file.width > 2 and columns[0] in [tuple(str(i + start) for i in counts) for start in (0, 1)])
     others, last = range(word + 1, file.width), file.width - 1
+    if word == 0 and are_entities is not False and _are_entities(columns[0]):
+        others, word = range(1, file.width), 0
+        if not any(_are_entities(columns[i]) for i in others):  # tags before words
+            names = dict(enumerate(map(str, range(1, file.width + 1))))
+            return tuple((names | {0: "tag", 1: "word"}).values())
     types = {i: {tag[2:] for tag in " ".join(columns[i]).split() if not is_outside(tag)} for i in others}
     entities = [i for i in others if all(map(is_entity_tag, " ".join(columns[i]).split())) and types[i]]
     are_layers = any(types[last] & types[i] for i in entities if i != last)  # of nested entities
@@ -346,8 +405,12 @@ def _usual_names(file: ColumnFile, are_entities: bool | None) -> tuple[str, ...]
     return tuple((names | ({tag: "tag"} if tag else {}) | {word: "word"}).values())
 
 
+def _are_entities(column: Sequence[str]) -> bool:
+    tags = {*column}
+    return all(map(is_entity_tag, tags)) and len(tags) > 1 and any(len(tag) > 2 for tag in tags)
+
+
 def _may_be_tags(column: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a column has several values that are neither numbers nor words."""
     values = {*column} - MISSING
     are_others = all(map(str.isdecimal, values)) or are_words(zip(words, column, strict=True))
     return len(values) > 1 and not are_others
@@ -364,18 +427,16 @@ def _bio_of_brackets(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _find(wanted: Sequence[str], names: Sequence[str]) -> int | None:
-    """Returns the index of the first wanted column, by its name in any case or its number; else None."""
     positions = {str(i + 1): i for i in range(len(names))}
-    positions |= {name.casefold(): i for i, name in reversed([*enumerate(names)])}
-    return next((positions[name.casefold()] for name in wanted if name.casefold() in positions), None)
+    positions |= {key_of(name): i for i, name in reversed([*enumerate(names)])}
+    return next((positions[key_of(name)] for name in wanted if key_of(name) in positions), None)
 
 
 # Cells
 
 
 def _annotation(row: Row, tag: str, where: Place) -> Any:
-    """Returns the spans or tags of a row; None if Label Studio has none, or Prodigy did not accept them."""
-    if (tag == "annotations" and not row.get(tag)) or row.get("answer") in ("reject", "ignore"):
+    if tag == "annotations" and not row.get(tag):
         return None
     return _parsed(get_field(row, tag), tag, where)
 

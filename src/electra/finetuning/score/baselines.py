@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from electra.artifacts.finetuning import NOISY_BELOW, FinetuningFolder
+from electra.artifacts.finetuning_files import NOISY_BELOW, FinetuningFolder
 from electra.finetuning.counts import WORD, Counts, overlaps, weighted_overlap, words
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error

@@ -16,12 +16,13 @@ from electra.finetuning.score.metrics import Score
 from electra.finetuning.task import Task
 from electra.finetuning.train.prepared import FeaturizedSplit, Finetuning
 from electra.finetuning.windows.features import Windows, batch_of
+from electra.foundation.progress import advance, expect
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import finite
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class SplitResult:
     """A model's predictions for a split; without answers the loss is None and the scores are {}."""
 
     predictions: list[Any]
@@ -37,7 +38,7 @@ class Evaluation:
 
 def evaluate(
     prepared: Finetuning, model: FinetunedModel, split: FeaturizedSplit, precision: str = "fp32"
-) -> Evaluation:
+) -> SplitResult:
     """Predicts a split, and scores it if it has answers."""
     return score(prepared, split, *predict(prepared, model, split, precision))
 
@@ -55,12 +56,12 @@ def score(
     split: FeaturizedSplit,
     outputs: list[npt.NDArray[np.float32]],
     loss: float | None,
-) -> Evaluation:
+) -> SplitResult:
     """Returns the predictions that a model's outputs mean, and their scores if the split has answers."""
     predictions = prepared.task.predict(outputs, split.windows, split.examples)
     has_answers = split.windows.targets is not None
     scores = prepared.task.score(predictions, split.examples) if has_answers else {}
-    return Evaluation(predictions, loss, scores)
+    return SplitResult(predictions, loss, scores)
 
 
 def run_model(
@@ -84,8 +85,10 @@ def run_model(
         logits = finite(model(batch).float())
         if batch.targets is not None:
             losses[int(rows.index[0])] = task.loss(logits, batch.targets)
+        advance(len(rows.index))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
+    expect(len(windows.input_ids))
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad, precision=precision))
     count = sum(count for _, count in losses.values())
     total = sum(float(losses[row][0]) for row in sorted(losses))

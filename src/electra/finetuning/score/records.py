@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from electra.data.delimited import format_csv, format_tsv, read_tsv
+from electra.data.tables.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.tagged_sentences import WORD_FILES
 from electra.finetuning.score.squad import normalise_answer
 from electra.finetuning.task import Cell, Task, format_cell
 from electra.foundation.errors import ConfigError
+from electra.foundation.terminal_text import when
 
 Format = Literal["tsv", "csv", "jsonl", "json", "words"]  # words: as files of a word per line are read
 FORMATS: tuple[Format, ...] = get_args(Format)[:4]
@@ -94,7 +95,7 @@ def word_in_context(words: Sequence[str], position: int) -> str:
     """Returns the word at `position`, in double asterisks, with up to `CONTEXT` words on each side."""
     start, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
     shown_words = [*words[start:position], f"**{words[position]}**", *words[position + 1 : end]]
-    return " ".join([*["..."] * (start > 0), *shown_words, *["..."] * (end < len(words))])
+    return when(start > 0, "... ") + " ".join(shown_words) + when(end < len(words), " ...")
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:

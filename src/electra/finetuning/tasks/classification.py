@@ -9,7 +9,7 @@ TASK = TextClassification(
     version=2,
     source="your own data",
     metrics=("accuracy", "f1_macro", "matthews_correlation"),
-    texts=(("sentence",), ("text",)),
+    texts=(("sentence",), ("text",), ("data.text",)),
     label=("label", "labels", "class"),
     max_length=512,
 )

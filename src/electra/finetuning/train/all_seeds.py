@@ -1,7 +1,7 @@
 """Runs a fine-tuning: reads the data, fits the baselines, trains the seeds, saves the results and a model.
 
-artifacts/finetuning.py lists the files. Nothing is written before the data, model and settings have been
-read and checked. A finished seed is not trained again.
+artifacts/finetuning_files.py lists the files. Nothing is written before the data, model and settings have
+been read and checked. A finished seed is not trained again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save
 
-from electra.artifacts.finetuning import FinetuningFolder, SeedFolder, best_baseline, best_epoch, verdict
+from electra.artifacts.finetuning_files import (
+    FinetuningFolder,
+    SeedFolder,
+    best_baseline,
+    best_epoch,
+    verdict,
+)
 from electra.artifacts.session import Session
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
@@ -52,7 +58,7 @@ from electra.foundation.extensions import HEADS, TASKS, explained
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, doing, quiet
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, when
 from electra.foundation.threads import give_back_memory, set_threads
 from electra.training.checkpoint import on_host
 
@@ -149,7 +155,7 @@ def prepare_all(
     doing("tokenizing")
     prepared, notes = prepare(resolved, dataset, loaded)
     if loaded.kind in TUNED:
-        labels = f" for {', '.join(loaded.labels[:5])}{', ...' * (len(loaded.labels) > 5)}"
+        labels = f" for {', '.join(loaded.labels[:5])}{when(len(loaded.labels) > 5, ', ...')}"
         notes.insert(0, f"the model's head{labels * bool(loaded.labels)} is replaced by a new one")
     return prepared, notes
 
@@ -194,7 +200,7 @@ def _absolute(value: Any) -> Any:
 def describe_start(model: str, prepared: Finetuning) -> str:
     """Returns the line that a run reports first: task, data, model, steps and hardware."""
     settings, threads = prepared.settings, plural(torch.get_num_threads(), "thread")
-    start = "random initialization in the shape of " * (settings.init == "random") + model
+    start = when(settings.init == "random", "random initialization in the shape of ") + model
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in prepared.splits.items())
     steps = f"{plural(prepared.total_steps, 'step')} of {settings.batch_size} ({settings.epochs:g} epochs)"
     names = ("learning_rate", "layer_decay", "dropout", "max_length")
@@ -357,5 +363,5 @@ def describe_results(results: Mapping[str, Any], metrics: Sequence[str]) -> Iter
         yield f"dev {results['primary_metric']} of the baselines: {listed}"
         is_beaten = results[key] is not None and results[key] > best[1]
         is_frozen = best[0] == baselines.FROZEN_ENCODER
-        advice = " --head frozen trains that model in seconds." * (is_frozen and not is_beaten)
+        advice = when(is_frozen and not is_beaten, " --head frozen trains that model in seconds.")
         yield f"{verdict(results)}{advice}"

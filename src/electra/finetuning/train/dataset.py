@@ -11,8 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from electra.data.lines import COMPRESSIONS
-from electra.data.table_files import (
+from electra.data.tables.lines import COMPRESSIONS
+from electra.data.tables.table import short_name
+from electra.data.tables.table_files import (
     Data,
     Given,
     data_digest,
@@ -21,7 +22,6 @@ from electra.data.table_files import (
     parts_of,
     split_name,
 )
-from electra.data.tables import short_name
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Example, Examples, Split
 from electra.finetuning.labelled.splits import (
@@ -39,7 +39,7 @@ from electra.finetuning.tasks import load_task
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
-from electra.foundation.terminal_text import one_line, plural
+from electra.foundation.terminal_text import one_line, plural, when
 
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
 MAX_COLUMNS = 4  # of the columns or files that are not read, how many are named
@@ -118,8 +118,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     except DataError:
         left, found = len(splits["train"]), plural(len(train.examples), "training example")
         problem = f"{left:,} of {found} left to train on, all with the same answer: nothing to learn"
-        fix = "Add examples" + ", or pass a dev file as `dev`" * ("dev" not in sources)
-        fix += ", or a higher `limit_train`" * bool(settings.limit_train)
+        fix = "Add examples" + when("dev" not in sources, ", or pass a dev file as `dev`")
+        fix += when(settings.limit_train, ", or a higher `limit_train`")
         raise DataError(problem, where=sources["train"], fix=fix) from None
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
@@ -127,7 +127,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     counts, in_dev = (count_labels(task, splits[split]) for split in ("train", "dev"))
     if lacking := [name for name, n in counts.items() if in_dev and n and not in_dev.get(name)]:
         listed = ", ".join(f"{one_line(name)} {counts[name]:,}" for name in lacking[:MAX_LISTED])
-        more = f", and {len(lacking) - MAX_LISTED} more" * (len(lacking) > MAX_LISTED)
+        more = when(len(lacking) > MAX_LISTED, f", and {len(lacking) - MAX_LISTED} more")
         notes.append(f"dev: labels of train without an example, so not scored: {listed}{more}")
     alike = Counter(name.casefold() for name in task.label_names)
     if same := [name for name in task.label_names if alike[name.casefold()] > 1]:
@@ -151,7 +151,7 @@ def note_unread(names: Sequence[str], noun: str = "column") -> Iterator[str]:
     if names:
         more = f" and {len(names) - MAX_COLUMNS} others" if len(names) > MAX_COLUMNS else ""
         listed = ", ".join(map(short_name, names[:MAX_COLUMNS]))
-        yield f"not read: {noun}{'s' * (len(names) > 1)} {listed}{more}"
+        yield f"not read: {noun}{when(len(names) > 1, 's')} {listed}{more}"
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
@@ -228,7 +228,8 @@ def notes_on_scores(examples: Examples, train: Examples, task: Task, dev_file: D
     name, or the other way round.
     """
     labelled = [example for example in examples if example.gold is not None]
-    if unseen := [(e.where, names) for e in labelled if (names := task.unseen_labels(e))]:
+    unseen = [(each.where, names) for each in labelled if (names := task.unseen_labels(each))]
+    if unseen:
         where, (name, *_) = unseen[0]
         if len(unseen) == len(examples):
             raise DataError(f"unknown label {name!r}", where=where, fix=nearest(name, list(task.label_names)))
@@ -274,7 +275,7 @@ def describe_labels(dataset: Dataset) -> Iterator[str]:
             listed = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:MAX_LISTED])
             more = f", and {len(ranked) - MAX_LISTED} more" if len(ranked) > MAX_LISTED else ""
             unlabelled = sum(example.gold == () for example in examples)
-            yield f"{split}: {listed}{more}{f', no label {unlabelled:,}' * bool(unlabelled)}"
+            yield f"{split}: {listed}{more}{when(unlabelled, f', no label {unlabelled:,}')}"
 
 
 def count_labels(task: Task, examples: Examples) -> dict[str, int]:

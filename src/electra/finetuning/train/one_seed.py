@@ -138,6 +138,7 @@ def train_seed(prepared: Finetuning, seed: int, folder: Path | None) -> tuple[Fi
             _log(prepared, seed, state, losses)
             losses.clear()
         if settings.keep_epoch == "best" and (is_last_step or state.step % steps_per_epoch == 0):
+            doing(f"seed {seed}: scoring dev after epoch {epoch + 1}")
             scores = evaluate(prepared, model, prepared.splits["dev"]).scores
             model.train()
             values = {name: score.value for name, score in scores.items()}
@@ -196,8 +197,10 @@ def _log(prepared: Finetuning, seed: int, state: SeedState, losses: list[Tensor]
     epoch = state.step / prepared.steps_per_epoch
     examples_per_second = state.step * prepared.settings.batch_size / max(state.seconds, 1e-9)
     progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{prepared.total_steps}"
-    show = prepared.say if len(state.losses) == 1 and seed == prepared.settings.seed else doing
-    show(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
+    line = f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s"
+    if len(state.losses) == 1 and seed == prepared.settings.seed:
+        prepared.say(line)
+    doing(line, state.step / prepared.total_steps)
 
 
 def still_falls(losses: Sequence[float]) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from electra.artifacts.model import Pooling
-from electra.data import unknown
+from electra.artifacts.model_files import Pooling
+from electra.data.corpus import unknown
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData

@@ -14,8 +14,8 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_file, save
 
-from electra.artifacts.finetuning import SeedFolder, best_epoch
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.finetuning_files import SeedFolder, best_epoch
+from electra.artifacts.model_files import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.loaded import Loaded

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.windows.features import Ids, PairTemplate
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import tokenize
@@ -104,7 +104,7 @@ def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
 
 
 @dataclass(frozen=True)
-class Span:
+class CandidateSpan:
     """A candidate answer; `text` is context[start:end]."""
 
     text: str
@@ -119,18 +119,18 @@ class Span:
         return self.start_logit + self.end_logit
 
 
-NO_ANSWER = Span("", -1, -1, 0.0, 0.0)
+NO_ANSWER = CandidateSpan("", -1, -1, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Prediction:
     """The candidate answers to a question, and the evidence that it has none."""
 
-    spans: tuple[Span, ...]  # with distinct texts, the best first; () if the context has no tokens
+    spans: tuple[CandidateSpan, ...]  # with distinct texts, the best first; () if the context has no tokens
     null_odds: float  # the score of "no answer" minus that of the best answer, if there is one
 
     @property
-    def best(self) -> Span:
+    def best(self) -> CandidateSpan:
         """The best answer, or `NO_ANSWER` if there is no candidate."""
         return self.spans[0] if self.spans else NO_ANSWER
 
@@ -156,13 +156,13 @@ def plain_spans(
             yield start, start + extra_tokens, float(starts[start]), float(ends[start + extra_tokens])
 
 
-def span_of(context: str, window: Window, candidate: Candidate) -> Span:
+def span_of(context: str, window: Window, candidate: Candidate) -> CandidateSpan:
     """Returns the span of a candidate, without the white space that some tokenizers include in tokens."""
     first, last, start_logit, end_logit = candidate
     start, end = int(window.offsets[first, 0]), int(window.offsets[last, 1])
     text = context[start:end]
     start += len(text) - len(text.lstrip())
-    return Span(text.strip(), start, start + len(text.strip()), start_logit, end_logit)
+    return CandidateSpan(text.strip(), start, start + len(text.strip()), start_logit, end_logit)
 
 
 def probabilities(prediction: Prediction) -> list[float]:

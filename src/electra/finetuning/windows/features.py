@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.data.tokenizer import Tokenizer
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
 from electra.model.passes import PaddedBatch, few_lengths, pad_rows
@@ -104,7 +104,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Batch:
+class LabelledBatch:
     """The tensors of one batch [B, T]."""
 
     index: Ids  # the index of each row's window [B]
@@ -159,7 +159,7 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
 
 def collate(
     windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu", precision: str = "fp32"
-) -> Batch:
+) -> LabelledBatch:
     """Returns the windows with the indices `index`, in that order, as a batch."""
     rows = [windows.input_ids[i] for i in index]
     length = max(map(len, rows))
@@ -168,7 +168,7 @@ def collate(
     return batch_of(windows, pad_rows(index, rows, device, pad, length))
 
 
-def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
+def batch_of(windows: Windows, rows: PaddedBatch) -> LabelledBatch:
     """Returns the batch of padded rows, with their token types, targets and texts."""
     types = rows.padded([windows.token_type_ids[i] for i in rows.index])
     targets = None
@@ -180,4 +180,4 @@ def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
             targets = torch.from_numpy(np.stack(row_targets)).to(types.device)
     texts = [windows.texts[i] for i in rows.index] if windows.texts else ()
     context = [windows.context[i] for i in rows.index] if windows.context else ()
-    return Batch(rows.index, rows.input_ids, types, rows.document_ids, targets, texts, context)
+    return LabelledBatch(rows.index, rows.input_ids, types, rows.document_ids, targets, texts, context)

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from electra.artifacts.session import raise_if_changed
-from electra.artifacts.study import StudyFolder
-from electra.data.store import TokenStore
+from electra.artifacts.study_files import StudyFolder
+from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
-from electra.laboratory.ablation.study import ARM_KEYS, Arm, Study, arm_recipe
+from electra.laboratory.ablation.study import ARM_KEYS, Arm, StudyFile, arm_recipe
 from electra.training import budget
 from electra.training.assemble import build_run
 from electra.training.distributed import World
@@ -60,7 +60,7 @@ class PlannedArm:
 
 
 def make_plan(
-    study: Study,
+    study: StudyFile,
     store: TokenStore,
     out: Path,
     *,
@@ -128,18 +128,20 @@ def _recipe_budget(recipe: str) -> str:
 
 
 def _plan_arm(
-    study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int, *, then: Mapping[str, Any] | None
+    study: StudyFile,
+    arm: Arm,
+    store: TokenStore,
+    recipe: str,
+    threads: int,
+    *,
+    then: Mapping[str, Any] | None,
 ) -> PlannedArm:
-    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update.
-
-    The schedule "auto" is what it was `then`, when the study began.
-    """
+    """Builds a run to check its recipe and count its FLOPs; the schedule "auto" is what it was `then`."""
     try:
         planned = arm_recipe(study, arm, recipe)
         training = planned.training
-        run = build_run(
-            replace(planned, training=replace(training, threads=threads)), Path("."), store, World()
-        )
+        planned = replace(planned, training=replace(training, threads=threads))
+        run = build_run(planned, Path("."), store, World())
         schedule = run.training.schedule
         if training.schedule == "auto" and then is not None:
             schedule = then["recipe"]["training"].get("schedule", "linear")
@@ -191,17 +193,17 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
     """Raises RunFolderError, naming what differs, unless a new plan only adds arms to the recorded one."""
-    old, new = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
+    old, new = _with_defaults(recorded["fixed"]), _with_defaults(plan["fixed"])
     new_arms = {f"arms.{name}" for name in new["arms"] if name not in old["arms"]}
     differing = [entry for entry in differences(old, new) if entry[0] not in new_arms]
     raise_if_changed(out, "study", differing, limit=4)
 
 
-def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
-    completed = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
-    for arm in completed.values():  # an objective's file is identified by its digest, not its path
+def _with_defaults(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    arms = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in fixed["arms"].items()}
+    for arm in arms.values():  # an objective's file is identified by its digest, not its path
         arm["recipe"]["objective"]["name"] = OBJECTIVES.canonical_name(arm["recipe"]["objective"]["name"])
-    return completed
+    return {**fixed, "arms": arms}
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:

@@ -6,23 +6,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from electra.artifacts.run import RunFolder
-from electra.artifacts.study import baselines_of
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.study_files import baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
+from electra.laboratory.ablation.floors import Floor
 from electra.laboratory.ablation.runs import StudyRun
 from electra.laboratory.ablation.statistics import compare, holm, summarise
 
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
 PRETRAINING = (
-    "generator_loss",
-    "generator_accuracy",
-    "mlm_loss",
-    "discriminator_loss",
-    "auc",
-    "average_precision",
-    "gain",
+    *("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss"),
+    *("auc", "average_precision", "gain"),
 )
 # Settings that determine how hard the discriminator's task is: if arms differ in one, their AUCs are not
 # comparable.
@@ -35,9 +31,12 @@ Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
 def study_results(
-    plan: Mapping[str, Any], runs: Sequence[StudyRun], failures: Mapping[str, object] | None = None
+    plan: Mapping[str, Any],
+    runs: Sequence[StudyRun],
+    failures: Mapping[str, object] | None = None,
+    floors: Sequence[Floor] = (),
 ) -> dict[str, Any]:
-    """Returns the contents of results.json, from the finished ones of all runs, and why others failed."""
+    """Returns the contents of results.json, from what is finished of all runs and floors."""
     study, fixed, panel, failures = plan["study"], plan["fixed"], plan["panel"], failures or {}
     panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
     recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
@@ -63,7 +62,8 @@ def study_results(
         "complete": not missing,
         "seeds": sorted({run.job.seed for run in runs}),
         "budgets": [{"share": 1.0, "flops": fixed["flops"], "arms": arms}],
-        "at_start": {arm: _at_start(done[arm]) for arm in recipes},
+        "at_start": {arm: _at_start(done[arm]) | _untrained(arm, floors, panel["tasks"]) for arm in recipes},
+        **({"notes": panel["notes"]} if panel.get("notes") else {}),
         "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
         "failed": [
@@ -102,10 +102,17 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
 
 
 def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
-    """Returns a run's score on each panel task, and their mean as `PANEL`; empty if there are no tasks."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
-    scores = {name: float(record[name]["value"]) for name in tasks}
+    return _with_mean({name: float(record[name]["value"]) for name in tasks})
+
+
+def _with_mean(scores: Mapping[str, float]) -> dict[str, float]:
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
+
+
+def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
+    found = next((floor.scores() for floor in floors if arm in floor.arms), {})
+    return _with_mean({name: found[name] for name in tasks if name in found})
 
 
 def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,16 +136,12 @@ def _compare_arms(
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns by arm its costs, its scores and tests against their baselines."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     measured = {metric for by_metric in scores.values() for metric in by_metric}
     for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):
         by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
-        compared = {
-            arm: compare(values, by_arm.get(baselines[arm], {}))
-            for arm, values in by_arm.items()
-            if arm != baselines[arm]
-        }
+        others = {arm: values for arm, values in by_arm.items() if arm != baselines[arm]}
+        compared = {arm: compare(each, by_arm.get(baselines[arm], {})) for arm, each in others.items()}
         corrected = dict(zip(compared, holm([each["p"] for each in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             by_seed = {str(seed): value for seed, value in sorted(values.items())}
@@ -151,7 +154,6 @@ def _compare_arms(
 
 
 def _curves(done: Sequence[StudyRun]) -> dict[str, Any]:
-    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds."""
     rows = [row for run in done for row in _evaluations(run) if row["step"]]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:

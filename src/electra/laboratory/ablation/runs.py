@@ -16,10 +16,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.run import RunFolder
-from electra.artifacts.study import StudyFolder
-from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.run_files import RunFolder
+from electra.artifacts.study_files import StudyFolder
+from electra.data.corpus.store import TokenStore
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.foundation import durable
@@ -34,7 +34,7 @@ from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.record import parts_of, read_record
-from electra.training.run import Run
+from electra.training.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,15 @@ class StudyRun(Piece):
     @override
     def is_finished(self) -> bool:
         """Whether the run is fully trained and scored with these tasks."""
-        path = self.folder / self.record
-        if not path.exists():
-            return False
-        record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
-        return isinstance(record, dict) and record.get("panel") == self.panel_identity
+        return scored_with(self.folder / self.record, self.panel_identity)
+
+
+def scored_with(path: Path, panel_identity: Mapping[str, Any]) -> bool:
+    """Whether a score.json is there, and its scores are of these tasks."""
+    if not path.exists():
+        return False
+    record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
+    return isinstance(record, dict) and record.get("panel") == panel_identity
 
 
 def runs_of(
@@ -122,16 +126,23 @@ def metric_of(task: ReadyTask) -> str:
     return (task.entry.metrics or load_task(task.entry.task).metrics)[0]
 
 
-def score(run: Run, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
+def score(run: RunState, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
     """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task."""
-    began, scores, say = time.perf_counter(), dict[str, Any](), run.telemetry.say
+    return panel_scores(str(run.folder), panel, run.folder, stop=stop, say=run.telemetry.say, seed=seed)
+
+
+def panel_scores(
+    model: str, panel: Mapping[str, Any], out: Path, *, stop: Stop, say: Say, seed: int, **changes: Any
+) -> dict[str, Any]:
+    """Returns the contents of score.json of a model; fine-tunes it in `out`, with settings as changed."""
+    began, scores = time.perf_counter(), dict[str, Any]()
     suite = load_suite(panel["suite"]) if panel["tasks"] else None
     for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
         if stop():
-            raise Interrupted(run.folder)
+            raise Interrupted(out)
         name = task.entry.name
-        settings = score_settings(task, run.folder / "panel" / name, seed=seed)
-        results = finetune(str(run.folder), settings, say, stop)
+        settings = score_settings(task, out / "panel" / name, seed=seed, **changes)
+        results = finetune(model, settings, say, stop)
         # A score may be undefined if all predictions are the same; such an encoder scores 0.
         scores[name] = {"value": results[f"eval_{metric_of(task)}"] or 0.0}
         say(f"panel: {name} {scores[name]['value']:.4f}")

@@ -54,7 +54,7 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class StudyFile:
     """A study as its file describes it, with its arms by name."""
 
     title: str = ""
@@ -73,14 +73,14 @@ def find_study(name: str) -> Path:
     return find_named(STUDIES, name, "study", key="study")
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path) -> StudyFile:
     """Reads a study's file; ConfigError, with the file and the key, for what is wrong without a recipe."""
     values = read_toml(path)
     for key in ("baseline", "arms"):
         if not values.get(key):
             fix = "A study needs a baseline and arms: see docs/ablations.md"
             raise ConfigError("missing", where=f"{path}: {key}", fix=fix)
-    study = build(Study, values, where=f"{path}:")
+    study = build(StudyFile, values, where=f"{path}:")
     for sections in (study.base, *study.arms.values()):
         paths_from(sections, path)
     arms = {name: _arm(name, section, path) for name, section in study.arms.items()}
@@ -115,7 +115,6 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
 
 
 def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
-    """Returns the keys of a recipe's sections as dotted names, such as training.seed."""
     keys = []
     for name, section in sections.items():
         if not isinstance(section, Mapping):
@@ -129,7 +128,7 @@ def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
     return keys
 
 
-def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
+def arm_recipe(study: StudyFile, arm: Arm, recipe: str) -> Recipe:
     """Returns the recipe of an arm, without seed, steps and budget, over `recipe` (its name or path)."""
     from electra import objectives
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from electra.artifacts.store import StoreFolder
-from electra.data.corpus import Documents
-from electra.data.settings import CorpusConfig
-from electra.data.store import TokenStore
+from electra.artifacts.store_files import StoreFolder
+from electra.data.corpus.documents import Documents
+from electra.data.corpus.store import TokenStore
+from electra.data.text_settings import CorpusConfig
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError
@@ -20,7 +20,7 @@ from electra.foundation.seeds import key, permute
 from electra.laboratory.analysis.contract import Input, ProbeDataError
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
 
 Item = TypeVar("Item")
 Language = Literal["en", "de"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.data.folders import walk_folders
-from electra.data.table_files import data_digest
+from electra.data.corpus.folders import walk_folders
+from electra.data.tables.table_files import data_digest
 from electra.finetuning.labelled.splits import find_named as find_files
 from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.task import Task
@@ -94,7 +94,6 @@ def read_suite(path: Path) -> Suite:
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
-    """Returns the entry with its defaults filled in, checked as far as possible without data."""
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         problem = f"{entry.name!r} cannot be the name of a folder"
         raise ConfigError(problem, where=path, fix="Use letters, digits and hyphens")

@@ -19,8 +19,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.evaluation import EvaluationFolder
-from electra.artifacts.finetuning import FinetuningFolder
+from electra.artifacts.evaluation_files import EvaluationFolder
+from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
@@ -38,12 +38,12 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
+from electra.laboratory.evaluation.score_table import EvaluationState, ModelEntry, has_baseline, make_record
 from electra.laboratory.evaluation.suite import Suite, TaskEntry, TaskFiles, find_data
-from electra.laboratory.evaluation.table import EvaluationState, ModelEntry, has_baseline, make_record
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluationOptions:
     """Options of an evaluation."""
 
     seeds: int = 1
@@ -78,9 +78,8 @@ class Scoring(Piece):
     @override
     def is_finished(self) -> bool:
         path = self.folder / self.record
-        return path.exists() and set(range(self.seeds)) <= set(
-            durable.read_json(path, RunFolderError)["seeds"]
-        )
+        wanted = set(range(self.seeds))
+        return path.exists() and wanted <= set(durable.read_json(path, RunFolderError)["seeds"])
 
 
 def model_entries(sources: Sequence[str], with_baselines: bool = True) -> list[ModelEntry]:
@@ -105,7 +104,7 @@ def evaluate(
     roots: Sequence[Path],
     out: Path,
     *,
-    options: Options,
+    options: EvaluationOptions,
     say: Say,
     stop: Stop,
 ) -> dict[str, Any]:
@@ -147,7 +146,7 @@ def pieces_of(
     models: Sequence[ModelEntry],
     tasks: Sequence[ReadyTask],
     folder: EvaluationFolder,
-    options: Options,
+    options: EvaluationOptions,
 ) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
@@ -161,7 +160,7 @@ def pieces_of(
 
 
 def score_task(
-    ready: ReadyTask, model: ModelEntry, out: Path, options: Options, *, say: Say, stop: Stop
+    ready: ReadyTask, model: ModelEntry, out: Path, options: EvaluationOptions, *, say: Say, stop: Stop
 ) -> None:
     """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
     others = {"test": ready.files.test, "extra_eval": ready.files.also}
@@ -225,9 +224,7 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
         }
     plan = {
         "suite": title,
-        "models": {
-            m.name: {"source": m.source, "init": m.init, **networks.get(m.source, {})} for m in models
-        },
+        "models": {m.name: {"source": m.source, "init": m.init} | networks.get(m.source, {}) for m in models},
         "tasks": {task.entry.name: task.describe() for task in tasks},
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))

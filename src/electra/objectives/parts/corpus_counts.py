@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from electra.data.store import TokenStore, count_ids
+from electra.data.corpus.store import TokenStore, count_ids
 from electra.foundation.arrays import Ints
 
 

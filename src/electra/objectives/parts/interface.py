@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.artifacts.model import Pooling
-from electra.artifacts.networks import Head
-from electra.data.batches import Batch
+from electra.artifacts.model_files import Pooling
+from electra.artifacts.network_names import Head
+from electra.data.corpus.batches import Batch
 from electra.model import flops
 from electra.model.encoder import Encoder
 from electra.model.networks import Network, Networks
@@ -51,9 +51,8 @@ class CorruptedBatch:
         unmasked = next((i for i, position in enumerate(masked) if i != position), M)
         target = int(self.input_ids.flatten()[unmasked])
         fill = {"masked_positions": unmasked, "targets": target, "uniforms": 0}
-        filled: dict[str, Any] = {
-            name: F.pad(vars(self)[name], (0, slots - M), value=value) for name, value in fill.items()
-        }
+        values, missing = vars(self), (0, slots - M)
+        filled: dict[str, Any] = {name: F.pad(values[name], missing, value=x) for name, x in fill.items()}
         return replace(self, **filled, is_slot=torch.arange(slots) < M)
 
     def to(self, device: torch.device) -> Self:
@@ -92,11 +91,9 @@ class CorruptedBatch:
 
     def is_token(self) -> Tensor:
         """Returns bool [B, T]: True at tokens, False at padding."""
-        return (
-            torch.ones_like(self.input_ids, dtype=torch.bool)
-            if self.document_ids is None
-            else self.document_ids >= 0
-        )
+        if self.document_ids is None:
+            return torch.ones_like(self.input_ids, dtype=torch.bool)
+        return self.document_ids >= 0
 
 
 @dataclass

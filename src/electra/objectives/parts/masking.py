@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from typing_extensions import override
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import option, share
@@ -27,7 +27,7 @@ RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sq
 
 
 @dataclass(frozen=True)
-class Options:
+class MaskingOptions:
     """Base class of the `Config` of an objective that masks tokens."""
 
     mask_fraction: float = share(0.15)
@@ -104,11 +104,8 @@ def mask_batch(
         ordinary_ids = np.setdiff1d(np.arange(objective.vocab_size), list(objective.specials.values()))
         draws = seeds.uniforms(_keys(seed, "random-token", batch), T)
         random_ids = ordinary_ids[(draws * len(ordinary_ids)).astype(np.int64)]
-        masked_ids = np.where(
-            chosen & (show_draws >= mask_share) & (show_draws < mask_share + random_share),
-            random_ids,
-            masked_ids,
-        )
+        is_random = chosen & (show_draws >= mask_share) & (show_draws < mask_share + random_share)
+        masked_ids = np.where(is_random, random_ids, masked_ids)
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
     num_real = int((batch.document_ids >= 0).sum())
@@ -144,9 +141,8 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
     """Returns bool [B, T]: True at the `num_masked` non-special positions with the lowest scores per row."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
-    np.put_along_axis(
-        chosen, order, np.arange(special.shape[1]) < num_masked(special, fraction)[:, None], axis=1
-    )
+    is_first = np.arange(special.shape[1]) < num_masked(special, fraction)[:, None]
+    np.put_along_axis(chosen, order, is_first, axis=1)
     return chosen
 
 

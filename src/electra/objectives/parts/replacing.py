@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.data.batches import Batch
+from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.config import check_positive, share
 from electra.foundation.errors import ConfigError
@@ -23,7 +23,7 @@ POWER = 0.75  # of the frequencies that noise is drawn from: Mikolov et al. 2013
 
 
 @dataclass(frozen=True)
-class Options(masking.Options):
+class ReplacingOptions(masking.MaskingOptions):
     """Base class of the `Config` of an objective with a small generator."""
 
     temperature: float = 1.0
@@ -45,15 +45,12 @@ class Replaced(NamedTuple):
 
     def observed(self, corrupted: CorruptedBatch) -> dict[str, Tensor]:
         """Returns the entries of `Outcome.observed` that describe the samples."""
-        return {
-            "top1_correct": self.top1_correct,
-            "sample_correct": self.sampled == corrupted.targets,
-            "sampled": self.sampled,
-        }
+        is_correct = self.sampled == corrupted.targets
+        return {"top1_correct": self.top1_correct, "sample_correct": is_correct, "sampled": self.sampled}
 
 
 def replace(
-    generator: Generator, corrupted: CorruptedBatch, options: Options, noise_M: Tensor | None = None
+    generator: Generator, corrupted: CorruptedBatch, options: ReplacingOptions, noise_M: Tensor | None = None
 ) -> Replaced:
     """Computes the generator's loss at the masked slots and inserts its samples there.
 
@@ -116,7 +113,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class NoisyOptions(Options):
+class NoisyOptions(ReplacingOptions):
     """Base class of the `Config` of an objective with noise."""
 
     noise_share: float = share(0.0, evaluated=0.0)

@@ -79,11 +79,7 @@ LossRule = Callable[..., Tensor]
 
 
 class _LossAndSample(torch.autograd.Function):
-    """Computes loss, samples and gradients in the forward pass.
-
-    The gradients are linear in the gradient of the loss, which is a scalar, so the backward pass only scales
-    them.
-    """
+    """Computes loss, samples and gradients in the forward pass; the backward pass only scales them."""
 
     @staticmethod
     def forward(  # noqa: PLR0917
@@ -156,9 +152,8 @@ class _LossAndSample(torch.autograd.Function):
                     grad_table += grad_logits.t() @ hidden[chunk]
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
             grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
-            ctx.save_for_backward(
-                grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras
-            )
+            grad_hidden, grad_table = grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype)
+            ctx.save_for_backward(grad_hidden, grad_table, grad_bias, *grad_extras)
         ctx.mark_non_differentiable(sampled, top1_correct)
         return loss, sampled, top1_correct
 
@@ -169,7 +164,6 @@ class _LossAndSample(torch.autograd.Function):
 
 
 def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Returns unnormalised probabilities [m, V] for sampling; 0 for the target if it is disallowed."""
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from electra.artifacts.model import Pooling
-from electra.data.tokenizer import Tokenizer
+from electra.artifacts.model_files import Pooling
+from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.task import HeadKind, Task
-from electra.finetuning.windows.features import Batch, Windows
+from electra.finetuning.windows.features import LabelledBatch, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.dropout import dropout
 from electra.model.encoder import Encoder
@@ -34,7 +34,7 @@ class HeadModule(nn.Module):
     not_in_graphs: ClassVar[str] = ""
     """The reason why the head cannot be exported to ONNX; "" if it can."""
 
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns the encoder's states [B, T, D], or what else `forward` reads."""
         types = batch.token_type_ids if encoder.config.reads_token_types else None
         hidden_BTD: Tensor = encoder(batch.input_ids, document_ids=batch.document_ids, token_type_ids=types)
@@ -59,7 +59,7 @@ class Head(HeadModule):
         self.output = nn.Linear(config.hidden_size, num_outputs)
 
     @override
-    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+    def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
         """Returns the encoder's states [B, T, D], or only those that are read: [B, 1, D] with [CLS]."""
         if self.per_token or self.pooling != "cls":
             return super().encode(encoder, batch)
@@ -70,7 +70,7 @@ class Head(HeadModule):
         """Returns `x` with dropout in training, unchanged in inference."""
         return dropout(x, self.dropout_rate, self.training)
 
-    def pool(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+    def pool(self, hidden_BTD: Tensor, batch: LabelledBatch) -> Tensor:
         """Returns a vector for each text [B, D] by `pooling`; padding is excluded."""
         if self.pooling == "cls":
             return hidden_BTD[:, 0]
@@ -89,7 +89,7 @@ class Head(HeadModule):
         return x
 
     @override
-    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+    def forward(self, hidden_BTD: Tensor, batch: LabelledBatch) -> Tensor:
         x = hidden_BTD if self.per_token else self.pool(hidden_BTD, batch)
         return torch.as_tensor(self.output(self.drop(self.features(x))))
 

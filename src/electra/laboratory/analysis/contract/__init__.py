@@ -2,8 +2,8 @@
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Findings, as_json
-from electra.laboratory.analysis.contract.models import Model, Network, named_models
 from electra.laboratory.analysis.contract.probe import Data, Input, Probe, ProbeDataError
+from electra.laboratory.analysis.contract.studied_models import Network, StudiedModel, named_models
 
 __all__ = [
     "Cell",
@@ -11,11 +11,11 @@ __all__ = [
     "Estimate",
     "Findings",
     "Input",
-    "Model",
     "Network",
     "Probe",
     "ProbeDataError",
     "Progress",
+    "StudiedModel",
     "as_json",
     "named_models",
 ]

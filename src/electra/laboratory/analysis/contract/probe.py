@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
-from electra.data.folders import walk_folders
-from electra.data.lines import COMPRESSIONS
+from electra.data.corpus.folders import walk_folders
+from electra.data.tables.lines import COMPRESSIONS
 from electra.foundation.errors import DataError
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Findings
-from electra.laboratory.analysis.contract.models import Model, Network
+from electra.laboratory.analysis.contract.studied_models import Network, StudiedModel
 
 Data = Mapping[str, Sequence[Path]]
 """The files found for each input's key. The key of an optional input that was not found is absent."""
@@ -71,12 +71,10 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _unpacked(path: Path) -> Path:
-    """Returns the path without the ending of a compression."""
     return path.with_suffix("") if path.suffix in COMPRESSIONS else path
 
 
 def _distinct(paths: Sequence[Path]) -> list[Path]:
-    """Returns each file once, leaving out links to it and compressed copies of it."""
     by_target: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: (path.suffix in COMPRESSIONS, path)):
         by_target.setdefault(_unpacked(path.resolve()), path)
@@ -115,7 +113,7 @@ class Probe(ABC):
         """Returns the data that the probe looks for."""
 
     @abstractmethod
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         """Runs the probe on the model under study and those it is compared with.
 
         `data` has the files of each input, by its key; `progress` receives the current activity and the

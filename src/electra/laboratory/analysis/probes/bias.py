@@ -23,7 +23,7 @@ from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Progress
+from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring import token_rows
@@ -83,7 +83,7 @@ class Probe(contract.Probe):
         )
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         sentences = sample(tagged_sentences(data["tagged"][0]), config.sentences, config.seed)
         counted = tagged_sentences(data["frequency"][0]) if "frequency" in data else sentences
@@ -112,7 +112,7 @@ class Probe(contract.Probe):
         add_tables_and_figures(findings, models[0].name, groups)
         return findings
 
-    def score(self, model: Model, rows: Sequence[Ints], words: Sequence[Ints]) -> ScoredTokens:
+    def score(self, model: StudiedModel, rows: Sequence[Ints], words: Sequence[Ints]) -> ScoredTokens:
         """Corrupts the rows as often as the option `draws` says, and scores every token."""
         config = self.config
         draws = [
@@ -128,7 +128,9 @@ class Probe(contract.Probe):
         )
 
 
-def fit_rows(sentences: Sequence[Example], model: Model) -> tuple[list[Example], list[Ints], list[Ints]]:
+def fit_rows(
+    sentences: Sequence[Example], model: StudiedModel
+) -> tuple[list[Example], list[Ints], list[Ints]]:
     """Returns the sentences of two or more tokens that fit the model, their token ids and their words.
 
     A token's word is its index among the words of all returned sentences. ProbeDataError if there are none.
@@ -236,6 +238,5 @@ def add_tables_and_figures(findings: Findings, first: str, groups: Mapping[str, 
 
 
 def _bin_order(name: str) -> tuple[int, str]:
-    """Returns a sort key that puts bins in the order of their first number."""
     digits = re.search(r"\d+", name)
     return (int(digits[0]) if digits else -1, name)

@@ -21,7 +21,7 @@ from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract, texts
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
+from electra.laboratory.analysis.contract import Data, Findings, Input, ProbeDataError, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece
 from electra.laboratory.analysis.scoring import token_rows
@@ -92,7 +92,7 @@ class Probe(contract.Probe):
         return texts.text_input(required=False), sentences
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         scored: dict[tuple[str, str], ScoredItems] = {}
         for i, model in enumerate(models):
             scored |= {(model.name, kind): items for kind, items in self.score(model, data).items()}
@@ -105,9 +105,8 @@ class Probe(contract.Probe):
         for (name, kind), items in scored.items():
             add_calibration(findings, items, self.config, model=name, of=kind)
             unit = "tokens" if kind == GENERATOR else "words"
-            findings.notes.append(
-                f"{kind} ({name}): {len(items.wrong):,} {unit}, {100 * items.wrong.mean():.1f} % wrong."
-            )
+            share = f"{100 * items.wrong.mean():.1f} % wrong"
+            findings.notes.append(f"{kind} ({name}): {len(items.wrong):,} {unit}, {share}.")
         findings.notes += [
             f"{model.name}: learners' errors only, because it has no generator or no text was passed."
             for model in models
@@ -121,7 +120,7 @@ class Probe(contract.Probe):
         add_tables_and_figures(findings, list(scored), first_name)
         return findings
 
-    def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
+    def score(self, model: StudiedModel, data: Data) -> dict[str, ScoredItems]:
         """Returns the discriminator's log-odds by kind of error, where there are data."""
         config, scored = self.config, dict[str, ScoredItems]()
         require_log_odds(model.discriminator)

@@ -24,7 +24,7 @@ from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import read_toml
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Network, Progress
+from electra.laboratory.analysis.contract import Data, Findings, Input, Network, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
@@ -96,16 +96,17 @@ class Probe(contract.Probe):
         return learner_inputs(self.config.language)
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        dev, test = (
-            sample(read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
-            for key in ("learners", "learners_test")
-        )
+        files = {key: data[key][0] for key in ("learners", "learners_test") if key in data}
+        read = {
+            key: sample(read_learners(file), config.sentences, config.seed) for key, file in files.items()
+        }
+        dev, test = read.get("learners", []), read.get("learners_test", [])
         sentences = [*dev, *test]
         words = words_of(sentences, models[0], config.language)
         tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
-        where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
+        where = ", ".join(map(str, files.values()))
         if words.wrong.all() or not (words.wrong[tuning].any() and words.wrong[~tuning].any()):
             problem = "correct and wrong words are needed both for the threshold and for the test"
             fix = "Label correct words c and wrong words i: are the labels withheld?"
@@ -127,7 +128,7 @@ class Probe(contract.Probe):
         return findings
 
     def scores(
-        self, models: Sequence[Model], sentences: Sequence[Example], progress: Progress
+        self, models: Sequence[StudiedModel], sentences: Sequence[Example], progress: Progress
     ) -> dict[str, Floats]:
         """Returns the suspicion [N] of each word by scorer, the first model's discriminator first."""
         texts, steps = [sentence.texts for sentence in sentences], 2 * len(models) + 1
@@ -144,13 +145,13 @@ class Probe(contract.Probe):
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}
 
 
-def token_counts(model: Model, sentences: Sequence[Example]) -> list[Ints]:
+def token_counts(model: StudiedModel, sentences: Sequence[Example]) -> list[Ints]:
     """Returns the number of tokens of each word of each sentence."""
     tokenizer = model.discriminator.tokenizer
     return [np.bincount(word_ids(tokenizer, each.texts), minlength=len(each.texts)) for each in sentences]
 
 
-def words_of(sentences: Sequence[Example], model: Model, language: str) -> Words:
+def words_of(sentences: Sequence[Example], model: StudiedModel, language: str) -> Words:
     """Returns the words of the sentences, with their errors and kinds."""
     labels = [label for sentence in sentences for label in sentence.gold]
     kinds = labels
@@ -166,7 +167,6 @@ def words_of(sentences: Sequence[Example], model: Model, language: str) -> Words
 
 @cache
 def _closed_classes() -> dict[str, dict[str, str]]:
-    """Returns the closed class of each listed word, by language (word_kinds.toml)."""
     lists = read_toml(Path(__file__).parents[1] / "word_kinds.toml")
     return {
         language: {word: kind for kind, words in by_kind.items() for word in words.split()}
@@ -220,9 +220,8 @@ def add_measures(
             at_threshold = ranking.at(thresholds[name], w)
             numbers |= {("scorer", name, key): v for key, v in (ranked | at_threshold).items()}
             flagged = ranking.scores >= thresholds[name]
-            numbers |= {
-                ("errors", kind, name): bootstrap.share(w * mask, flagged) for kind, mask in errors_of.items()
-            }
+            for kind, mask in errors_of.items():
+                numbers["errors", kind, name] = bootstrap.share(w * mask, flagged)
             if name != first:
                 numbers |= {("of", name, key): numbers["scorer", first, key] - v for key, v in ranked.items()}
         return numbers

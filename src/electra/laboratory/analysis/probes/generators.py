@@ -24,7 +24,7 @@ from typing_extensions import override
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ModelError
 from electra.laboratory.analysis import contract, texts
-from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Model, Network, Progress
+from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Network, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import log_loss
@@ -86,7 +86,7 @@ class Probe(contract.Probe):
         return (texts.text_input(),)
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         discriminators = [model for model in models if model.optional("discriminator") is not None]
         progress("corrupting text", 0.0)
         corrupted, findings = self.corrupt(models, data["text"]), Findings()
@@ -108,7 +108,7 @@ class Probe(contract.Probe):
         ]
         return findings
 
-    def corrupt(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, Corrupted]:
+    def corrupt(self, models: Sequence[StudiedModel], paths: Sequence[Path]) -> dict[str, Corrupted]:
         """Returns, by title, the rows in which anything is wrong, the same for every discriminator."""
         config, tokenizer, made = self.config, models[0].tokenizer, dict[str, Corrupted]()
         for other in models[1:]:

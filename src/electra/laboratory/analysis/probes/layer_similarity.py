@@ -28,9 +28,9 @@ from electra.laboratory.analysis.contract import (
     Estimate,
     Findings,
     Input,
-    Model,
     ProbeDataError,
     Progress,
+    StudiedModel,
 )
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.scoring.words import word_ids_at
@@ -38,7 +38,7 @@ from electra.laboratory.analysis.texts import sample, tagged_sentences
 from electra.model import hidden
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
 
 SAME_DEPTH = "Similarity at the same depth"
@@ -79,7 +79,7 @@ class Probe(contract.Probe):
         return (Input("treebank", "Universal Dependencies dev or test file", patterns),)
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         encoders, findings = encoders_of(models, self.config.untrained), Findings()
         if len(encoders) < 2:
             fix = "Pass another model, or omit this option"
@@ -152,7 +152,7 @@ def cka(x: Features, y: Features) -> float:
     return x.hsic(y) / math.sqrt(product) if product > 0 else math.nan
 
 
-def encoders_of(models: Sequence[Model], untrained: bool) -> dict[str, Loaded]:
+def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, Loaded]:
     """Returns the models' encoders by name; if `untrained`, also one like the first but with random weights.
 
     The untrained encoder shows what the architecture and the tokenizer provide without training. Raises

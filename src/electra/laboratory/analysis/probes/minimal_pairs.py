@@ -18,11 +18,11 @@ import numpy as np
 from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
-from electra.data.tables import read_rows
+from electra.data.tables.table import read_rows
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError, DataError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
+from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer, scores_of
 
 SHORTER, SHORTER_TITLE = "shorter", "the sentence with fewer tokens (no network)"
@@ -101,7 +101,7 @@ class Probe(contract.Probe):
         )
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         if not data:
             patterns = " or ".join(pattern for item in self.inputs() for pattern in item.patterns)
             problem = f"no minimal pairs found ({patterns})"
@@ -154,7 +154,10 @@ def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
 
 
 def columns_of(
-    models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
+    models: Sequence[StudiedModel],
+    paradigms: Sequence[MinimalPairs],
+    scorers: Sequence[str],
+    progress: Progress,
 ) -> list[Column]:
     """Returns a column for each scorer of each model; each model's last is its length baseline."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]

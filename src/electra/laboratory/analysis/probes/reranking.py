@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
-from electra.data.tables import read_rows
+from electra.data.tables.table import read_rows
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import DataError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Model, Progress
+from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.scorers import scores_of
@@ -75,7 +75,7 @@ class Probe(contract.Probe):
         return (Input("lists", "n-best lists", tuple(patterns.split())),)
 
     @override
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+    def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         read = [each for path in data["lists"] for each in read_utterances(path, config.hypotheses)]
         utterances = sample(read, config.sentences)
@@ -186,9 +186,7 @@ def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
             if any(entries) or not all(isinstance(text, str) for text in [row["ref"], *texts]):
                 raise ValueError
         except (KeyError, IndexError, TypeError, ValueError):
-            fix = (
-                'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with the same scores everywhere'
-            )
+            fix = 'Write {"ref": TEXT, "hyps": [{"text": TEXT, NAME: SCORE}]}, with equal scores everywhere'
             raise DataError("not an n-best list", where=where, fix=fix) from None
         kept = slice(hypotheses or None)
         scores = {name: values[kept] for name, values in scores.items()}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from electra.exchange.load import Loaded
-    from electra.laboratory.analysis.contract import Model
+    from electra.laboratory.analysis.contract import StudiedModel
     from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
@@ -160,9 +160,8 @@ def _rows(loaded: Loaded, text: int, ids: Ints, masking: bool) -> Iterator[_Row]
     specials = loaded.tokenizer.specials
     for start, stop, keep_from, keep_to in overlapping_windows(len(ids), loaded.config.max_positions - 2):
         window = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
-        parts = (
-            [range(i, i + 1) for i in range(keep_from, keep_to)] if masking else [range(keep_from, keep_to)]
-        )
+        kept = range(keep_from, keep_to)
+        parts = [range(i, i + 1) for i in kept] if masking else [kept]
         for part in parts:
             row, places = window.copy(), np.array(part, np.int64) - start + 1
             if masking:
@@ -184,7 +183,7 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Ints) -> Fl
 
 
 def scores_of(
-    models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
+    models: Sequence[StudiedModel], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], Floats]:
     """Returns, by (model name, scorer name), a score for each text. Equal texts are scored once.
 
@@ -202,7 +201,7 @@ def scores_of(
     return scores
 
 
-def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
+def _scorers_by_network(model: StudiedModel, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Returns the scorers to use with each network of the model, at least one in total."""
     networks = {kind: network for kind in NETWORK_KINDS if (network := model.optional(kind)) is not None}
     if not networks:

@@ -46,7 +46,7 @@ class Corrupted:
         return np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
 
 
-class Predictions(NamedTuple):
+class TokenPredictions(NamedTuple):
     """A generator's predictions at the chosen positions of one row, in order."""
 
     sampled: Ints
@@ -67,13 +67,8 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
 
 
 def predict(
-    generator: Loaded,
-    rows: Sequence[Ints],
-    shown: Sequence[Ints],
-    chosen: Sequence[Bools],
-    *,
-    seed: int = 0,
-) -> list[Predictions]:
+    generator: Loaded, rows: Sequence[Ints], shown: Sequence[Ints], chosen: Sequence[Bools], *, seed: int = 0
+) -> list[TokenPredictions]:
     """Predicts and samples the tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
 
     The generator reads the rows as `shown`. Every row has a key of its own, made from `seed`.
@@ -82,7 +77,7 @@ def predict(
 
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
 
-    def predict_batch(batch: PaddedBatch) -> list[Predictions]:
+    def predict_batch(batch: PaddedBatch) -> list[TokenPredictions]:
         positions = [np.flatnonzero(chosen[i]) for i in batch.index]
         batch_index = np.repeat(np.arange(len(positions)), [len(row) for row in positions])
         uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in batch.index]
@@ -92,7 +87,7 @@ def predict(
         columns = _predict(generator, hidden_ND, targets, np.concatenate(uniforms))
         ends = np.cumsum([len(row) for row in positions])[:-1]
         by_row = zip(*(np.split(column, ends) for column in columns), strict=True)
-        return [Predictions(*values) for values in by_row]
+        return [TokenPredictions(*values) for values in by_row]
 
     pad = generator.tokenizer.specials.pad
     return list(map_rows(with_special_tokens(generator, shown), predict_batch, generator.device, pad=pad))
@@ -160,7 +155,6 @@ def max_row_length(*networks: Loaded) -> int:
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Returns samples, their log p and log p of the targets at each hidden state."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample

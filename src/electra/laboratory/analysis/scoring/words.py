@@ -12,7 +12,7 @@ from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring.scorers import Reading, token_scores
 
 if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
 
 

@@ -1,0 +1,1 @@
+"""Text to train on: read, tokenized, stored, and given out in batches."""

@@ -1,0 +1,37 @@
+"""Walks folders of text and data, in which links may lead to other folders."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def walk_folders(
+    root: Path,
+    depth: int | None = None,
+    fail: Callable[[OSError], None] | None = None,
+    enter: Callable[[Path], bool] = lambda folder: True,
+) -> Iterator[Path]:
+    """Yields `root` and the folders below it, parents first, sorted by name, `depth` levels down (None: all).
+
+    Links are followed, except those to an enclosing folder, which never end. Hidden folders are left out, and
+    those that `enter` declines. `fail` is called with the error of a folder that cannot be read.
+    """
+    enclosing = {str(root): {os.path.realpath(root)}}  # folder -> the real paths of it and those around it
+    for name, below, _ in os.walk(root, onerror=fail, followlinks=True):
+        yield Path(name)
+        around = enclosing.pop(name)
+        below[:] = sorted(each for each in below if not each.startswith("."))
+        if depth is not None and len(Path(name).relative_to(root).parts) >= depth:
+            below.clear()
+        for each in list(below):
+            path = os.path.join(name, each)
+            real = os.path.realpath(path)
+            if fail is not None and not os.access(path, os.R_OK | os.X_OK):
+                fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), path))
+            if real in around or not enter(Path(path)):
+                below.remove(each)
+            else:
+                enclosing[path] = around | {real}

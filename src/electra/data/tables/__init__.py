@@ -1,0 +1,1 @@
+"""What people pass: tables, lines, columns of words, scanned pages, objects from Python."""

@@ -1,0 +1,236 @@
+"""Reads the words of scanned pages: hOCR, ALTO, PAGE XML and the XML of DjVu.
+
+All but PAGE are read by Python's HTML parser, which expands no entities but characters; a file that declares
+others is refused. A text is a paragraph, or what its file puts outside of any. Where a file has lines without
+words, a line is split at white space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from typing_extensions import override
+
+from electra.data.tables.lines import guess_encoding
+from electra.data.tables.printed import SIGNS, LineEnds, words_within
+from electra.data.tables.table import read_bytes
+from electra.data.tables.table_files import Data, extension_of
+from electra.foundation.errors import DataError, NoWords
+
+SCANNED = (".hocr", ".alto", ".xml", ".html", ".htm", ".xhtml")
+_ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")  # of a document: the first element
+_PAGES = ("alto", "pcgts", "djvuxml", "html")
+_LINES = {"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat"}
+_DJVU = {"object": "ocr_page", "paragraph": "ocr_par", "line": "ocr_line", "word": "ocrx_word"}
+_FIX = "Pass hOCR, ALTO, PAGE or DjVu XML, or extract the text into a .txt file"
+
+
+class Word(NamedTuple):
+    """A word of a page, and the id (or, without one, the place on the page) that its file gives it."""
+
+    text: str
+    name: str
+
+
+Lines = list[list[Word]]
+"""The words of a paragraph, by line."""
+
+
+class OtherXml(NoWords):
+    """A file of XML that is no page, such as METS."""
+
+
+def read_paragraphs(source: Data, ends: LineEnds) -> list[tuple[int, list[Word]]]:
+    """Returns the page, from 1, and the words of each paragraph, of which `ends` joins the divided ones.
+
+    Raises NoWords if there are none, and DataError for entities and broken XML.
+    """
+    content = read_bytes(source)
+    try:
+        text = content.decode(guess_encoding(content))
+    except UnicodeDecodeError:
+        raise DataError("not UTF-8", where=source, fix="Save the file as UTF-8") from None
+    if "<!entity" in text.lower():
+        raise DataError("declares entities", where=source, fix="Save the page without its <!ENTITY> lines")
+    root = _ROOT.search(text)
+    kind = root[1].lower() if root else ""
+    if kind == "pcgts":
+        paragraphs = [*_page_xml(text, source)]
+    else:
+        parser = _Pages()
+        parser.feed(text)
+        parser.close()
+        paragraphs = parser.paragraphs
+    lines = [line for _, lines in paragraphs for line in lines]
+    if not any(lines):
+        if kind and kind not in _PAGES and extension_of(source) == ".xml":
+            raise OtherXml(f"not a page (its root is {kind})", where=source, fix=_FIX)
+        raise NoWords("no words", where=source, fix=_FIX)
+    seen = words_within([[word.text for word in line] for line in lines])
+    return [(page, _joined(lines, ends, seen)) for page, lines in paragraphs if any(lines)]
+
+
+def _joined(lines: Lines, ends: LineEnds, seen: Counter[str]) -> list[Word]:
+    """Returns the words of a paragraph; one that is divided has the name of its first half."""
+    words: list[Word] = []
+    for line in lines:
+        for number, word in enumerate(line):
+            first = words[-1].text if words else ""
+            whole = ends.whole(first, word.text, seen) if number == 0 else None
+            if whole is None:
+                words.append(word)
+            else:
+                ends.count(whole, whole.is_joined)
+                words[-1] = Word(whole.text, words[-1].name)
+    return words
+
+
+def _page_xml(text: str, source: Data) -> Iterator[tuple[int, Lines]]:
+    """Yields the text regions of PAGE XML, in its reading order where it has one."""
+    try:
+        root = ElementTree.fromstring(text.lstrip("\ufeff \t\r\n"))
+    except ElementTree.ParseError as problem:
+        raise DataError(f"not valid XML ({problem})", where=source, fix="Export the page again") from None
+    for element in root.iter():
+        element.tag = str(element.tag).rpartition("}")[2]
+    for number, page in enumerate(root.iter("Page"), 1):
+        order: dict[str, int] = {}
+        for group in page.findall("ReadingOrder"):
+            order |= {name: len(order) + i for i, name in enumerate(_references(group))}
+        for region in _regions(page, order):
+            yield number, [_line(line) for line in region.findall("TextLine")] or _plain(region)
+
+
+def _references(group: Element) -> Iterator[str]:
+    for each in sorted(group, key=_index):
+        yield each.get("regionRef", "")
+        yield from _references(each)
+
+
+def _index(element: Element) -> int:
+    index = element.get("index", "")
+    return int(index) if index.isdecimal() else 0
+
+
+def _regions(parent: Element, order: Mapping[str, int]) -> Iterator[Element]:
+    regions = [each for each in parent if each.tag.endswith("Region")]
+    for region in sorted(regions, key=lambda each: order.get(each.get("id", ""), len(order))):
+        if region.tag == "TextRegion":
+            yield region
+        yield from _regions(region, order)
+
+
+def _line(line: Element) -> list[Word]:
+    words = [Word(_text(word), word.get("id", "")) for word in line.findall("Word") if _text(word)]
+    return words or [Word(word, line.get("id", "")) for word in _text(line).split()]
+
+
+def _plain(region: Element) -> Lines:
+    lines = _text(region, keep_lines=True).split("\n")
+    return [[Word(word, region.get("id", "")) for word in line.split()] for line in lines]
+
+
+def _text(element: Element, keep_lines: bool = False) -> str:
+    versions = sorted(element.findall("TextEquiv"), key=_index)
+    found = (version.findtext("Unicode") or version.findtext("PlainText") or "" for version in versions)
+    text = next((text.strip() for text in found if text.strip()), "")
+    return text if keep_lines else " ".join(text.split())
+
+
+class _Pages(HTMLParser):
+    """Reads hOCR, ALTO and the XML of DjVu."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paragraphs: list[tuple[int, Lines]] = []
+        self._page, self._is_djvu = 0, False
+        self._word, self._line = _Open(), _Open()
+        # Of words of ALTO: whether the last is the first half of one and stands for all of it; how many of
+        # those still have a second half to come, which may be in another block
+        self._is_whole, self._num_halves = False, 0
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        tag, values = tag.rpartition(":")[2], {key: value or "" for key, value in attrs}
+        kinds = set(values.get("class", "").split())
+        self._is_djvu |= tag == "djvuxml"
+        if self._is_djvu:
+            kinds.add(_DJVU.get(tag, ""))
+        self._word.depth += tag == self._word.tag
+        self._line.depth += tag == self._line.tag
+        if tag == "page" or "ocr_page" in kinds:
+            self._page += 1
+        if tag in ("page", "textblock") or kinds & {"ocr_page", "ocr_carea", "ocr_par"}:
+            self.paragraphs.append((max(1, self._page), [[]]))
+        name = values.get("id") or values.get("title") or values.get("coords", "")
+        if tag == "textline":
+            self._lines.append([])
+        elif kinds & _LINES:
+            self._lines.append([])
+            self._line = _Open(tag, 1, name)
+        if kinds & {"ocrx_word", "ocr_word"} and not self._word.tag:
+            self._word = _Open(tag, 1, name)
+        elif tag == "string":
+            self._add_string(values, name)
+        elif tag == "hyp" and self._lines[-1] and not self._is_whole:
+            word, sign = self._lines[-1][-1], values.get("content", "").strip() or "-"
+            if word.text[-1] not in SIGNS:
+                self._lines[-1][-1] = Word(word.text + sign[0], word.name)
+
+    def _add_string(self, values: Mapping[str, str], name: str) -> None:
+        """Adds a word of ALTO, which may say what it is a half of."""
+        part, text = values.get("subs_type", "").lower(), values.get("content", "")
+        whole = values.get("subs_content", "")
+        self._is_whole = part == "hyppart1" and bool(whole)
+        self._num_halves += self._is_whole
+        if part == "hyppart2" and self._num_halves:
+            self._num_halves -= 1
+            return
+        if part == "hyppart1" and not whole and text[-1:] not in SIGNS:
+            text += "-"
+        self._add(whole if self._is_whole else text, name)
+
+    @property
+    def _lines(self) -> Lines:
+        if not self.paragraphs:
+            self.paragraphs.append((1, [[]]))
+        return self.paragraphs[-1][1]
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self._word.text += data
+        self._line.text += data
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        tag = tag.rpartition(":")[2]
+        for each in (self._word, self._line):
+            each.depth -= tag == each.tag
+        if self._word.tag and self._word.depth == 0:
+            self._add(self._word.text, self._word.name)
+            self._word = _Open()
+        if self._line.tag and self._line.depth == 0:
+            for text in [] if self._lines[-1] else self._line.text.split():
+                self._add(text, self._line.name)
+            self._line = _Open()
+
+    def _add(self, text: str, name: str) -> None:
+        if text := " ".join(text.split()):
+            self._lines[-1].append(Word(text, name))
+
+
+@dataclass
+class _Open:
+    """An element that is being read."""
+
+    tag: str = ""
+    depth: int = 0
+    name: str = ""
+    text: str = ""
