@@ -168,30 +168,34 @@ def fit(problem: Problem, choice: Choice) -> Fit:
 def choose(problem: Problem, folds: Ints, scales: Sequence[Scales]) -> Choice:
     """Returns the strength with the lowest loss of held-out rows and, with that, the best of the scales.
 
-    `folds` [N] are those of the rows: a fold is held out as a whole.
+    Both are lists in order: from the middle on, those that are next to the best are tried. `folds` [N] are those of the rows: a fold is held out as a whole.
     """
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:SELECTION_ROWS])
     sample, fold_of = problem.part(rows), folds[rows]
     known = np.unique(fold_of)
+    best = Choice(STRENGTHS[len(STRENGTHS) // 2], scales[len(scales) // 2])
     if len(known) < 2:
-        return Choice(STRENGTHS[len(STRENGTHS) // 2], scales[0])
+        return best
     parts = [[sample.part(np.flatnonzero(is_in)) for is_in in (fold_of != k, fold_of == k)] for k in known]
     losses = dict[Choice, float]()
 
     def try_out(choice: Choice) -> float:
+        if choice in losses:
+            return losses[choice]
         pairs = ((fit(train, choice), held_out) for train, held_out in parts[:SELECTION_FOLDS])
         losses[choice] = sum(held_out.loss(found(held_out.blocks))[0] for found, held_out in pairs)
         return losses[choice]
 
-    middle = len(STRENGTHS) // 2
-    for strengths in (STRENGTHS[middle:], STRENGTHS[:middle][::-1]):
-        for strength in strengths:
-            if try_out(Choice(strength, scales[0])) > min(losses.values()):
-                break
-    best = min(losses, key=losses.__getitem__)
-    for each in scales[1:]:
-        try_out(replace(best, scales=each))
-    return min(losses, key=losses.__getitem__)
+    def climb(candidates: Sequence[Choice]) -> Choice:
+        middle = len(candidates) // 2
+        for way in (candidates[middle:], candidates[:middle][::-1]):
+            for choice in way:
+                if try_out(choice) > min(losses.values()):
+                    break
+        return min(losses, key=losses.__getitem__)
+
+    best = climb([replace(best, strength=strength) for strength in STRENGTHS])
+    return climb([replace(best, scales=each) for each in scales])
 
 
 def out_of_fold(problem: Problem, folds: Ints, choice: Choice) -> Vectors:

@@ -1,8 +1,8 @@
 """The head `counts`: a linear model of the encoder's states and of counted features, fitted in seconds.
 
-The encoder is not trained. The states are those of the head `frozen` and, for a word, the means of more layers
-over its tokens. The counted features (counts.py) say what was written: with few labels, words and their
-endings are surer evidence than the states of a small encoder, and both together are surer than either.
+The encoder is not trained. The states are those of the head `frozen` and, for a word, also the means over its
+tokens of the last two layers. The counted features (counts.py) say what was written: with few labels, words
+and their endings are surer evidence than the states of a small encoder, and both together than either.
 
 Shapes: B examples, T tokens, N rows (texts, pairs or words), K features, O outputs, D hidden size.
 """
@@ -28,10 +28,7 @@ from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
 LAYERS = 2  # of which a word's states are read, from the last
-SCALES = {
-    "frozen": ((1.0,),),
-    "counts": ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0)),
-}  # of states and counted features
+SCALES = tuple((scale, 1.0) for scale in (0.25, 0.5, 1.0, 2.0))  # of the states and the counted features
 
 
 class WordStates(Head):
@@ -174,7 +171,7 @@ def fit_head(head: CountedHead, encoder: Encoder, data: TrainingData) -> None:
     rows = read_rows(head.states, encoder, data, np.arange(len(data.windows)))
     head.learn(data)
     problem = Problem.of(data.task, [rows.states, head.count(data.windows)], rows.targets)
-    fitted = fit_by_folds(problem, rows.folds, SCALES["counts"])
+    fitted = fit_by_folds(problem, rows.folds, SCALES)
     head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
     head.counted.copy_(torch.from_numpy(fitted.weights[1]))

@@ -82,9 +82,9 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
         return
     answers: dict[str, dict[str, list[Any]]] = {}
     train = dataset.splits["train"]
+    count = len(limited(dataset.task, train))
     for name in (MAJORITY, WORD_TAGS, COUNTS) if dataset.task.head == "tagger" else NAMES:
-        few = len(read := limited(dataset.task, train)) < len(train) and name == COUNTS
-        title = name + when(few, f" of {len(read):,} examples")
+        title = name + when(name == COUNTS and count < len(train), f" of {count:,} examples")
         doing(f"baseline {title}")
         answers[title] = predictions(name, dataset)
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:

@@ -157,12 +157,15 @@ def linear_answers(settings: Settings, dataset: Dataset, loaded: Loaded) -> dict
     assert isinstance(head, CountedHead)
     rows = read_rows(head.states, model.encoder, data, np.arange(len(windows)))
     head.learn(data)
-    blocks = {FROZEN: [frozen_states(head, rows)], COUNTS: [rows.states, head.count(windows)]}
+    of_frozen = [frozen_states(head, rows)], ((1.0,),)
     answers = {}
-    for name, of_head in blocks.items():
+    for name, (blocks, scales) in {
+        FROZEN: of_frozen,
+        COUNTS: ([rows.states, head.count(windows)], SCALES),
+    }.items():
         doing(f"choosing the head: {name}")
-        problem = Problem.of(task, of_head, rows.targets)
-        choice = choose(problem, rows.folds, SCALES[name])
+        problem = Problem.of(task, blocks, rows.targets)
+        choice = choose(problem, rows.folds, scales)
         outputs = rows.by_window(out_of_fold(problem, rows.folds, choice), windows)
         found = task.predict(outputs, windows, dataset.splits["train"])
         answers[name] = {i: found[i] for i in dataset.different_texts}
