@@ -138,7 +138,7 @@ def _form(word: str) -> Ints:
     parts = [part for size in EDGES for part in (f"p{low[:size]}", f"e{low[-size:]}")]
     own = [_hash(part) for part in ("", f"w{word}", f"l{low}", f"s{shape(word)}", *parts)]
     own[4 + 2 * n :] = [NO_FEATURE] * len(own[4 + 2 * n :])  # a short word has no long beginning
-    return np.array([*own, _hash(f"={low}"), *(_hash(f"-{low[-size:]}") for size in ENDINGS)], np.int64)
+    return np.array([*own, _hash(f"={low}"), *(_hash(f"-{size}{low[-size:]}") for size in ENDINGS)], np.int64)
 
 
 def shape(word: str) -> str:

@@ -168,7 +168,8 @@ def fit(problem: Problem, choice: Choice) -> Fit:
 def choose(problem: Problem, folds: Ints, scales: Sequence[Scales]) -> Choice:
     """Returns the strength with the lowest loss of held-out rows and, with that, the best of the scales.
 
-    Both are lists in order: from the middle on, those that are next to the best are tried. `folds` [N] are those of the rows: a fold is held out as a whole.
+    Both are lists in order: from the middle on, those next to the best are tried. `folds` [N] are those of
+    the rows: a fold is held out as a whole.
     """
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:SELECTION_ROWS])
     sample, fold_of = problem.part(rows), folds[rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,13 @@ PARTS = 20  # of the held-out texts: without each of them, scores are computed a
 
 @dataclass(frozen=True)
 class Trials:
-    """What heads predicted for training examples that they had not seen, one for each different text."""
+    """What heads predict for training examples that they have not seen, one for each different text."""
 
+    settings: Settings
     dataset: Dataset
-    answers: dict[str, dict[int, Any]]  # by head and index of the example
+    loaded: Loaded
+    stop: Callable[[], bool]
+    answers: dict[str, dict[int, Any]] = field(default_factory=dict)  # by head and index of the example
 
     def score(self, head: str, rows: Sequence[int] | Ints) -> float:
         """Returns a head's primary score on some examples; NaN if it is undefined."""
@@ -50,9 +53,9 @@ class Trials:
         return math.nan if value is None else value
 
     def difference(self, head: str, other: str) -> tuple[float, float]:
-        """Returns by how much a head is better on the examples that both predicted, and the standard error."""
-        rows = sorted(self.answers[head].keys() & self.answers[other].keys())
-        return jackknife(lambda some: self.score(head, some) - self.score(other, some), rows)
+        """Returns by how much a head is better on the examples that both answered, and the error of that."""
+        both = sorted(self.answers[head].keys() & self.answers[other].keys())
+        return jackknife(lambda some: self.score(head, some) - self.score(other, some), both)
 
     def describe(self, head: str) -> str:
         """Returns a head with its score and standard error."""
@@ -98,7 +101,8 @@ def choose_head(
     """
     if not is_worth_it(settings, dataset) or len(dataset.different_texts) < FOLDS:
         return settings, []
-    trials = Trials(dataset, linear_answers(settings, dataset, loaded))
+    trials = Trials(settings, dataset, loaded, stop)
+    trials.answers.update(linear_answers(trials))
     metric, count = dataset.task.metrics[0], len(dataset.different_texts)
     said = f"{metric} on {count:,} held-out training texts (+- standard error)"
     listed = [trials.describe(head) for head in (FROZEN, COUNTS)]
@@ -110,7 +114,7 @@ def choose_head(
             for fold in folds_to_train(dataset, loaded):
                 if stop():
                     raise Interrupted(settings.out)
-                trials.answers[head] |= try_head(head, settings, dataset, fold, loaded, stop)
+                trials.answers[head] |= try_head(head, trials, fold)
             listed.append(trials.describe(head))
         gain, error = trials.difference(head, best)
         best = head if gain > error or math.isnan(trials.score(best, sorted(trials.answers[best]))) else best
@@ -143,12 +147,13 @@ def folds_to_train(dataset: Dataset, loaded: Loaded) -> list[int]:
     return [FIRST, *(fold for fold in range(FOLDS) if is_cheap and fold != FIRST)]
 
 
-def linear_answers(settings: Settings, dataset: Dataset, loaded: Loaded) -> dict[str, dict[int, Any]]:
+def linear_answers(trials: Trials) -> dict[str, dict[int, Any]]:
     """Returns what the linear heads predict for the training texts, each without its fold.
 
     The encoder reads the training examples once; the vocabulary of counted features is that of all.
     """
     doing("choosing the head: states of the training examples")
+    settings, dataset, loaded = trials.settings, trials.dataset, trials.loaded
     part = replace(dataset, splits={"train": dataset.splits["train"]})
     resolved = resolve(replace(settings, head=COUNTS), part, loaded.config, encoder_pooling(loaded))
     prepared = prepare(resolved, part, loaded)[0]
@@ -187,14 +192,12 @@ def held_out(dataset: Dataset, fold: int) -> list[int]:
     return [i for i in sorted(dataset.different_texts) if dataset.folds[i] == fold]
 
 
-def try_head(
-    head: str, settings: Settings, dataset: Dataset, fold: int, loaded: Loaded, stop: Callable[[], bool]
-) -> dict[int, Any]:
+def try_head(head: str, trials: Trials, fold: int) -> dict[int, Any]:
     """Returns what a head that is trained on the other folds predicts for the different texts of a fold."""
     doing(f"choosing the head on held-out training examples: {TITLES[head]}")
-    part = hold_out(dataset, fold)
-    resolved = resolve(replace(settings, head=head), part, loaded.config, encoder_pooling(loaded))
-    prepared = replace(prepare(resolved, part, loaded)[0], stopping=stop)
-    model, _ = train_seed(prepared, settings.seed, None)
+    part, loaded = hold_out(trials.dataset, fold), trials.loaded
+    resolved = resolve(replace(trials.settings, head=head), part, loaded.config, encoder_pooling(loaded))
+    prepared = replace(prepare(resolved, part, loaded)[0], stopping=trials.stop)
+    model, _ = train_seed(prepared, trials.settings.seed, None)
     found = evaluate(prepared, model, prepared.splits["dev"]).predictions
-    return dict(zip(held_out(dataset, fold), found, strict=True))
+    return dict(zip(held_out(trials.dataset, fold), found, strict=True))

@@ -69,7 +69,7 @@ class Dataset:
 
     @cached_property
     def different_texts(self) -> list[int]:
-        """The indices of one training example for each of the different texts (`text_key`), by their answers."""
+        """The index of a training example for each of the different texts (`text_key`), by answers."""
         train, drawn = self.splits["train"], dict[tuple[str, ...], int]()
         for i in np.random.default_rng(0).permutation(len(train)):
             drawn.setdefault(text_key(train[i], self.task), int(i))
