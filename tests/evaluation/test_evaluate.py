@@ -102,7 +102,7 @@ def whole(line: Line, model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_the_record_holds_the_scores_of_the_fine_tunings(whole: Path) -> None:
     record = read(whole)
     assert [model["init"] for model in record["models"]] == ["pretrained", "floor", "floor"]
-    columns = ["toy", "majority", "TF-IDF-or-overlap"]
+    columns = ["toy", "majority", "counts"]
     assert statuses(record).pop("mnli") == ["no data"] * 3
     for row in record["rows"][:3]:
         for entrant, score in zip(columns, row["scores"].values(), strict=True):
@@ -112,7 +112,7 @@ def test_the_record_holds_the_scores_of_the_fine_tunings(whole: Path) -> None:
             assert score["mean"] == results["eval_accuracy"] == pytest.approx(sum(by_seed) / len(by_seed))
             assert score["seconds_per_seed"] == results["seconds"] / len(by_seed)
     first = record["rows"][0]["scores"]
-    assert first[baselines.LINEAR]["train_samples"] == first["toy"]["train_samples"]
+    assert first[baselines.COUNTS]["train_samples"] == first["toy"]["train_samples"]
 
 
 def test_an_average_is_over_the_tasks_that_all_models_have_done(whole: Path) -> None:

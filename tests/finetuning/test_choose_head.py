@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from random_labels import World, rows, verdict_in
 
 from electra.artifacts.finetuning_files import FinetuningFolder, verdict
 from electra.data.tables.table_files import Given
+from electra.exchange.load import load
+from electra.finetuning import linear_fit
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines, choose_head
 from electra.finetuning.score.choose_head import hold_out
@@ -38,7 +41,7 @@ WORLDS = [
 
 def test_random_labels_are_rarely_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """200 runs. With p <= .05 in 7 %, a test at 5 % is within two standard errors of what it claims."""
-    monkeypatch.setattr(baselines, "STRENGTHS", (1.0,))  # one fit instead of ten
+    monkeypatch.setattr(linear_fit, "STRENGTHS", (30.0,))  # one fit instead of ten
     runs = [verdict_in(world, seed, monkeypatch) for world in WORLDS for seed in range(20)]
     assert sum(p[""] <= 0.05 for _, p in runs) <= 0.07 * len(runs)
     compared = [p for _, of_run in runs for p in of_run.values()]
@@ -74,16 +77,21 @@ def test_equal_texts(task: str, first: list[str], same: list[str], other: list[s
 def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copies: int) -> None:
     table = [(row["label"], *list(row.values())[:-1]) for row in rows(random.Random(1), texts, 40, copies)]
     data = dataset_of("pair" if texts > 1 else "classification", table)
+    assert sorted(i for fold in range(5) for i in choose_head.held_out(data, fold)) == sorted(
+        data.different_texts
+    )
     trial = hold_out(data)
-    assert trial is not None
     train, dev = ([text_key(e, data.task) for e in trial.splits[name]] for name in ("train", "dev"))
     assert not {*train} & {*dev} and len(dev) == len({*dev}) == 8 and len(train) == 32 * copies
     assert {example.gold for example in trial.splits["dev"]} == {"x", "y"}
 
 
 def test_less_than_five_texts_are_not_divided() -> None:
-    assert hold_out(dataset_of("classification", [("ab"[i % 2], f"t{i % 4}") for i in range(40)])) is None
-    assert hold_out(dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(5)])) is not None
+    counts = [
+        len(dataset_of("classification", [("ab"[i % 2], f"t{i % n}") for i in range(40)]).different_texts)
+        for n in (4, 5)
+    ]
+    assert counts == [4, 5]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,7 @@ def test_a_folder_is_checked_and_locked_before_the_trial(
     (colours / "out" / "mine.txt").unlink()
     choose, refused = choose_head.try_head, list[str]()
 
-    def meanwhile(*given: Any) -> choose_head.Trial:
+    def meanwhile(*given: Any) -> dict[int, Any]:
         with pytest.raises(RunFolderError, match="in use") as caught:
             finetune(str(modern_folder), settings)
         refused.append(caught.value.what)
@@ -214,7 +222,7 @@ def test_a_folder_is_checked_and_locked_before_the_trial(
 
     monkeypatch.setattr(choose_head, "try_head", meanwhile)
     finetune(str(modern_folder), settings)
-    assert len(refused) == 2 * 5 + 1
+    assert len(refused) == 5
 
 
 def test_the_time_of_the_trial_counts(
@@ -245,82 +253,71 @@ def test_dev_that_chose_the_epoch_does_not_test_it(colours: Path, modern_folder:
     assert all("eval_paired" in values for values in results["baselines"].values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("texts", [1, 2])
-def test_random_labels_in_real_trainings(
-    texts: int, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each row six times in train: what the network remembers is no evidence."""
-    monkeypatch.setattr(prepared, "MIN_UPDATES", 60)
-    values = []
-    for seed in range(5):
-        draw, columns = random.Random(seed), ("text1", "text2")[:texts]
-        (tmp_path / str(seed) / "data").mkdir(parents=True)
-        for split, count, copies in (("train", 40, 6), ("dev", 60, 1)):
-            with (tmp_path / str(seed) / "data" / f"{split}.csv").open("w", newline="") as out:
-                writer = csv.DictWriter(out, [*columns, "label"])
-                writer.writeheader()
-                writer.writerows(rows(draw, texts, count, copies))
-        task = {1: "classification", 2: "pair"}[texts]
-        settings = auto(tmp_path / str(seed), task, text_column=columns, baselines=True)
-        found = finetune(str(modern_folder), settings)["baselines"].values()
-        assert {each["eval_paired"]["examples"] for each in found} == {60}
-        values += [each["eval_paired"]["p"] for each in found]
-    assert min(values) > 1e-3
+def narrow() -> Any:
+    return SimpleNamespace(config=SimpleNamespace(hidden_size=32))
 
 
-def trial_of(right: float, count: int = 400) -> choose_head.Trial:
-    """A trial of a head with this share of right answers, in a fixed order of difficulty."""
+def trials_of(shares: dict[str, float], count: int = 400) -> choose_head.Trials:
+    """Trials of heads with these shares of right answers, in one order of difficulty."""
     data = dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(count)])
-    answers = [np.eye(2)[i % 2 if i < right * count else 1 - i % 2] for i in range(count)]
-    return choose_head.Trial(data.task, data.splits["train"], answers)
+    hard = np.random.default_rng(0).permutation(count)
+    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out="never-written")
+    answers = {
+        head: {i: np.eye(2)[i % 2 if hard[i] < right * count else 1 - i % 2] for i in range(count)}
+        for head, right in shares.items()
+    }
+    return choose_head.Trials(settings, data, narrow(), lambda: False, answers)
 
 
-def test_the_standard_error_of_a_share() -> None:
-    assert choose_head.standard_error(trial_of(0.8)) == pytest.approx((0.8 * 0.2 / 400) ** 0.5, rel=0.2)
-    assert choose_head.standard_error(trial_of(1.0)) == 0.0
+def test_the_standard_errors_of_a_share_and_of_a_difference() -> None:
+    trials = trials_of({"frozen": 0.8, "counts": 0.85, AUTO: 1.0})
+    rows = range(400)
+    value, error = choose_head.jackknife(lambda some: trials.score("frozen", some), rows)
+    assert value == pytest.approx(0.8) and error == pytest.approx((0.8 * 0.2 / 400) ** 0.5, rel=0.35)
+    gain, paired = trials.difference("counts", "frozen")
+    assert gain == pytest.approx(0.05) and paired == pytest.approx((0.05 * 0.95 / 400) ** 0.5, rel=0.35)
+    assert choose_head.jackknife(lambda some: trials.score(AUTO, some), rows)[1] == 0.0
 
 
 @pytest.mark.parametrize(
     ("shares", "head"),
     [
-        ({"frozen": 0.8, "counts": 0.7, AUTO: 0.81}, "frozen"),
-        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.81}, "counts"),
+        ({"frozen": 0.8, "counts": 0.7, AUTO: 0.8}, "frozen"),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.8}, "counts"),
         ({"frozen": 0.8, "counts": 0.8, AUTO: 0.8}, "frozen"),
-        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.85}, AUTO),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.9}, AUTO),
         ({"frozen": 0.52, "counts": 0.51, AUTO: 0.53}, "frozen"),
     ],
 )
-def test_a_linear_head_unless_fine_tuning_is_surely_better(
-    shares: dict[str, float], head: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("count", "folds"), [(200, 5), (400, 1)])
+def test_a_cheaper_head_unless_another_is_surely_better(
+    shares: dict[str, float], head: str, count: int, folds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said, told = list[str](), list[int]()
+    """The linear heads are told first; with more texts, one fold is tried."""
+    said, told, trials = list[str](), list[int](), trials_of(shares, count)
 
-    def try_head(name: str, *rest: Any) -> choose_head.Trial:
+    def try_head(name: str, of: Any, fold: int) -> dict[int, Any]:
         told.append(len(said))
-        return trial_of(shares[name])
+        return {i: trials.answers[name][i] for i in choose_head.held_out(of.dataset, fold)}
 
+    linear = {name: trials.answers[name] for name in ("frozen", "counts")}
+    monkeypatch.setattr(choose_head, "linear_answers", lambda of: linear)
     monkeypatch.setattr(choose_head, "try_head", try_head)
-    data = dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(400)])
-    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out="never-written")
-    chosen, [note] = choose_head.choose_head(settings, data, None, lambda: False, said.append)  # type: ignore[arg-type]
-    assert chosen.head == head and told == [0] * 10 + [1], "the linear heads are told first"
-    assert f"frozen {shares['frozen']:.3f} +- " in said[0] and AUTO not in said[0]
-    assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy on 2000 of")
+    chosen, [note] = choose_head.choose_head(
+        trials.settings, trials.dataset, narrow(), lambda: False, said.append
+    )
+    assert chosen.head == head and told == [1] * folds
+    assert f"frozen {shares['frozen']:.3f} +- " in said[0] and "fine-tuned" not in said[0]
+    assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy") and note.count("+-") == 4
+    assert ("chance" in note) is (max(shares.values()) < 0.6)
 
 
-@pytest.mark.parametrize(("words", "parts"), [(40, 5), (2_400, 1), (30_000, 0)])
-def test_with_many_words_one_fifth_is_held_out(words: int, parts: int, monkeypatch: Any) -> None:
-    tried = list[str]()
-
-    def try_head(name: str, settings: Any, part: Dataset, *rest: Any) -> choose_head.Trial:
-        tried.append(name)
-        examples = part.splits["dev"]
-        return choose_head.Trial(part.task, examples, [np.eye(2)[[0] * 4] for _ in examples])
-
-    monkeypatch.setattr(choose_head, "try_head", try_head)
-    data = dataset_of("pos", [(("N", "V", "N", "V"), "a", "b", "c", str(i)) for i in range(words // 4)])
-    settings = Settings(task="pos", data=Given("train", b"", rows=[]), out="never-written")
-    _, notes = choose_head.choose_head(settings, data, None, lambda: False)  # type: ignore[arg-type]
-    assert Counter(tried) == ({"frozen": parts, "counts": parts, AUTO: 1} if parts else {})
-    assert len(notes) == min(1, parts)
+def test_rows_are_predicted_without_their_text(tmp_path: Path, modern_folder: Path) -> None:
+    """Random labels, each text six times: a linear head that had seen a text would remember its label."""
+    table = [(row["label"], row["text1"]) for row in rows(random.Random(3), 1, 60, 6)]
+    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out=tmp_path)
+    data, loaded = dataset_of("classification", table), load(str(modern_folder), "encoder")
+    trials = choose_head.Trials(settings, data, loaded, lambda: False)
+    trials.answers.update(choose_head.linear_answers(trials))
+    for head in ("frozen", "counts"):
+        assert trials.score(head, data.different_texts) < 0.75

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ import torch
 from contracts import toy_task
 from safetensors.torch import load_file, save_file
 from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from electra.artifacts.finetuning_files import FinetuningFolder
@@ -20,7 +25,7 @@ from electra.finetuning.counts import Counts
 from electra.finetuning.heads.counts import WordStates
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.linear_fit import Problem
+from electra.finetuning.linear_fit import Choice, Problem
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
@@ -33,24 +38,45 @@ SENTENCES = [("fine", "film", "of"), ("a.", "grim", "..."), ("kind",)]
 TEXTS = [("a good day",), ("a bad day, bad luck",), ("दिन अच्छा था",), ("",)]
 
 
-def test_the_weights_of_a_text_are_those_of_scikit_learn() -> None:
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def of_text(texts: tuple[str, ...]) -> list[str]:
+    """The features of a text, spelled out."""
+    words = re.findall(r"\w+|[^\w\s]", texts[0].lower())
+    padded = [f" {word} " for word in words]
+    grams = [f"={word[i : i + n]}" for word in padded for n in (2, 3, 4, 5) for i in range(len(word) - n + 1)]
+    return [*words, *(f"{first} {second}" for first, second in pairwise(words)), *grams]
 
-    analyzer = lambda texts: counts.of_text(texts)[0]  # noqa: E731
-    oracle = TfidfVectorizer(analyzer=analyzer, sublinear_tf=True).fit(TEXTS)
+
+def of_words(sentence: tuple[str, ...]) -> list[set[str]]:
+    """The features of each word of a sentence, spelled out."""
+    rows, padded = list[set[str]](), ("", "", *sentence, "", "")
+    for place, word in enumerate(padded[2:-2], 2):
+        low, before = word.lower(), padded[place - 1]
+        row = {"any", f"w{word}", f"l{low}", f"s{counts.shape(word)}", f"S{counts.shape(before)}"}
+        row |= {f"p{low[:n]}" for n in range(1, 5) if n <= len(word)}
+        row |= {f"e{low[-n:]}" for n in range(1, 5) if n <= len(word)} | {f"{before.lower()} {low}"}
+        for step in (-2, -1, 1, 2):
+            other = padded[place + step].lower()
+            row |= {f"{step}={other}", f"{step}-2{other[-2:]}", f"{step}-3{other[-3:]}"}
+        rows.append(row)
+    return rows
+
+
+def test_the_weights_of_a_text_are_those_of_scikit_learn() -> None:
+    oracle = TfidfVectorizer(analyzer=of_text, sublinear_tf=True).fit(TEXTS)
     expected, learned = oracle.transform(TEXTS), Counts.learn("texts", TEXTS, 2)
     found = learned.matrix(TEXTS)
     assert found.shape == expected.shape, "no two features have the same hash"
     assert (found @ found.T).toarray() == pytest.approx((expected @ expected.T).toarray(), abs=1e-6)
-    assert learned.matrix([("unseen",)]).shape == (1, len(learned.hashes)), "new features are left out"
+    assert learned.matrix([("unseen",)]).nnz == 0, "new features are left out"
 
 
 def test_what_is_counted_of_a_word() -> None:
-    first, middle, last = counts.of_words(("Ég", "sá", "Jón-2"))
-    assert {"wÉg", "lég", "sXx", "pé", "eég", "1=sá", "2-2-2", "-1"} <= {*first}
-    assert {"lsá", "-1=ég", "bég sá", "SXx", "1=jón-2"} <= {*middle}
-    assert {"sXx-d", "e-2", "pjón-"} <= {*last} and "pjón-2" not in last
-    assert len({*middle}) == len(middle), "each is counted once"
+    sentences = [("Ég", "sá", "Jón-2", "sá"), ("sá", "3"), ("ég",)]
+    rows = [row for sentence in sentences for row in of_words(sentence)]
+    found = Counts.learn("words", sentences, 2).matrix(sentences)
+    assert found.shape == (len(rows), len(set.union(*rows)))
+    assert (found @ found.T).toarray().tolist() == [[len(a & b) for b in rows] for a in rows]
+    assert [counts.shape(word) for word in ("Hall", "3-4", "iPhone")] == ["Xx", "d-d", "xXx"]
 
 
 def test_few_features_are_kept_and_the_most_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,71 +85,81 @@ def test_few_features_are_kept_and_the_most_frequent_ones(monkeypatch: pytest.Mo
     learned = Counts.learn("words", texts, 3)
     assert learned.matrix(texts).shape == (4, 3)
     assert learned.matrix(texts).toarray().sum(0).min() == 4, "those that every word has"
-    chosen = Counts.learn("words", texts, 2).matrix(texts, [np.array([1]), np.array([], np.int64)])
-    assert chosen.shape[0] == 1
+    chosen = learned.matrix(texts, [np.array([1]), np.array([], np.int64)])
+    assert chosen.toarray().tolist() == learned.matrix(texts).toarray()[1:2].tolist()
 
 
 def test_the_overlaps_of_a_pair_do_not_depend_on_the_order_of_its_words() -> None:
     pairs = [("the cat sat", "the dog sat"), ("a mouse", "the mouse")]
     learned = Counts.learn("pairs", pairs, 2)
-    rows = learned.matrix([("the cat", "cat the"), ("cat", "mouse"), ("new", "new")]).toarray()
+    rows = learned.overlaps([("the cat", "cat the"), ("cat", "mouse"), ("new", "new")])
     assert rows[0, :3].tolist() == rows[2, :3].tolist() == [1, 1, 1] and rows[1, -1] == 0
-    rare, frequent = learned.matrix([("cat sat", "cat dog"), ("the sat", "the dog")]).toarray()[:, -1]
+    rare, frequent = learned.overlaps([("cat sat", "cat dog"), ("the sat", "the dog")])[:, -1]
     assert rare > frequent, "a rare word in common is worth more"
+    first, turned = learned.matrix([("cat", "dog"), ("dog", "cat")]).toarray()
+    assert (first != turned).any(), "which text has a word is counted, too"
 
 
 @pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
-def test_the_fit_of_blocks_is_that_of_scikit_learn(kind: str) -> None:
+@pytest.mark.parametrize("balanced", [False, True])
+def test_the_fit_of_blocks_is_that_of_scikit_learn(
+    kind: Any, balanced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
-    x_ND, strength = rng.normal(size=(80, 6)).astype(np.float32), 0.5
+    x_ND, strength = rng.normal(size=(80, 6)).astype(np.float32), 2.0
     x_ND[:, 3:] *= rng.random((80, 3)) < 0.3
-    scores = x_ND @ rng.normal(size=(6, 3)) + rng.normal(size=(80, 3))
-    classes, labels = scores.argmax(1), (scores[:, :1] > 0).astype(np.float32)
-    answers = {
-        "classes": np.eye(3)[classes],
-        "labels": labels,
-        "numbers": scores[:, :1] - scores[:, 0].mean(),
-    }
+    scores = x_ND @ rng.normal(size=(6, 3)) + rng.normal(size=(80, 3)) + [0, 1, 0]
+    targets = {"classes": scores.argmax(1), "labels": (scores[:, :1] > 0), "numbers": scores[:, 0]}[kind]
     blocks = [x_ND[:, :3], csr_array(x_ND[:, 3:])]
-    problem = Problem(kind, blocks, answers[kind].astype(np.float32), np.ones(80, np.float32))  # type: ignore[arg-type]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear_fit, "TOLERANCE", 1e-9)
-        patch.setattr(linear_fit, "ITERATIONS", 300)
-        found = linear_fit.fit(problem, strength)(blocks)
+    for name, value in {"TOLERANCE": 0.0, "ITERATIONS": 500, "BIAS_PENALTY": 0.0}.items():
+        monkeypatch.setattr(linear_fit, name, value)
+    task: Any = SimpleNamespace(balanced=False, num_outputs=3)
+    targets = targets.astype(np.float32) if kind != "classes" else targets
+    found = linear_fit.fit(Problem.of(task, blocks, targets, balanced), Choice(strength, (1.0, 0.5)))(blocks)
+    dense = x_ND[:, :3] - x_ND[:, :3].mean(0)
+    scaled = [scale * x / np.sqrt((x * x).sum(1).mean()) for x, scale in ((dense, 1), (x_ND[:, 3:], 0.5))]
+    x = np.hstack(scaled)
     if kind == "numbers":
-        oracle = Ridge(1 / strength).fit(x_ND, answers[kind][:, 0])
-        assert found[:, 0] == pytest.approx(oracle.predict(x_ND), abs=2e-3)
+        assert found[:, 0] == pytest.approx(Ridge(1 / strength).fit(x, targets).predict(x), abs=2e-3)
         return
-    gold = classes if kind == "classes" else labels[:, 0]
-    expected = LogisticRegression(C=strength, tol=1e-6).fit(x_ND, gold).decision_function(x_ND)
+    gold, weight = targets.astype(int).reshape(80), None
+    if balanced:  # of a label, those that have it weigh as much as the others
+        weight = "balanced" if kind == "classes" else {0: 1.0, 1: (gold == 0).sum() / (gold == 1).sum()}
+    oracle = LogisticRegression(C=strength, tol=1e-8, max_iter=5000, class_weight=weight).fit(x, gold)
+    expected = oracle.decision_function(x)
     if kind == "classes":
         found, expected = (each - each.mean(1, keepdims=True) for each in (found, expected))
     assert found.squeeze() == pytest.approx(expected.squeeze(), abs=5e-3)
 
 
-def test_rows_of_a_group_are_held_out_together_and_noise_gets_a_strong_penalty() -> None:
+def problem_of(blocks: list[Any], classes: Any) -> Problem:
+    task: Any = SimpleNamespace(balanced=False, num_outputs=2)
+    return Problem.of(task, blocks, classes)
+
+
+def test_rows_of_a_fold_are_held_out_together_and_noise_gets_a_strong_penalty() -> None:
     """Each row lies there six times: if copies were on both sides, memory would win."""
     rng = np.random.default_rng(0)
     x_ND = np.repeat(rng.normal(size=(60, 40)), 6, axis=0).astype(np.float32)
-    block, _, _ = linear_fit.standardised(x_ND)
-    answers = np.eye(2, dtype=np.float32)[np.repeat(rng.integers(2, size=60), 6)]
-    problem, strengths = Problem("classes", [block], answers, np.ones(360, np.float32)), (0.01, 100.0)
-    size = {
-        name: np.abs(linear_fit.fit_by_folds(problem, groups, strengths=strengths).weights[0]).max()
-        for name, groups in {"together": np.repeat(np.arange(60), 6), "apart": np.arange(360)}.items()
-    }
-    assert size["together"] < 0.5 < size["apart"]
+    problem = problem_of([x_ND], np.repeat(rng.integers(2, size=60), 6))
+    together, apart = np.repeat(np.arange(60) % 5, 6), np.arange(360) % 5
+    strengths = [linear_fit.choose(problem, folds, ((1.0,),)).strength for folds in (together, apart)]
+    assert strengths == [0.5, 2000.0]
+    share = [
+        (
+            linear_fit.out_of_fold(problem, folds, Choice(2000.0, (1.0,))).argmax(1) == problem.answers[:, 1]
+        ).mean()
+        for folds in (together, apart)
+    ]
+    assert share[0] < 0.7 and share[1] > 0.9
 
 
 def test_a_block_of_noise_is_scaled_down() -> None:
     rng = np.random.default_rng(0)
-    good, noise = rng.normal(size=(300, 4)).astype(np.float32), rng.normal(size=(300, 80)).astype(np.float32)
-    blocks = [linear_fit.standardised(each)[0] for each in (noise, good)]
-    answers = np.eye(2, dtype=np.float32)[(good.sum(1) > 0).astype(int)]
-    problem, scales = Problem("classes", blocks, answers, np.ones(300, np.float32)), ((1.0, 1.0), (0.1, 1.0))
-    groups = np.arange(300)
-    free, fixed = (linear_fit.fit_by_folds(problem, groups, each) for each in (scales, scales[:1]))
-    assert np.abs(free.weights[0]).mean() < 0.3 * np.abs(fixed.weights[0]).mean()
+    good, noise = (rng.normal(size=(300, size)).astype(np.float32) for size in (4, 80))
+    problem = problem_of([noise, good], (good.sum(1) > 0).astype(int))
+    scales = ((0.1, 1.0), (1.0, 1.0), (2.0, 1.0))
+    assert linear_fit.choose(problem, np.arange(300) % 5, scales).scales == scales[0]
 
 
 def write_words(folder: Path, name: str, count: int) -> None:
@@ -223,10 +259,11 @@ def test_a_word_has_the_mean_of_the_states_of_its_tokens(modern_folder: Path) ->
     for row, words in enumerate(SENTENCES):
         ids = torch.tensor([loaded.tokenizer.encode(" ".join(words)).ids])
         with torch.inference_mode():
-            states = torch.cat(hidden_states(loaded.encoder, ids)[-2:], -1)[0]
+            layers = [states[0] for states in hidden_states(loaded.encoder, ids)[-2:]]
         place = 1
         for word in words:
             size = len(loaded.tokenizer.encode(word).ids) - 2
-            expected = states[place : place + size].mean(0)
+            means = [states[place : place + size].mean(0) for states in layers]
+            expected = torch.cat([layers[-1][place], *means])
             assert found[row, place].numpy() == pytest.approx(expected.numpy(), abs=1e-5)
             place += size

@@ -1,13 +1,13 @@
 """Counted features: what a linear model sees of a text, a pair or a word without a network.
 
 of a text   the TF-IDF weights of its words, pairs of words, and characters: 2 to 5 within a word
-of a pair   how many words and characters the two texts share (`overlaps`)
+of a pair   those of the words that the first text, the second, or both have; and `overlaps`
 of a word   its form, shape, first and last characters, and the two words on either side with their endings
 
-Features are strings, hashed to 31 bits by scikit-learn, so a vocabulary is an array of numbers: those that
-the training data has, the most frequent ones if there are too many. They are in no particular script.
+A feature is a string of any script, hashed to 32 bits; so a vocabulary is an array of numbers: those that the
+training data has, the most frequent ones if there are too many.
 
-Shapes: N texts, pairs or words; K features in the vocabulary.
+Shapes: N texts, pairs or words; K features in the vocabulary, F of a word.
 """
 
 from __future__ import annotations
@@ -15,137 +15,130 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from functools import cache, lru_cache
+from itertools import chain, pairwise
+from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.foundation.arrays import Floats, Ints, Vectors
 
-Texts: TypeAlias = tuple[str, ...]
-"""A text, the two texts of a pair, or the words of a sentence."""
 Kind = Literal["texts", "pairs", "words"]
+Texts = Sequence[tuple[str, ...]]
+"""Texts, pairs of texts, or sentences as words."""
 
-WORD = re.compile(r"\w+|[^\w\s]")
-HASHES = 2**31 - 1
+WORD = re.compile(r"\w{1,64}|[^\w\s]")  # a longer word is cut: what is remembered of words stays small
 MAX_WEIGHTS = 2_000_000  # features times outputs
-EDGES, ENDINGS, NEIGHBOURS = (1, 2, 3, 4), (2, 3), (-2, -1, 1, 2)
-GRAMS = (2, 3, 4, 5)  # characters
 LONGEST = 20_000  # characters of a text that are read
+GRAMS, EDGES, ENDINGS, NEIGHBOURS = (2, 3, 4, 5), (1, 2, 3, 4), (2, 3), (-2, -1, 1, 2)
+NO_FEATURE = -1
 NUM_OVERLAPS = 7
+_MIX, _MASK = 0x9E3779B1, 0xFFFFFFFF  # an odd number: no two features become one
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The counted features of texts, pairs or words: those that are known, and how each is weighted."""
+    """The counted features that are known, and what each is multiplied by."""
 
     kind: Kind
-    hashes: Ints  # [K], ascending; of pairs those of single words
-    rarity: Vectors  # [K], of a word's features 1
+    hashes: Ints  # [K], ascending
+    weights: Vectors  # [columns]: 1 of a word's features, else TF-IDF's; of pairs also those of the overlaps
 
     @classmethod
-    def learn(cls, kind: Kind, texts: Sequence[Texts], num_outputs: int) -> Counts:
+    def learn(cls, kind: Kind, texts: Texts, num_outputs: int) -> Counts:
         """Returns the features that the training texts have, at most MAX_WEIGHTS for all outputs."""
-        rows = [row for each in texts for row in FEATURES[kind](each)]
-        found, frequencies = np.unique(hashed(rows).indices, return_counts=True)
-        size = MAX_WEIGHTS // max(2, num_outputs)
-        kept = np.sort(np.argsort(-frequencies, kind="stable")[:size])
-        rarity = np.log((1 + len(rows)) / (1 + frequencies[kept])) + 1
-        if kind == "words":
-            rarity = np.ones(len(kept))
-        return cls(kind, found[kept].astype(np.int64), rarity.astype(np.float32))
+        features, sizes = READERS[kind](texts)
+        hashes = np.unique(features[features != NO_FEATURE])
+        hashes = hashes if len(hashes) else np.zeros(1, np.int64)
+        frequencies = np.bincount(_counted(features, sizes, hashes).indices, minlength=len(hashes))
+        kept = np.argsort(-frequencies, kind="stable")[: MAX_WEIGHTS // max(2, num_outputs)]
+        kept.sort()
+        rarity = np.log((1 + len(sizes)) / (1 + frequencies[kept])) + 1
+        weights = np.ones(len(kept)) if kind == "words" else rarity
+        counts = cls(kind, hashes[kept], weights.astype(np.float32))
+        if kind != "pairs":
+            return counts
+        deviations = np.maximum(counts.overlaps(texts).std(0), 1e-3)
+        return cls(kind, counts.hashes, np.append(counts.weights, 1 / deviations).astype(np.float32))
 
-    def matrix(self, texts: Sequence[Texts], chosen: Sequence[Ints] = ()) -> Any:
+    def matrix(self, texts: Texts, chosen: Sequence[Ints] = ()) -> Any:
         """Returns the features as a sparse matrix [N, columns]; of sentences, those of the `chosen` words.
 
-        A text has TF-IDF weights with norm 1, a word 0 or 1, and a pair its overlaps.
+        The TF-IDF weights of a text or pair have norm 1.
         """
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array, hstack
 
-        if self.kind == "pairs":
-            return csr_array(np.array([self.overlaps(*pair) for pair in texts], np.float32))
-        rows = [row for each in texts for row in FEATURES[self.kind](each)]
-        if chosen:
+        matrix = _counted(*READERS[self.kind](texts), self.hashes)
+        if self.kind == "words":
             starts = np.cumsum([0, *map(len, texts)])
-            rows = [rows[start + i] for start, of_text in zip(starts, chosen, strict=False) for i in of_text]
-        counts = hashed(rows)
-        places, is_known = self.find(counts.indices)
-        ends = np.concatenate([[0], np.cumsum(is_known)])[counts.indptr]
-        values = (1 + np.log(counts.data[is_known])).astype(np.float32) * self.rarity[places[is_known]]
+            rows = [start + words for start, words in zip(starts, chosen, strict=False)]
+            return matrix[np.concatenate(rows)] if chosen else matrix
+        row_of = np.repeat(np.arange(len(texts)), np.diff(matrix.indptr))
+        values = (1 + np.log(matrix.data)) * self.weights[matrix.indices]
+        norms = np.sqrt(np.bincount(row_of, np.square(values), len(texts)))
+        matrix.data = (values / norms[row_of]).astype(np.float32)
         if self.kind == "texts":
-            row_of = np.repeat(np.arange(len(rows)), np.diff(ends))
-            values /= np.sqrt(np.bincount(row_of, np.square(values), len(rows)))[row_of].astype(np.float32)
-        return csr_array((values, places[is_known], ends), (len(rows), self.num_columns))
+            return matrix
+        overlaps = self.overlaps(texts) * self.weights[len(self.hashes) :]
+        return csr_array(hstack([matrix, csr_array(overlaps.astype(np.float32))], format="csr"))
 
-    @property
-    def num_columns(self) -> int:
-        """The number of columns of the matrix."""
-        return NUM_OVERLAPS + 1 if self.kind == "pairs" else len(self.hashes)
+    def overlaps(self, pairs: Texts) -> Floats:
+        """Returns the `overlaps` of pairs, and those of their words by rarity [N, NUM_OVERLAPS + 1]."""
+        known = dict(zip(self.hashes.tolist(), self.weights.tolist(), strict=False))
+        unknown = max(known.values())
 
-    def find(self, hashes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Returns the place of each feature in the vocabulary, and whether it is there."""
-        if not len(self.hashes):
-            return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), bool)
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return places, self.hashes[places] == hashes
+        @cache
+        def weight(word: str) -> float:
+            return known.get(_hash(word), unknown)
 
-    def overlaps(self, first: str, second: str) -> Floats:
-        """Returns the `overlaps` of two texts, and that of their words by rarity [NUM_OVERLAPS + 1]."""
-        known = sorted({*words(first), *words(second)})
-        places, is_known = self.find(hashed([[word] for word in known] or [[]]).indices)
-        unknown = float(self.rarity.max(initial=1.0))
-        rarity = np.where(is_known, self.rarity[places], unknown) if len(self.rarity) else np.ones(len(known))
-        weight = dict(zip(known, map(float, rarity), strict=True))
-        return np.append(overlaps(first, second), weighted_overlap(first, second, weight.__getitem__))
+        return np.array([[*overlaps(*pair), weighted_overlap(*pair, weight)] for pair in pairs])
 
 
-def hashed(rows: Sequence[Sequence[str]]) -> Any:
-    """Returns how often each row has each feature, as a sparse matrix [N, 2^31 - 1]."""
-    from sklearn.feature_extraction import FeatureHasher
+def _counted(features: Ints, sizes: Ints, hashes: Ints) -> Any:
+    """Returns how often each row has each known feature [N, K]; the rows' features lie one after another."""
+    from scipy.sparse import csr_array
 
-    return FeatureHasher(HASHES, input_type="string", alternate_sign=False).transform(rows)
+    places = np.minimum(np.searchsorted(hashes, features), len(hashes) - 1)
+    is_known = hashes[places] == features
+    ends = np.append(0, np.cumsum(is_known))[np.append(0, np.cumsum(sizes))]
+    matrix = csr_array((np.ones(ends[-1], np.float32), places[is_known], ends), (len(sizes), len(hashes)))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _hash(feature: str) -> int:
+    return crc32(feature.encode("utf-8", "surrogatepass"))
+
+
+def _mixed(hashes: Ints, how: Any) -> Ints:
+    """Returns the hashes of other features, by `how`: a number, or the hashes of what comes before."""
+    return (hashes + (how + 1) * _MIX) & _MASK
 
 
 def words(text: str) -> list[str]:
     """Returns the lower-cased words and punctuation marks of a text."""
-    return WORD.findall(text.lower())
+    return WORD.findall(text[:LONGEST].lower())
 
 
-def of_text(texts: Texts) -> list[list[str]]:
-    """Returns the features of a text."""
-    [text] = texts
-    text = text[:LONGEST]
-    found = words(text)
-    features = [*found, *(f"{first} {second}" for first, second in pairwise(found))]
-    for word in text.lower().split():
-        padded = f" {word} "
-        features += [f"={padded[i : i + n]}" for n in GRAMS for i in range(len(padded) - n + 1)]
-    return [features]
+@lru_cache(1 << 16)
+def _spelling(word: str) -> Ints:
+    """Returns the features of a word of a text: itself, then its characters."""
+    padded = f" {word} "
+    grams = (f"={padded[i : i + n]}" for n in GRAMS for i in range(len(padded) - n + 1))
+    return np.array([_hash(word), *map(_hash, grams)], np.int64)
 
 
-def of_pair(texts: Texts) -> list[list[str]]:
-    """Returns the different words of each text of a pair."""
-    return [sorted({*words(text)}) for text in texts]
-
-
-def of_words(sentence: Texts) -> Iterator[list[str]]:
-    """Yields the features of each word of a sentence."""
-    low = [word.lower() for word in sentence]
-    about = [[f"={word}", *(f"-{n}{word[-n:]}" for n in ENDINGS)] for word in low]
-    for place, word in enumerate(sentence):
-        features = ["", f"w{word}", f"l{low[place]}", f"s{shape(word)}"]
-        for n in EDGES:
-            features += [f"p{low[place][:n]}", f"e{low[place][-n:]}"] if n <= len(word) else []
-        for step in NEIGHBOURS:
-            other = place + step
-            features += [f"{step}{each}" for each in about[other]] if 0 <= other < len(low) else [f"{step}"]
-        if place:
-            features.append(f"b{low[place - 1]} {low[place]}")
-            features.append(f"S{shape(sentence[place - 1])}")
-        yield features
+@lru_cache(1 << 16)
+def _form(word: str) -> Ints:
+    """Returns the features of a word of a sentence [15]: of itself, and the three that neighbours see."""
+    low, n = word.lower(), len(word)
+    parts = [part for size in EDGES for part in (f"p{low[:size]}", f"e{low[-size:]}")]
+    own = [_hash(part) for part in ("", f"w{word}", f"l{low}", f"s{shape(word)}", *parts)]
+    own[4 + 2 * n :] = [NO_FEATURE] * len(own[4 + 2 * n :])  # a short word has no long beginning
+    return np.array([*own, _hash(f"={low}"), *(_hash(f"-{size}{low[-size:]}") for size in ENDINGS)], np.int64)
 
 
 def shape(word: str) -> str:
@@ -154,9 +147,44 @@ def shape(word: str) -> str:
     return re.sub(r"(.)\1+", r"\1", "".join(kinds))
 
 
-FEATURES: dict[Kind, Callable[[Texts], Iterable[list[str]]]] = {
-    "texts": of_text,
-    "pairs": of_pair,
+def of_texts(texts: Texts) -> tuple[Ints, Ints]:
+    """Returns the features of texts, one text after another, and how many each has [N]."""
+    rows = []
+    for (text,) in texts:
+        spelled = [_spelling(word) for word in words(text)]
+        first = np.array([each[0] for each in spelled], np.int64)
+        rows.append(np.concatenate([*spelled, _mixed(first[1:], first[:-1])]))
+    return np.concatenate(rows), np.array([*map(len, rows)])
+
+
+def of_pairs(pairs: Texts) -> tuple[Ints, Ints]:
+    """Returns likewise the features of pairs: each word that a text has, and which of the two has it."""
+    rows = []
+    for first, second in ([{*map(_hash, words(text))} for text in pair] for pair in pairs):
+        groups = [
+            np.array(sorted(each), np.int64) for each in (first - second, second - first, first & second)
+        ]
+        rows.append(np.concatenate([*groups, *(_mixed(group, which) for which, group in enumerate(groups))]))
+    return np.concatenate(rows), np.array([*map(len, rows)])
+
+
+def of_words(sentences: Texts) -> tuple[Ints, Ints]:
+    """Returns likewise the features of the words of sentences; the words "" stand around a sentence."""
+    padded = [("", "", *sentence) for sentence in sentences]
+    found = np.stack([_form(word) for word in chain(*padded, ("", ""))])
+    is_word = np.concatenate([np.arange(len(sentence)) > 1 for sentence in padded])
+    places = np.flatnonzero(is_word)
+    own, seen, before = found[:, :-3], found[:, -3:], found[places - 1]
+    around = [_mixed(seen[places + step], step + 2) for step in NEIGHBOURS]
+    features = np.hstack(
+        [own[places], *around, _mixed(own[places, 2:3], before[:, 2:3]), _mixed(before[:, 3:4], 5)]
+    )
+    return features.ravel(), np.full(len(places), features.shape[1])
+
+
+READERS: dict[Kind, Callable[[Texts], tuple[Ints, Ints]]] = {
+    "texts": of_texts,
+    "pairs": of_pairs,
     "words": of_words,
 }
 

@@ -1,8 +1,8 @@
 """The head `counts`: a linear model of the encoder's states and of counted features, fitted in seconds.
 
-The encoder is not trained. The states are those of the head `frozen`; of a word, the mean over its tokens of
-the last two layers. The counted features (counts.py) say what was written: with few labels, words and their
-endings are surer evidence than the states of a small encoder, and both together are surer than either.
+The encoder is not trained. The states are those of the head `frozen` and, for a word, also the means over its
+tokens of the last two layers. The counted features (counts.py) say what was written: with few labels, words
+and their endings are surer evidence than the states of a small encoder, and both together than either.
 
 Shapes: B examples, T tokens, N rows (texts, pairs or words), K features, O outputs, D hidden size.
 """
@@ -18,52 +18,56 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.finetuning.counts import Counts, Kind
-from electra.finetuning.heads.frozen import Frozen, read_states
+from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
+from electra.finetuning.heads.frozen import Frozen, Rows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import fit_by_folds, problem_of, standardised
-from electra.finetuning.train.dataset import group_rows
-from electra.finetuning.windows.features import NO_TARGET, LabelledBatch
+from electra.finetuning.linear_fit import Problem, fit_by_folds
+from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows
+from electra.foundation.arrays import Vectors
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
 LAYERS = 2  # of which a word's states are read, from the last
-SCALES = ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0))  # of the states and the counted features
+SCALES = tuple((scale, 1.0) for scale in (0.25, 0.5, 1.0, 2.0))  # of the states and the counted features
 
 
 class WordStates(Head):
-    """A linear layer on each word: the means of its tokens' states in the last layers, at its first token."""
+    """A linear layer on the states of each word, which lie at its first token.
+
+    They are the last layer's at that token, as in the head `frozen`, and the means over the word's tokens of
+    the last LAYERS layers.
+    """
 
     per_token = True
 
     def __init__(self, shape: HeadShape) -> None:
         super().__init__(shape.config, shape.num_outputs)
-        self.output = nn.Linear(LAYERS * shape.config.hidden_size, shape.num_outputs)
+        self.frozen_size = shape.config.hidden_size
+        self.output = nn.Linear((1 + LAYERS) * self.frozen_size, shape.num_outputs)
 
     @override
     def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
-        """Returns the words' states [B, T, LAYERS D]; 0 at other tokens than the first of a word."""
+        """Returns the words' states [B, T, (1 + LAYERS) D]; 0 at other tokens than the first of a word."""
         layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
-        states_ND = torch.cat(layers[-LAYERS:], -1).flatten(0, 1)
-        starts, ends = word_places(batch)
+        starts, ends = (torch.from_numpy(part).to(layers[-1].device) for part in word_places(batch))
         sizes = ends - starts
-        words = torch.from_numpy(np.repeat(np.arange(len(starts)), sizes)).to(states_ND.device)
-        tokens = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        sums_WD = states_ND.new_zeros(len(starts), states_ND.shape[1])
-        sums_WD.index_add_(0, words, states_ND[torch.from_numpy(tokens).to(words.device)])
-        found = torch.zeros_like(states_ND)
-        found[torch.from_numpy(starts).to(words.device)] = (
-            sums_WD / torch.from_numpy(sizes).to(sums_WD)[:, None]
+        offsets = sizes.cumsum(0) - sizes
+        tokens = torch.arange(int(sizes.sum()), device=starts.device) + (starts - offsets).repeat_interleave(
+            sizes
         )
+        states = torch.cat(layers[-LAYERS:], -1).flatten(0, 1)
+        means = F.embedding_bag(tokens, states, offsets, mode="mean")
+        found = states.new_zeros(len(states), self.output.in_features)
+        found[starts] = torch.cat([layers[-1].flatten(0, 1)[starts], means], -1)
         return found.view(*batch.input_ids.shape, -1)
 
 
-def word_places(batch: LabelledBatch) -> tuple[Any, Any]:
+def word_places(batch: LabelledBatch) -> tuple[Ids, Ids]:
     """Returns the places of each word's first token, and behind its last, in the flat batch [B T]."""
-    offsets = np.arange(len(batch.context)) * batch.input_ids.shape[1]
-    pairs = list(zip(batch.context, offsets, strict=True))
-    starts = np.concatenate([window.positions + offset for window, offset in pairs])
-    return starts, np.concatenate([window.ends + offset for window, offset in pairs])
+    rows = range(0, batch.input_ids.numel(), batch.input_ids.shape[1])
+    starts = [window.positions + row for window, row in zip(batch.context, rows, strict=True)]
+    ends = [window.ends + row for window, row in zip(batch.context, rows, strict=True)]
+    return np.concatenate(starts), np.concatenate(ends)
 
 
 class CountedHead(HeadModule):
@@ -106,6 +110,18 @@ class CountedHead(HeadModule):
         """The counted features."""
         return Counts(self.kind, self.hashes.cpu().numpy(), self.rarity.cpu().numpy())
 
+    def learn(self, data: TrainingData) -> None:
+        """Takes the counted features of the training data, with weights 0."""
+        self.resize(Counts.learn(self.kind, data.windows.texts, data.task.num_outputs))
+
+    def count(self, windows: Windows) -> Any:
+        """Returns the counted features of training windows [N, K], of words those that have a tag."""
+        chosen = [window.words for window in windows.context]
+        if self.per_token:
+            pairs = zip(windows.context, windows.targets or (), strict=True)
+            chosen = [window.words[target[window.positions] != NO_TARGET] for window, target in pairs]
+        return self.counts.matrix(windows.texts, chosen)
+
     @override
     def rescale(self, factor: float, offset: float) -> None:
         self.states.rescale(factor, offset)
@@ -116,15 +132,15 @@ class CountedHead(HeadModule):
         """Takes the saved vocabulary, whatever its size."""
         hashes = state_dict.get(prefix + "hashes")
         if hashes is not None and hashes.dim() == 1 and (hashes.diff() > 0).all():
-            counts = Counts(self.kind, hashes.numpy(), np.empty(len(hashes), np.float32))
-            self.resize(counts)
+            size = len(hashes) + (NUM_OVERLAPS + 1) * (self.kind == "pairs")
+            self.resize(Counts(self.kind, hashes.numpy(), np.empty(size, np.float32)))
         super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
 
     def resize(self, counts: Counts) -> None:
         """Takes counted features, with weights 0."""
         device = self.counted.device
-        self.hashes, self.rarity = (torch.tensor(part).to(device) for part in (counts.hashes, counts.rarity))
-        self.counted = nn.Parameter(torch.zeros(counts.num_columns, self.counted.shape[1], device=device))
+        self.hashes, self.rarity = (torch.tensor(part).to(device) for part in (counts.hashes, counts.weights))
+        self.counted = nn.Parameter(torch.zeros(len(counts.weights), self.counted.shape[1], device=device))
 
 
 class CountsAndStates(HeadFactory):
@@ -144,27 +160,21 @@ class CountsAndStates(HeadFactory):
         fit_head(head, encoder, data)
 
 
+def frozen_states(head: CountedHead, rows: Rows) -> Vectors:
+    """Returns the states [N, D] of the head `frozen` among those of this head."""
+    return rows.states[:, : head.states.frozen_size] if head.per_token else rows.states
+
+
 @torch.no_grad()
 def fit_head(head: CountedHead, encoder: Encoder, data: TrainingData) -> None:
     """Fits both layers of the head together."""
-    windows, task = data.windows, data.task
-    assert windows.targets is not None, "training data has answers"
-    head.resize(Counts.learn(head.kind, windows.texts, task.num_outputs))
-    chosen = [window.words for window in windows.context]
-    if head.per_token:
-        pairs = zip(windows.context, windows.targets, strict=True)
-        chosen = [window.words[target[window.positions] != NO_TARGET] for window, target in pairs]
-    matrix = head.counts.matrix(windows.texts, chosen)
-    states_ND, targets, _ = read_states(head.states, encoder, data, np.arange(len(windows)))
-    groups = group_rows(windows.texts, task)
-    if head.per_token:
-        groups = np.repeat(groups, [*map(len, chosen)])
-    (states, mean_D, scale_D), (counted, mean_K, scale_K) = standardised(states_ND), standardised(matrix)
-    found = fit_by_folds(problem_of(task, [states, counted], targets), groups, SCALES)
-    of_states, of_counts = found.weights[0] / scale_D, found.weights[1] / scale_K
-    head.states.output.weight.copy_(torch.from_numpy(of_states.T))
-    head.states.output.bias.copy_(torch.from_numpy(found.bias - mean_D @ of_states - mean_K @ of_counts))
-    head.counted.copy_(torch.from_numpy(of_counts))
+    rows = read_rows(head.states, encoder, data, np.arange(len(data.windows)))
+    head.learn(data)
+    problem = Problem.of(data.task, [rows.states, head.count(data.windows)], rows.targets)
+    fitted = fit_by_folds(problem, rows.folds, SCALES)
+    head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
+    head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
+    head.counted.copy_(torch.from_numpy(fitted.weights[1]))
 
 
 HEAD = CountsAndStates()

@@ -41,6 +41,7 @@ from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural, when
 
+FOLDS = 5  # of the training examples
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
 MAX_COLUMNS = 4  # of the columns or files that are not read, how many are named
 MAX_LISTED = 20  # maximum number of labels to list for a split
@@ -65,6 +66,21 @@ class Dataset:
         known = {text_key(example, self.task) for example in self.splits["train"]}
         keys = (text_key(example, self.task) for example in self.splits["dev"])
         return [None if key in known else key for key in keys]
+
+    @cached_property
+    def different_texts(self) -> list[int]:
+        """The index of a training example for each of the different texts (`text_key`), by answers."""
+        train, drawn = self.splits["train"], dict[tuple[str, ...], int]()
+        for i in np.random.default_rng(0).permutation(len(train)):
+            drawn.setdefault(text_key(train[i], self.task), int(i))
+        return sorted(drawn.values(), key=lambda i: str(self.task.shown_gold(train[i])))
+
+    @cached_property
+    def folds(self) -> Ints:
+        """The fold of each training example, 0 to 4: equal texts are in one, and all labels in each."""
+        train = self.splits["train"]
+        known = {text_key(train[i], self.task): n % FOLDS for n, i in enumerate(self.different_texts)}
+        return np.array([known[text_key(example, self.task)] for example in train], np.int64)
 
     @property
     def num_dev_texts(self) -> int:
@@ -258,13 +274,6 @@ def text_key(example: Example, task: Task) -> tuple[str, ...]:
     """Returns what equal texts have in common: they are `normalise`d, and the order of a pair is ignored."""
     texts = normalise(example)
     return tuple(sorted(texts)) if task.head == "classifier" else texts
-
-
-def group_rows(texts: Sequence[tuple[str, ...]], task: Task) -> Ints:
-    """Returns a number for each row of texts [N], the same for equal ones (`text_key`)."""
-    numbers: dict[tuple[str, ...], int] = {}
-    keys = (text_key(Example("", "", each), task) for each in texts)
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:

@@ -24,7 +24,7 @@ from electra.finetuning.settings import (
 )
 from electra.finetuning.task import Task
 from electra.finetuning.train.dataset import Dataset
-from electra.finetuning.windows.features import Tokens, Windows
+from electra.finetuning.windows.features import Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
 from electra.foundation.progress import Say, quiet
@@ -54,13 +54,14 @@ class Finetuning:
     splits: dict[str, FeaturizedSplit]  # dev and other files; those with answers are scored
     device: torch.device
     precision: str
+    folds: Callable[[], Ids]  # gives those of the training examples (`Dataset.folds`)
     say: Say = quiet
     stopping: Callable[[], bool] = lambda: False  # called after each step; True stops the run
 
     @property
     def training_data(self) -> TrainingData:
         """What a head receives before training."""
-        return TrainingData(self.train, self.task, self.start.tokenizer, self.device)
+        return TrainingData(self.train, self.task, self.start.tokenizer, self.device, self.folds)
 
     @property
     def pad(self) -> int:
@@ -149,4 +150,5 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
         notes.insert(0, note)
     train, device = splits.pop("train").windows, pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
-    return Finetuning(settings, task, loaded, train, splits, device, precision), notes
+    folds = lambda: dataset.folds  # noqa: E731
+    return Finetuning(settings, task, loaded, train, splits, device, precision, folds), notes
