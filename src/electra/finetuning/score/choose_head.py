@@ -19,7 +19,7 @@ from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.settings import AUTO, Settings
 from electra.finetuning.train.dataset import FOLDS, Dataset
 from electra.finetuning.train.one_seed import build_model, train_seed
-from electra.finetuning.train.prepared import COUNTS, FROZEN, encoder_pooling, prepare, resolve
+from electra.finetuning.train.prepared import COUNTS, FROZEN, TUNED_COUNTS, encoder_pooling, prepare, resolve
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import Interrupted
 from electra.foundation.progress import Say, doing, quiet
@@ -29,7 +29,7 @@ FEW = {"classifier": 2_000, "tagger": 25_000}  # labelled texts or words: with m
 VERY_FEW = {"classifier": 300, "tagger": 3_000}  # with more, a network is tried on one fold alone
 NARROW = 384  # the width of an encoder above which it is, too
 FIRST = FOLDS // 2  # the fold on which networks are tried first
-TRAINED = {AUTO: "fine-tuned"}  # the heads that train the network, from the cheapest, with their titles
+TRAINED = {TUNED_COUNTS: "counts, fine-tuned", AUTO: "fine-tuned"}  # the heads that train the network, from the cheapest, with their titles
 TITLES = {FROZEN: FROZEN, COUNTS: COUNTS, **TRAINED}
 TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
 PARTS = 20  # of the held-out texts: without each of them, scores are computed again for a standard error

@@ -1,0 +1,53 @@
+"""The head `tuned_counts`: the head `counts`, trained further together with the encoder.
+
+Training starts where the linear fit ends, so it does not first undo the encoder (Kumar et al. 2022), and takes
+half the epochs of a new head. So that the counted features, which alone tell most training words apart, do
+not leave the network without an error to learn from, they are hidden from half of the words, or texts, of
+each batch. Without a pair's two texts side by side, it is not for pairs.
+
+Shapes: B examples, T tokens, N texts or words, O outputs, D hidden size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from electra.finetuning.heads.counts import CountedHead, CountsAndStates
+from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
+from electra.finetuning.windows.features import LabelledBatch
+from electra.model.dropout import dropout
+
+HIDDEN = 0.5  # of the texts or words, whose counted features a step does not see
+STATES_DROPOUT = 0.3  # of the states that the last layer reads
+
+
+class TunedCountedHead(CountedHead):
+    """The head `counts` with dropout of states, and of all counted features of a text or word."""
+
+    @override
+    def forward(self, encoded: Tensor, batch: LabelledBatch) -> Tensor:
+        return super().forward(dropout(encoded, STATES_DROPOUT, self.training), batch)
+
+    @override
+    def count_logits(self, batch: LabelledBatch) -> Tensor:
+        logits_NO = super().count_logits(batch)
+        if not self.training:
+            return logits_NO
+        is_shown = torch.rand(len(logits_NO), 1, device=logits_NO.device) >= HIDDEN
+        return logits_NO * is_shown
+
+
+class TunedCounts(CountsAndStates):
+    """Builds the head, which is fitted, then trained."""
+
+    name = "tuned_counts"
+    dropout, epochs = None, 10.0
+
+    @override
+    def build(self, shape: HeadShape) -> HeadModule:
+        return TunedCountedHead(shape)
+
+
+HEAD = TunedCounts()
