@@ -1,9 +1,8 @@
 """The head `tuned_counts`: the head `counts`, trained further together with the encoder.
 
-Training starts where the linear fit ends, so it does not first undo the encoder (Kumar et al. 2022), and takes
-half the epochs of a new head. So that the counted features, which alone tell most training words apart, do
-not leave the network without an error to learn from, they are hidden from half of the words, or texts, of
-each batch. Without a pair's two texts side by side, it is not for pairs.
+Training begins with the weights of the linear fit, so it does not first undo the encoder (Kumar et al. 2022).
+The counted features alone tell most training words apart, which would leave no error for the network to learn
+from; so they are hidden from half of the texts or words of each batch.
 
 Shapes: B examples, T tokens, N texts or words, O outputs, D hidden size.
 """

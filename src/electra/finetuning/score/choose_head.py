@@ -29,7 +29,10 @@ FEW = {"classifier": 2_000, "tagger": 25_000}  # labelled texts or words: with m
 VERY_FEW = {"classifier": 300, "tagger": 3_000}  # with more, a network is tried on one fold alone
 NARROW = 384  # the width of an encoder above which it is, too
 FIRST = FOLDS // 2  # the fold on which networks are tried first
-TRAINED = {TUNED_COUNTS: "counts, fine-tuned", AUTO: "fine-tuned"}  # the heads that train the network, from the cheapest, with their titles
+TRAINED = {
+    TUNED_COUNTS: "counts, fine-tuned",
+    AUTO: "fine-tuned",
+}  # the heads that train the network, from the cheapest, with their titles
 TITLES = {FROZEN: FROZEN, COUNTS: COUNTS, **TRAINED}
 TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
 PARTS = 20  # of the held-out texts: without each of them, scores are computed again for a standard error

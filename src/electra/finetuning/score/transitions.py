@@ -5,7 +5,8 @@ after B-PER. Predicted is the sequence with the highest sum of the words' log-pr
 of neighbours, WEIGHT times log p(tag | tag before) - log p(tag), estimated from the training tags. Both ends
 of a sentence count as a tag, EDGE. The probabilities of words stay as they are.
 
-The weight and the smoothing were chosen on parts of the training data of six tasks, in three languages (see results/states-and-counts).
+The weight and the smoothing were chosen on parts of the training data of entities and chunks in three
+languages (results/states-and-counts).
 
 Shapes: W words, L labels.
 """
