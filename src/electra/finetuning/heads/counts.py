@@ -21,14 +21,13 @@ from typing_extensions import override
 from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
 from electra.finetuning.heads.frozen import Frozen, Rows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, fit_by_folds
+from electra.finetuning.linear_fit import Problem, choose, fit
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows
 from electra.foundation.arrays import Vectors
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
 LAYERS = 2  # of which a word's states are read, from the last
-SCALES = tuple((scale, 1.0) for scale in (0.25, 0.5, 1.0, 2.0))  # of the states and the counted features
 
 
 class WordStates(Head):
@@ -170,8 +169,8 @@ def fit_head(head: CountedHead, encoder: Encoder, data: TrainingData) -> None:
     """Fits both layers of the head together."""
     rows = read_rows(head.states, encoder, data, np.arange(len(data.windows)))
     head.learn(data)
-    problem = Problem.of(data.task, [rows.states, head.count(data.windows)], rows.targets)
-    fitted = fit_by_folds(problem, rows.folds, SCALES)
+    problem = Problem(data.task, [rows.states, head.count(data.windows)], rows.targets)
+    fitted = fit(problem, choose(problem, rows.folds))
     head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
     head.counted.copy_(torch.from_numpy(fitted.weights[1]))

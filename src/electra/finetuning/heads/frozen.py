@@ -25,7 +25,7 @@ from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, fit_by_folds
+from electra.finetuning.linear_fit import Problem, choose, fit
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows, batch_of
 from electra.foundation.arrays import Vectors
 from electra.foundation.errors import ConfigError
@@ -118,11 +118,11 @@ def fit_states(
     if quick and len(chosen) > QUICK_EXAMPLES:
         chosen = np.sort(np.random.default_rng(0).permutation(len(chosen))[:QUICK_EXAMPLES])
     rows = read_rows(head, encoder, data, chosen, precision)
-    problem, folds = Problem.of(data.task, [rows.states], rows.targets), rows.folds
+    problem, folds = Problem(data.task, [rows.states], rows.targets), rows.folds
     if quick and len(folds) > QUICK_ROWS:
         some = np.random.default_rng(0).permutation(len(folds))[:QUICK_ROWS]
         problem, folds = problem.part(some), folds[some]
-    fitted = fit_by_folds(problem, folds)
+    fitted = fit(problem, choose(problem, folds))
     head.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.output.bias.copy_(torch.from_numpy(fitted.bias))
 
