@@ -183,11 +183,7 @@ def of_words(sentences: Texts) -> tuple[Ints, Ints]:
     return features.ravel(), np.full(len(places), features.shape[1])
 
 
-READERS: dict[Kind, Callable[[Texts], tuple[Ints, Ints]]] = {
-    "texts": of_texts,
-    "pairs": of_pairs,
-    "words": of_words,
-}
+READERS = {"texts": of_texts, "pairs": of_pairs, "words": of_words}
 
 
 def overlaps(first: str, second: str) -> Floats:

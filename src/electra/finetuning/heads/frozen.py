@@ -34,8 +34,6 @@ from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
 
-QUICK_EXAMPLES, QUICK_ROWS = 4_000, 20_000  # the examples and states that a quick fit reads
-
 
 class PairClassifier(Head):
     """A linear layer on |u - v| and u * v of the vectors of two texts, which are encoded separately."""
@@ -108,21 +106,15 @@ class Frozen(Linear):
 
 @torch.no_grad()
 def fit_states(
-    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", quick: bool = False
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
 ) -> None:
-    """Fits the last layer of a head, which is linear, to the encoder's states.
+    """Fits the last layer of a head, which is linear, to the encoder's states of at most `limit` examples.
 
-    The encoder runs in `precision`. If `quick`, at most QUICK_EXAMPLES examples and QUICK_ROWS rows are read.
+    The encoder runs in `precision`.
     """
-    chosen = np.arange(len(data.windows))
-    if quick and len(chosen) > QUICK_EXAMPLES:
-        chosen = np.sort(np.random.default_rng(0).permutation(len(chosen))[:QUICK_EXAMPLES])
-    rows = read_rows(head, encoder, data, chosen, precision)
-    problem, folds = Problem(data.task, [rows.states], rows.targets), rows.folds
-    if quick and len(folds) > QUICK_ROWS:
-        some = np.random.default_rng(0).permutation(len(folds))[:QUICK_ROWS]
-        problem, folds = problem.part(some), folds[some]
-    fitted = fit(problem, choose(problem, folds))
+    rows = read_rows(head, encoder, data, precision, limit)
+    problem = Problem(data.task, [rows.states], rows.targets)
+    fitted = fit(problem, choose(problem, rows.folds))
     head.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.output.bias.copy_(torch.from_numpy(fitted.bias))
 
@@ -146,9 +138,12 @@ class Rows:
 
 
 @torch.no_grad()
-def read_rows(head: Head, encoder: Encoder, data: TrainingData, chosen: Ids, precision: str = "fp32") -> Rows:
-    """Returns what the last layer of a head reads of the chosen training windows, with their answers."""
+def read_rows(
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
+) -> Rows:
+    """Returns what the last layer of a head reads of the training windows, at most `limit`, with answers."""
     windows = data.windows
+    chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:limit])
     assert windows.targets is not None, "training data has answers"
     if isinstance(head, PairClassifier):
         check_pairs(data.tokenizer)

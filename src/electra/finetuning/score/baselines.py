@@ -55,6 +55,7 @@ NAMES = MAJORITY, COUNTS = "majority", "counts"
 WORD_TAGS = "most frequent tag of each word"
 FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
 WRONG = "eval_wrong"  # the rows of dev that a baseline answered wrongly, in floors.json
+QUICK_EXAMPLES = 4_000  # that the frozen encoder reads
 MANY_FITS, MANY_EXAMPLES = 1_000_000, 100_000  # examples times labels, and examples, that are counted
 
 
@@ -159,7 +160,7 @@ def frozen_predictions(prepared: Finetuning, dataset: Dataset) -> dict[str, list
     frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
     model = build_model(frozen, 0)
     assert isinstance(model.head, Head)
-    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, quick=True)
+    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, limit=QUICK_EXAMPLES)
     splits = frozen.splits.items()
     return {name: evaluate(frozen, model, split, frozen.precision).predictions for name, split in splits}
 

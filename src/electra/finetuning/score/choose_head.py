@@ -11,8 +11,7 @@ import numpy as np
 
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.counts import CountedHead, frozen_states
-from electra.finetuning.heads.frozen import read_rows
+from electra.finetuning.heads.counts import CountedHead
 from electra.finetuning.linear_fit import Problem, choose, out_of_fold
 from electra.finetuning.score import baselines
 from electra.finetuning.score.evaluate import evaluate
@@ -149,9 +148,8 @@ def linear_answers(trials: Trials) -> dict[str, dict[int, Any]]:
     model, windows, task = build_model(prepared, settings.seed), prepared.train, prepared.task
     head, data = model.head, prepared.training_data
     assert isinstance(head, CountedHead)
-    rows = read_rows(head.states, model.encoder, data, np.arange(len(windows)))
-    head.learn(data)
-    blocks = {FROZEN: [frozen_states(head, rows)], COUNTS: [rows.states, head.count(windows)]}
+    rows, counted = head.read(model.encoder, data)
+    blocks = {FROZEN: [rows.states[:, : head.frozen_size]], COUNTS: [rows.states, counted]}
     answers = {}
     for name, of_head in blocks.items():
         doing(f"choosing the head: {name}")
