@@ -73,7 +73,7 @@ def verdict_in(world: World, seed: int, patch: Any) -> tuple[str, dict[str, floa
     dataset = read_dataset(settings, replace(choose_task(settings), metrics=("accuracy",)))
 
     def try_head(head: str, trials: choose_head.Trials, fold: int) -> dict[int, Any]:
-        part, known = choose_head.hold_out(trials.dataset, fold), choose_head.held_out(trials.dataset, fold)
+        part, known = choose_head.hold_out(trials.dataset, fold), trials.dataset.held_out(fold)
         return dict(zip(known, answers(head, part.splits["train"], part.splits["dev"], seed), strict=True))
 
     def linear(trials: choose_head.Trials) -> dict[str, dict[int, Any]]:

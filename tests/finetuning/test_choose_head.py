@@ -77,10 +77,8 @@ def test_equal_texts(task: str, first: list[str], same: list[str], other: list[s
 def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copies: int) -> None:
     table = [(row["label"], *list(row.values())[:-1]) for row in rows(random.Random(1), texts, 40, copies)]
     data = dataset_of("pair" if texts > 1 else "classification", table)
-    assert sorted(i for fold in range(5) for i in choose_head.held_out(data, fold)) == sorted(
-        data.different_texts
-    )
-    trial = hold_out(data)
+    assert sorted(i for fold in range(5) for i in data.held_out(fold)) == sorted(data.different_texts)
+    trial = hold_out(data, 2)
     train, dev = ([text_key(e, data.task) for e in trial.splits[name]] for name in ("train", "dev"))
     assert not {*train} & {*dev} and len(dev) == len({*dev}) == 8 and len(train) == 32 * copies
     assert {example.gold for example in trial.splits["dev"]} == {"x", "y"}
@@ -271,12 +269,11 @@ def trials_of(shares: dict[str, float], count: int = 400) -> choose_head.Trials:
 
 def test_the_standard_errors_of_a_share_and_of_a_difference() -> None:
     trials = trials_of({"frozen": 0.8, "counts": 0.85, AUTO: 1.0})
-    rows = range(400)
-    value, error = choose_head.jackknife(lambda some: trials.score("frozen", some), rows)
+    value, error = trials.score_and_error("frozen")
     assert value == pytest.approx(0.8) and error == pytest.approx((0.8 * 0.2 / 400) ** 0.5, rel=0.35)
-    gain, paired = trials.difference("counts", "frozen")
+    gain, paired = trials.score_and_error("counts", "frozen")
     assert gain == pytest.approx(0.05) and paired == pytest.approx((0.05 * 0.95 / 400) ** 0.5, rel=0.35)
-    assert choose_head.jackknife(lambda some: trials.score(AUTO, some), rows)[1] == 0.0
+    assert trials.score_and_error(AUTO)[1] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -298,7 +295,7 @@ def test_a_cheaper_head_unless_another_is_surely_better(
 
     def try_head(name: str, of: Any, fold: int) -> dict[int, Any]:
         told.append(len(said))
-        return {i: trials.answers[name][i] for i in choose_head.held_out(of.dataset, fold)}
+        return {i: trials.answers[name][i] for i in of.dataset.held_out(fold)}
 
     linear = {name: trials.answers[name] for name in ("frozen", "counts")}
     monkeypatch.setattr(choose_head, "linear_answers", lambda of: linear)
@@ -310,6 +307,25 @@ def test_a_cheaper_head_unless_another_is_surely_better(
     assert f"frozen {shares['frozen']:.3f} +- " in said[0] and "fine-tuned" not in said[0]
     assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy") and note.count("+-") == 4
     assert ("chance" in note) is (max(shares.values()) < 0.6)
+
+
+@pytest.mark.parametrize(("task", "head"), [("classification", "frozen"), ("pos", "tuned_counts")])
+def test_taggers_alone_try_the_trained_counts(task: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gold = [("a", "b") if task == "pos" else "ab"[i % 2] for i in range(40)]
+    data = dataset_of(task, [(answer, f"t{i}", "x")[: 2 + (task == "pos")] for i, answer in enumerate(gold)])
+    trials = choose_head.Trials(trials_of({}).settings, data, narrow(), lambda: False)
+    right = {i: np.eye(2) if task == "pos" else np.eye(2)[i % 2] for i in range(40)}
+    wrong = {i: right[0] * 0 + right[0].take([0], -1) for i in range(40)}
+    tried = list[str]()
+
+    def try_head(name: str, of: Any, fold: int) -> dict[int, Any]:
+        tried.append(name)
+        return {i: (right if name == "tuned_counts" else wrong)[i] for i in of.dataset.held_out(fold)}
+
+    monkeypatch.setattr(choose_head, "linear_answers", lambda of: {"frozen": wrong, "counts": wrong})
+    monkeypatch.setattr(choose_head, "try_head", try_head)
+    chosen, _ = choose_head.choose_head(trials.settings, data, narrow(), lambda: False)
+    assert chosen.head == head and set(tried) == {AUTO, *(["tuned_counts"] if task == "pos" else [])}
 
 
 def test_rows_are_predicted_without_their_text(tmp_path: Path, modern_folder: Path) -> None:

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,9 @@ from electra.finetuning.counts import Counts
 from electra.finetuning.heads.counts import WordStates
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.linear_fit import Choice, Problem
+from electra.finetuning.linear_fit import Problem
 from electra.finetuning.predict import export_tuned, open_predictor
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import Tokens, collate
@@ -101,66 +101,62 @@ def test_the_overlaps_of_a_pair_do_not_depend_on_the_order_of_its_words() -> Non
     assert (first != turned).any(), "which text has a word is counted, too"
 
 
-@pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
+TASKS: dict[str, Any] = {
+    "classes": load_task("classification"),
+    "labels": load_task("classification").with_options(TaskOptions(multi_label=True)),
+    "numbers": load_task("regression"),
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("balanced", [False, True])
 def test_the_fit_of_blocks_is_that_of_scikit_learn(
-    kind: Any, balanced: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, balanced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = np.random.default_rng(0)
-    x_ND, strength = rng.normal(size=(80, 6)).astype(np.float32), 2.0
-    x_ND[:, 3:] *= rng.random((80, 3)) < 0.3
-    scores = x_ND @ rng.normal(size=(6, 3)) + rng.normal(size=(80, 3)) + [0, 1, 0]
-    targets = {"classes": scores.argmax(1), "labels": (scores[:, :1] > 0), "numbers": scores[:, 0]}[kind]
-    blocks = [x_ND[:, :3], csr_array(x_ND[:, 3:])]
     for name, value in {"TOLERANCE": 0.0, "ITERATIONS": 500, "BIAS_PENALTY": 0.0}.items():
         monkeypatch.setattr(linear_fit, name, value)
-    task: Any = SimpleNamespace(balanced=False, num_outputs=3)
-    targets = targets.astype(np.float32) if kind != "classes" else targets
-    found = linear_fit.fit(Problem.of(task, blocks, targets, balanced), Choice(strength, (1.0, 0.5)))(blocks)
-    dense = x_ND[:, :3] - x_ND[:, :3].mean(0)
-    scaled = [scale * x / np.sqrt((x * x).sum(1).mean()) for x, scale in ((dense, 1), (x_ND[:, 3:], 0.5))]
-    x = np.hstack(scaled)
-    if kind == "numbers":
-        assert found[:, 0] == pytest.approx(Ridge(1 / strength).fit(x, targets).predict(x), abs=2e-3)
+    rng, strength = np.random.default_rng(0), 2.0
+    x_ND = rng.normal(size=(80, 6)).astype(np.float32)
+    x_ND[:, 3:] *= rng.random((80, 3)) < 0.3
+    scores = x_ND @ rng.normal(size=(6, 3)) + rng.normal(size=(80, 3)) + [0, 1, 0]
+    gold: Any = {"classes": scores.argmax(1).astype(str), "numbers": scores[:, 0]}.get(kind)
+    if kind == "labels":
+        gold = [("b",) if score > 0 else ("a",) for score in scores[:, 0]]
+    rows = [Example(str(i), "f", ("x",), answer) for i, answer in enumerate(gold)]
+    task = replace(TASKS[kind], balanced=balanced and kind != "numbers").fit(rows)
+    targets = np.stack([task.target(row) for row in rows])
+    blocks = [x_ND[:, :3], csr_array(x_ND[:, 3:])]
+    found = linear_fit.fit(Problem(task, blocks, targets), strength)(blocks)
+    parts = [x_ND[:, :3] - x_ND[:, :3].mean(0), x_ND[:, 3:]]
+    x = np.hstack([part / np.sqrt((part * part).sum(1).mean()) for part in parts])
+    if kind == "numbers":  # the loss is the squared error, not half of it
+        oracle = Ridge(1 / (2 * strength)).fit(x, targets)
+        assert found[:, 0] == pytest.approx(oracle.predict(x), abs=2e-3)
         return
-    gold, weight = targets.astype(int).reshape(80), None
-    if balanced:  # of a label, those that have it weigh as much as the others
-        weight = "balanced" if kind == "classes" else {0: 1.0, 1: (gold == 0).sum() / (gold == 1).sum()}
-    oracle = LogisticRegression(C=strength, tol=1e-8, max_iter=5000, class_weight=weight).fit(x, gold)
-    expected = oracle.decision_function(x)
-    if kind == "classes":
+    classes, weight = targets[:, 1] if kind == "labels" else targets, None
+    if balanced:  # those that have a label weigh as much as the others
+        ratio = (classes == 0).sum() / (classes == 1).sum()
+        weight = "balanced" if kind == "classes" else {0: 1.0, 1: ratio}
+    model = LogisticRegression(C=strength, tol=1e-8, max_iter=5000, class_weight=weight)
+    expected = model.fit(x, classes).decision_function(x)
+    if kind == "labels":
+        found = found[:, 1]
+    else:
         found, expected = (each - each.mean(1, keepdims=True) for each in (found, expected))
-    assert found.squeeze() == pytest.approx(expected.squeeze(), abs=5e-3)
-
-
-def problem_of(blocks: list[Any], classes: Any) -> Problem:
-    task: Any = SimpleNamespace(balanced=False, num_outputs=2)
-    return Problem.of(task, blocks, classes)
+    assert found == pytest.approx(expected, abs=5e-3)
 
 
 def test_rows_of_a_fold_are_held_out_together_and_noise_gets_a_strong_penalty() -> None:
     """Each row lies there six times: if copies were on both sides, memory would win."""
     rng = np.random.default_rng(0)
     x_ND = np.repeat(rng.normal(size=(60, 40)), 6, axis=0).astype(np.float32)
-    problem = problem_of([x_ND], np.repeat(rng.integers(2, size=60), 6))
+    targets = np.repeat(rng.integers(2, size=60), 6)
+    problem = Problem(TASKS["classes"].rebuilt(("a", "b"), {}), [x_ND], targets)
     together, apart = np.repeat(np.arange(60) % 5, 6), np.arange(360) % 5
-    strengths = [linear_fit.choose(problem, folds, ((1.0,),)).strength for folds in (together, apart)]
-    assert strengths == [0.5, 2000.0]
-    share = [
-        (
-            linear_fit.out_of_fold(problem, folds, Choice(2000.0, (1.0,))).argmax(1) == problem.answers[:, 1]
-        ).mean()
-        for folds in (together, apart)
-    ]
-    assert share[0] < 0.7 and share[1] > 0.9
-
-
-def test_a_block_of_noise_is_scaled_down() -> None:
-    rng = np.random.default_rng(0)
-    good, noise = (rng.normal(size=(300, size)).astype(np.float32) for size in (4, 80))
-    problem = problem_of([noise, good], (good.sum(1) > 0).astype(int))
-    scales = ((0.1, 1.0), (1.0, 1.0), (2.0, 1.0))
-    assert linear_fit.choose(problem, np.arange(300) % 5, scales).scales == scales[0]
+    assert [linear_fit.choose(problem, folds) for folds in (together, apart)] == [0.5, 2000.0]
+    outputs = [linear_fit.out_of_fold(problem, folds, 2000.0) for folds in (together, apart)]
+    shares = [(found.argmax(1) == targets).mean() for found in outputs]
+    assert shares[0] < 0.7 and shares[1] > 0.9
 
 
 def write_words(folder: Path, name: str, count: int) -> None:
@@ -223,13 +219,12 @@ def test_the_head_learns_what_counting_shows_and_its_folder_is_whole(
     assert AutoModel.from_pretrained(tmp_path / "out/model").config.hidden_size == 32
 
 
-@pytest.mark.parametrize("task", ["tagging", "classification"])
 def test_the_trained_head_begins_with_the_fit_and_resumes_bit_for_bit(
-    task: str, tmp_path: Path, modern_folder: Path
+    tmp_path: Path, modern_folder: Path
 ) -> None:
-    data = write_all(tmp_path / "data", task)
+    data = write_all(tmp_path / "data", "tagging")
     options = {"head": "tuned_counts", "epochs": 2, "learning_rate": 1e-3}
-    whole = toy_task.settings(tmp_path / "whole", data, task, **options, allow_unknown=True)
+    whole = toy_task.settings(tmp_path / "whole", data, "tagging", **options, allow_unknown=True)
     results = finetune(str(modern_folder), whole)
     assert results["steps"] > 0 and results["eval_accuracy"] > 0.95  # two epochs from a new head reach 0.4
     steps = iter(range(100))

@@ -147,7 +147,7 @@ def test_a_pair_is_split_into_its_texts(pair: list[int], texts: tuple[list[int],
     assert tuple(list(ids) for ids in frozen.split_pair(np.array(pair))) == texts
 
 
-@pytest.mark.parametrize("wins", ["frozen", "counts", "tuned_counts", "fine-tuned", "neither"])
+@pytest.mark.parametrize("wins", ["frozen", "counts", "fine-tuned", "neither"])
 def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     wins: str, tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +164,7 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
     def trained(of_head: Any, seed: int, folder: None) -> tuple[Any, Any]:
         held_out.append(len(of_head.splits["dev"].examples))
         model, state = train_seed(of_head, seed, folder)
-        if choose_head.TITLES[of_head.settings.head.replace("transformers", "auto")] != wins:
+        if wins != "fine-tuned":
             with torch.no_grad():
                 model.head.rescale(0.0, 0.0)  # always the first label
         return model, state
@@ -175,17 +175,16 @@ def test_the_automatic_head_is_the_better_one_on_a_part_of_train(
         three_classes(tmp_path / "data", name, count)
     settings = replace(frozen_settings(tmp_path, "classification"), head="auto", layer_decay=None)
     results = finetune(str(modern_folder), settings)
-    expected = better.replace("fine-tuned", "transformers")
-    assert held_out == [12] * 10 and results["head"] == expected
+    assert held_out == [12] * 5 and results["head"] == better.replace("fine-tuned", "transformers")
     [note] = [note for note in results["notes"] if note.startswith(f"head: {better}, ")]
-    assert note.count("+-") == 5, "each score has a standard error"
+    assert note.count("+-") == 4, "each score has a standard error"
     assert ("chance" in note) is (wins == "neither")
     resumed = replace(settings, seeds=2)
     again = finetune(str(modern_folder), resumed)
     assert [again[key] for key in ("head", "notes")] == [results[key] for key in ("head", "notes")]
     trained_longer = replace(settings, out=tmp_path / "longer", epochs=0.5)
     assert finetune(str(modern_folder), trained_longer)["head"] == "transformers"
-    assert len(held_out) == 10, "chosen once"
+    assert len(held_out) == 5, "chosen once"
 
 
 def test_what_would_train_the_encoder_is_refused(tmp_path: Path, modern_folder: Path) -> None:

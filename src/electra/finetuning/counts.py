@@ -92,9 +92,9 @@ class Counts:
 
         @cache
         def weight(word: str) -> float:
-            return known.get(_hash(word), unknown)
+            return float(known.get(_hash(word), unknown))
 
-        return np.array([[*overlaps(*pair), weighted_overlap(*pair, weight)] for pair in pairs])
+        return np.array([[*overlaps(a, b), weighted_overlap(a, b, weight)] for a, b in pairs])
 
 
 def _counted(features: Ints, sizes: Ints, hashes: Ints) -> Any:
@@ -115,7 +115,8 @@ def _hash(feature: str) -> int:
 
 def _mixed(hashes: Ints, how: Any) -> Ints:
     """Returns the hashes of other features, by `how`: a number, or the hashes of what comes before."""
-    return (hashes + (how + 1) * _MIX) & _MASK
+    mixed: Ints = (hashes + (how + 1) * _MIX) & _MASK
+    return mixed
 
 
 def words(text: str) -> list[str]:
@@ -182,11 +183,7 @@ def of_words(sentences: Texts) -> tuple[Ints, Ints]:
     return features.ravel(), np.full(len(places), features.shape[1])
 
 
-READERS: dict[Kind, Callable[[Texts], tuple[Ints, Ints]]] = {
-    "texts": of_texts,
-    "pairs": of_pairs,
-    "words": of_words,
-}
+READERS = {"texts": of_texts, "pairs": of_pairs, "words": of_words}
 
 
 def overlaps(first: str, second: str) -> Floats:

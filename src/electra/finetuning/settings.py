@@ -103,9 +103,8 @@ class SeedOptions:
     accuracy on dev (default: on). Predicted labels stay the same. Requires 100 texts or words in dev.
     """
     baselines: bool = True
-    """Also score baselines: the majority answer, a linear model on TF-IDF or overlap features (for tagging,
-    each word's most frequent tag, and a linear model on its form, affixes and neighbours), and one on the
-    states of the encoder before training.
+    """Also score baselines: the majority answer (for tagging, also each word's most frequent tag), a linear
+    model of counted features, and one on the states of the encoder before training.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -121,15 +120,13 @@ class ModelOptions:
     """The model's initial weights. random: the same architecture with random initialization, as a baseline.
     """
     head: str = "auto"
-    """The head, or the path of a .py file that defines one. auto: transformers; but with at most 2,000
-    labelled texts or 25,000 labelled words, and no option of the training set, the best of transformers,
-    counts and frozen on held-out training examples: a linear one unless transformers is better by more than a
-    standard error. transformers: the standard head, that of the model's transformers class. frozen: the
-    encoder is not trained, and a linear model is fitted to its states in seconds; often best with few labels.
-    It encodes the texts of a pair separately and compares the vectors; for pairs it cannot be exported to
-    ONNX. counts: likewise, but the linear model also reads counted features: the words and characters of a
-    text, the words that two texts share, or a word's form, affixes and neighbours; best for parts of speech
-    with some hundred sentences, and not exported to ONNX. linear: the head of ELECTRA's published code.
+    """The head, or the path of a .py file that defines one. auto: with at most 2,000 labelled
+    texts or 25,000 labelled words, and no training option set, the cheapest of frozen, counts and transformers
+    that no other beats by more than a standard error on held-out training examples; else transformers.
+    transformers: the standard head, that of the model's transformers class. frozen: the encoder is not
+    trained, and a linear model is fitted to its states in seconds. It encodes the texts of a pair separately
+    and compares the vectors; for pairs it cannot be exported to ONNX. counts: frozen states and counted
+    features of words and characters; not exported to ONNX. linear: the head of ELECTRA's published code.
     transformers can load the whole model if its head is transformers or, for tagging with ELECTRA
     encoders, frozen or linear; otherwise it loads the encoder, and the head's weights are in a separate file.
     """

@@ -21,14 +21,12 @@ from typing_extensions import override
 from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
 from electra.finetuning.heads.frozen import Frozen, Rows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, fit_by_folds
-from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows
-from electra.foundation.arrays import Vectors
+from electra.finetuning.linear_fit import Problem, choose, fit
+from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
 LAYERS = 2  # of which a word's states are read, from the last
-SCALES = tuple((scale, 1.0) for scale in (0.25, 0.5, 1.0, 2.0))  # of the states and the counted features
 
 
 class WordStates(Head):
@@ -42,8 +40,7 @@ class WordStates(Head):
 
     def __init__(self, shape: HeadShape) -> None:
         super().__init__(shape.config, shape.num_outputs)
-        self.frozen_size = shape.config.hidden_size
-        self.output = nn.Linear((1 + LAYERS) * self.frozen_size, shape.num_outputs)
+        self.output = nn.Linear((1 + LAYERS) * shape.config.hidden_size, shape.num_outputs)
 
     @override
     def encode(self, encoder: Encoder, batch: LabelledBatch) -> Tensor:
@@ -52,9 +49,7 @@ class WordStates(Head):
         starts, ends = (torch.from_numpy(part).to(layers[-1].device) for part in word_places(batch))
         sizes = ends - starts
         offsets = sizes.cumsum(0) - sizes
-        tokens = torch.arange(int(sizes.sum()), device=starts.device) + (starts - offsets).repeat_interleave(
-            sizes
-        )
+        tokens = torch.arange(int(sizes.sum())).to(starts) + (starts - offsets).repeat_interleave(sizes)
         states = torch.cat(layers[-LAYERS:], -1).flatten(0, 1)
         means = F.embedding_bag(tokens, states, offsets, mode="mean")
         found = states.new_zeros(len(states), self.output.in_features)
@@ -81,6 +76,9 @@ class CountedHead(HeadModule):
         super().__init__()
         self.states = WordStates(shape) if shape.kind == "tagger" else Frozen().build(shape)
         self.per_token = self.states.per_token
+        self.frozen_size = (
+            shape.config.hidden_size if self.per_token else None
+        )  # of the states, those of `frozen`
         self.kind: Kind = "words" if self.per_token else "pairs" if shape.separate_texts else "texts"
         self.register_buffer("hashes", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("rarity", torch.zeros(0))
@@ -102,30 +100,22 @@ class CountedHead(HeadModule):
     def count_logits(self, batch: LabelledBatch) -> Tensor:
         """Returns what the counted features add to the logits of each text, or word [N, O]."""
         matrix = self.counts.matrix(batch.texts, [window.words for window in batch.context])
-        places, ends, values = (
-            torch.from_numpy(part).to(self.counted.device)
-            for part in (matrix.indices, matrix.indptr, matrix.data)
-        )
-        return F.embedding_bag(
-            places.long(), self.counted, ends[:-1].long(), mode="sum", per_sample_weights=values
-        )
+        parts = (matrix.indices.astype(np.int64), matrix.indptr[:-1].astype(np.int64), matrix.data)
+        places, starts, values = (torch.from_numpy(part).to(self.counted.device) for part in parts)
+        return F.embedding_bag(places, self.counted, starts, mode="sum", per_sample_weights=values)
 
     @property
     def counts(self) -> Counts:
         """The counted features."""
         return Counts(self.kind, self.hashes.cpu().numpy(), self.rarity.cpu().numpy())
 
-    def learn(self, data: TrainingData) -> None:
-        """Takes the counted features of the training data, with weights 0."""
-        self.resize(Counts.learn(self.kind, data.windows.texts, data.task.num_outputs))
-
-    def count(self, windows: Windows) -> Any:
-        """Returns the counted features of training windows [N, K], of words those that have a tag."""
-        chosen = [window.words for window in windows.context]
-        if self.per_token:
-            pairs = zip(windows.context, windows.targets or (), strict=True)
-            chosen = [window.words[target[window.positions] != NO_TARGET] for window, target in pairs]
-        return self.counts.matrix(windows.texts, chosen)
+    def read(self, encoder: Encoder, data: TrainingData) -> tuple[Rows, Any]:
+        """Returns the states and counted features [N, K] of the training data, whose vocabulary it takes."""
+        rows, windows = read_rows(self.states, encoder, data), data.windows
+        self.resize(Counts.learn(self.kind, windows.texts, data.task.num_outputs))
+        pairs = zip(windows.context, windows.targets or (), strict=False)
+        chosen = [window.words[target[window.positions] != NO_TARGET] for window, target in pairs]
+        return rows, self.counts.matrix(windows.texts, chosen)
 
     @override
     def rescale(self, factor: float, offset: float) -> None:
@@ -161,26 +151,15 @@ class CountsAndStates(HeadFactory):
         return CountedHead(shape)
 
     @override
+    @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
         assert isinstance(head, CountedHead)
-        fit_head(head, encoder, data)
-
-
-def frozen_states(head: CountedHead, rows: Rows) -> Vectors:
-    """Returns the states [N, D] of the head `frozen` among those of this head."""
-    return rows.states[:, : head.states.frozen_size] if head.per_token else rows.states
-
-
-@torch.no_grad()
-def fit_head(head: CountedHead, encoder: Encoder, data: TrainingData) -> None:
-    """Fits both layers of the head together."""
-    rows = read_rows(head.states, encoder, data, np.arange(len(data.windows)))
-    head.learn(data)
-    problem = Problem.of(data.task, [rows.states, head.count(data.windows)], rows.targets)
-    fitted = fit_by_folds(problem, rows.folds, SCALES)
-    head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
-    head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
-    head.counted.copy_(torch.from_numpy(fitted.weights[1]))
+        rows, counted = head.read(encoder, data)
+        problem = Problem(data.task, [rows.states, counted], rows.targets)
+        fitted = fit(problem, choose(problem, rows.folds))
+        head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
+        head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
+        head.counted.copy_(torch.from_numpy(fitted.weights[1]))
 
 
 HEAD = CountsAndStates()

@@ -25,7 +25,7 @@ from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, fit_by_folds
+from electra.finetuning.linear_fit import Problem, choose, fit
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows, batch_of
 from electra.foundation.arrays import Vectors
 from electra.foundation.errors import ConfigError
@@ -33,8 +33,6 @@ from electra.foundation.progress import advance, expect
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
-
-QUICK_EXAMPLES, QUICK_ROWS = 4_000, 20_000  # the examples and states that a quick fit reads
 
 
 class PairClassifier(Head):
@@ -108,21 +106,15 @@ class Frozen(Linear):
 
 @torch.no_grad()
 def fit_states(
-    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", quick: bool = False
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
 ) -> None:
-    """Fits the last layer of a head, which is linear, to the encoder's states.
+    """Fits the last layer of a head, which is linear, to the encoder's states of at most `limit` examples.
 
-    The encoder runs in `precision`. If `quick`, at most QUICK_EXAMPLES examples and QUICK_ROWS rows are read.
+    The encoder runs in `precision`.
     """
-    chosen = np.arange(len(data.windows))
-    if quick and len(chosen) > QUICK_EXAMPLES:
-        chosen = np.sort(np.random.default_rng(0).permutation(len(chosen))[:QUICK_EXAMPLES])
-    rows = read_rows(head, encoder, data, chosen, precision)
-    problem, folds = Problem.of(data.task, [rows.states], rows.targets), rows.folds
-    if quick and len(folds) > QUICK_ROWS:
-        some = np.random.default_rng(0).permutation(len(folds))[:QUICK_ROWS]
-        problem, folds = problem.part(some), folds[some]
-    fitted = fit_by_folds(problem, folds)
+    rows = read_rows(head, encoder, data, precision, limit)
+    problem = Problem(data.task, [rows.states], rows.targets)
+    fitted = fit(problem, choose(problem, rows.folds))
     head.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.output.bias.copy_(torch.from_numpy(fitted.bias))
 
@@ -146,9 +138,12 @@ class Rows:
 
 
 @torch.no_grad()
-def read_rows(head: Head, encoder: Encoder, data: TrainingData, chosen: Ids, precision: str = "fp32") -> Rows:
-    """Returns what the last layer of a head reads of the chosen training windows, with their answers."""
+def read_rows(
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
+) -> Rows:
+    """Returns what the last layer of a head reads of the training windows, at most `limit`, with answers."""
     windows = data.windows
+    chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:limit])
     assert windows.targets is not None, "training data has answers"
     if isinstance(head, PairClassifier):
         check_pairs(data.tokenizer)

@@ -2,9 +2,11 @@
 
 Training begins with the weights of the linear fit, so it does not first undo the encoder (Kumar et al. 2022).
 The counted features alone tell most training words apart, which would leave no error for the network to learn
-from; so they are hidden from half of the texts or words of each batch.
+from; so they are hidden from half of the words of each batch.
 
-Shapes: B examples, T tokens, N texts or words, O outputs, D hidden size.
+It is for tagging: with 500 labelled texts it was no better than the standard head.
+
+Shapes: B sentences, T tokens, N words, O outputs, D hidden size.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.windows.features import LabelledBatch
 from electra.model.dropout import dropout
 
-HIDDEN = 0.5  # of the texts or words, whose counted features a step does not see
+HIDDEN = 0.5  # of the words, whose counted features a step does not see
 STATES_DROPOUT = 0.3  # of the states that the last layer reads
 
 
 class TunedCountedHead(CountedHead):
-    """The head `counts` with dropout of states, and of all counted features of a text or word."""
+    """The head `counts` with dropout of states, and of all counted features of a word."""
 
     @override
     def forward(self, encoded: Tensor, batch: LabelledBatch) -> Tensor:
@@ -41,7 +43,7 @@ class TunedCountedHead(CountedHead):
 class TunedCounts(CountsAndStates):
     """Builds the head, which is fitted, then trained."""
 
-    name = "tuned_counts"
+    name, kinds = "tuned_counts", ("tagger",)
     dropout, epochs = None, 10.0
 
     @override

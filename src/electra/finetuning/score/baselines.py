@@ -30,7 +30,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_states
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.linear_fit import Choice, Problem, choose, out_of_fold
+from electra.finetuning.linear_fit import Problem, choose, out_of_fold
 from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import Settings
@@ -55,6 +55,7 @@ NAMES = MAJORITY, COUNTS = "majority", "counts"
 WORD_TAGS = "most frequent tag of each word"
 FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
 WRONG = "eval_wrong"  # the rows of dev that a baseline answered wrongly, in floors.json
+QUICK_EXAMPLES = 4_000  # that the frozen encoder reads
 MANY_FITS, MANY_EXAMPLES = 1_000_000, 100_000  # examples times labels, and examples, that are counted
 
 
@@ -159,7 +160,7 @@ def frozen_predictions(prepared: Finetuning, dataset: Dataset) -> dict[str, list
     frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
     model = build_model(frozen, 0)
     assert isinstance(model.head, Head)
-    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, quick=True)
+    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, limit=QUICK_EXAMPLES)
     splits = frozen.splits.items()
     return {name: evaluate(frozen, model, split, frozen.precision).predictions for name, split in splits}
 
@@ -222,7 +223,10 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
     train = limited(task, train)
     is_tagger, texts = task.head == "tagger", [example.texts for example in train]
     kind: Kind = "words" if is_tagger else "texts" if len(texts[0]) == 1 else "pairs"
-    counts, folds = Counts.learn(kind, texts, task.num_outputs), Dataset(task, {"train": train}, {}, ()).folds
+    counts, folds = (
+        Counts.learn(kind, texts, task.num_outputs),
+        Dataset(task, {"train": tuple(train)}, {}, ()).folds,
+    )
     targets = [task.gold_classes(each) if is_tagger else task.target(each) for each in train]
     folds = np.repeat(folds, [*map(len, texts)]) if is_tagger else folds
     block, answers = counts.matrix(texts), (np.concatenate if is_tagger else np.stack)(targets)
@@ -232,17 +236,18 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
             return list(task.predict(list(outputs), None, examples))
         return np.split(softmax(outputs, axis=-1), np.cumsum([len(each.texts) for each in examples])[:-1])
 
-    def fit(balanced: bool) -> tuple[float, Problem, Choice]:
-        problem = Problem.of(task, [block], answers, balanced)
-        choice = choose(problem, folds, ((1.0,),))
+    def tried(task: Task) -> tuple[float, Problem, float]:
+        problem = Problem(task, [block], answers)
+        strength = choose(problem, folds)
         if not may_balance:
-            return 0.0, problem, choice
-        found = task.score(predictions(out_of_fold(problem, folds, choice), train), train)
-        return found[task.metrics[0]].value or 0.0, problem, choice
+            return 0.0, problem, strength
+        found = task.score(predictions(out_of_fold(problem, folds, strength), train), train)
+        return found[task.metrics[0]].value or 0.0, problem, strength
 
     may_balance = not is_tagger and task.has_classes and task.metrics[0] != "accuracy"
-    _, problem, choice = max(map(fit, (False, True)[: 1 + may_balance]), key=itemgetter(0))
-    fitted = linear_fit.fit(problem, choice)
+    tasks = [task, *([replace(task, balanced=True).fit(train)] if may_balance else [])]
+    _, problem, strength = max(map(tried, tasks), key=itemgetter(0))
+    fitted = linear_fit.fit(problem, strength)
     return lambda examples: predictions(fitted([counts.matrix([each.texts for each in examples])]), examples)
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.counts import SCALES, CountedHead, frozen_states
-from electra.finetuning.heads.frozen import read_rows
+from electra.finetuning.heads.counts import CountedHead
 from electra.finetuning.linear_fit import Problem, choose, out_of_fold
 from electra.finetuning.score import baselines
 from electra.finetuning.score.evaluate import evaluate
@@ -28,12 +27,10 @@ from electra.foundation.terminal_text import when
 FEW = {"classifier": 2_000, "tagger": 25_000}  # labelled texts or words: with more there is no choice
 VERY_FEW = {"classifier": 300, "tagger": 3_000}  # with more, a network is tried on one fold alone
 NARROW = 384  # the width of an encoder above which it is, too
-FIRST = FOLDS // 2  # the fold on which networks are tried first
-TRAINED = {
-    TUNED_COUNTS: "counts, fine-tuned",
-    AUTO: "fine-tuned",
-}  # the heads that train the network, from the cheapest, with their titles
-TITLES = {FROZEN: FROZEN, COUNTS: COUNTS, **TRAINED}
+LINEAR = (FROZEN, COUNTS)  # the heads that are fitted in seconds
+# the heads that train the network, from the cheapest, with their titles
+TRAINED = {TUNED_COUNTS: TUNED_COUNTS, AUTO: "fine-tuned"}
+TITLES = {head: head for head in LINEAR} | TRAINED
 TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
 PARTS = 20  # of the held-out texts: without each of them, scores are computed again for a standard error
 
@@ -55,39 +52,36 @@ class Trials:
         value = found[task.metrics[0]].value
         return math.nan if value is None else value
 
-    def difference(self, head: str, other: str) -> tuple[float, float]:
-        """Returns by how much a head is better on the examples that both answered, and the error of that."""
-        both = sorted(self.answers[head].keys() & self.answers[other].keys())
-        return jackknife(lambda some: self.score(head, some) - self.score(other, some), both)
+    def score_and_error(self, head: str, other: str = "") -> tuple[float, float]:
+        """Returns the score of a head, or by how much it is above the `other`, and the standard error.
+
+        Both are scored on the examples that both predicted. The error is the jackknife's: how the score
+        varies without each of PARTS parts of the texts.
+        """
+        rows = np.array(sorted(self.answers[head].keys() & self.answers[other or head].keys()))
+
+        def value(of: Ints) -> float:
+            return self.score(head, of) - (self.score(other, of) if other else 0.0)
+
+        parts = np.array_split(np.random.default_rng(0).permutation(rows), min(PARTS, len(rows)))
+        found = np.array([value(np.setdiff1d(rows, part)) for part in parts if len(rows) > 1])
+        found = found[np.isfinite(found)]
+        return value(rows), math.sqrt(max(0, len(found) - 1) * found.var()) if len(found) else 0.0
 
     def describe(self, head: str) -> str:
         """Returns a head with its score and standard error."""
-        rows = sorted(self.answers[head])
-        value, error = jackknife(lambda some: self.score(head, some), rows)
+        count, (value, error) = len(self.answers[head]), self.score_and_error(head)
         shown = "undefined" if math.isnan(value) else f"{value:.3f} +- {error:.3f}"
-        is_part = len(rows) < len(self.dataset.different_texts)
-        return f"{TITLES[head]} {shown}{when(is_part, f' (on {len(rows)} of them)')}"
+        is_part = count < len(self.dataset.different_texts)
+        return f"{TITLES[head]} {shown}{when(is_part, f' (on {count} of them)')}"
 
-    def chance(self, head: str) -> tuple[float, float]:
-        """Returns the score of the most frequent answer on a head's examples, and what may be chance."""
-        task, train, rows = self.dataset.task, self.dataset.splits["train"], sorted(self.answers[head])
-        majority = baselines.fit(baselines.MAJORITY, task, train)
-        examples = [train[i] for i in rows]
-        value = task.score(majority(examples), examples)[task.metrics[0]].value if majority else None
-        if value is None:
-            return math.nan, -math.inf
-        error = math.sqrt(value * (1 - value) / len(rows)) if task.metrics[0] == "accuracy" else 0.0
-        return value, min(1.0, value + 2 * error)
-
-
-def jackknife(statistic: Callable[[Ints], float], rows: Sequence[int]) -> tuple[float, float]:
-    """Returns a statistic of some rows, and its standard error: how it varies without a part of them."""
-    order = np.random.default_rng(0).permutation(rows)
-    parts = np.array_split(order, min(PARTS, len(rows)))
-    found = np.array([statistic(np.setdiff1d(order, part)) for part in parts if len(part) < len(rows)])
-    found = found[np.isfinite(found)]
-    error = math.sqrt((len(found) - 1) * found.var()) if len(found) > 1 else 0.0
-    return statistic(np.sort(order)), error
+    def chance(self, head: str) -> float:
+        """Returns what score on a head's examples may be chance."""
+        rows = sorted(self.answers[head])
+        value = self.score(baselines.MAJORITY, rows)
+        is_share = self.dataset.task.metrics[0] == "accuracy"
+        error = math.sqrt(value * (1 - value) / len(rows)) if is_share else 0.0
+        return -math.inf if math.isnan(value) else min(1.0, value + 2 * error)
 
 
 def choose_head(
@@ -104,29 +98,27 @@ def choose_head(
     """
     if not is_worth_it(settings, dataset) or len(dataset.different_texts) < FOLDS:
         return settings, []
-    trials = Trials(settings, dataset, loaded, stop)
+    majority = baselines.fit(baselines.MAJORITY, dataset.task, train := dataset.splits["train"])
+    assert majority is not None
+    trials = Trials(settings, dataset, loaded, stop, {baselines.MAJORITY: dict(enumerate(majority(train)))})
     trials.answers.update(linear_answers(trials))
     metric, count = dataset.task.metrics[0], len(dataset.different_texts)
-    said = f"{metric} on {count:,} held-out training texts (+- standard error)"
-    listed = [trials.describe(head) for head in (FROZEN, COUNTS)]
-    say(f"{said}: {', '.join(listed)}")
-    best = FROZEN
-    for head in (COUNTS, *TRAINED):
+    note = f"{metric} on {count:,} held-out training texts (+- standard error): "
+    note += ", ".join(map(trials.describe, LINEAR))
+    say(note)
+    best, trained = FROZEN, [head for head in TRAINED if dataset.task.head in load_head(head).kinds]
+    for head in (COUNTS, *trained):
         if head in TRAINED:
-            trials.answers[head] = {}
-            for fold in folds_to_train(dataset, loaded):
-                if stop():
-                    raise Interrupted(settings.out)
-                trials.answers[head] |= try_head(head, trials, fold)
-            listed.append(trials.describe(head))
-        gain, error = trials.difference(head, best)
-        best = head if gain > error or math.isnan(trials.score(best, sorted(trials.answers[best]))) else best
-    note = f"{said}: {', '.join(listed)}"
-    limits = {head: trials.chance(head) for head in trials.answers}
-    if not any(trials.score(h, sorted(trials.answers[h])) > limit for h, (_, limit) in limits.items()):
-        majority, limit = limits[best := FROZEN]
-        shown = f"; the most frequent answer has {majority:.3f}, and up to {limit:.3f} may be chance"
-        note += when(not math.isnan(majority), shown) + ": too few labels for this task, or nothing to learn"
+            trials.answers[head] = train_on_folds(head, trials)
+            note += f", {trials.describe(head)}"
+        gain, error = trials.score_and_error(head, best)
+        if gain > error or math.isnan(trials.score_and_error(best)[0]):
+            best = head
+    heads = (*LINEAR, *trained)
+    if not any(trials.score_and_error(head)[0] > trials.chance(head) for head in heads):
+        best, value = FROZEN, trials.score_and_error(baselines.MAJORITY)[0]
+        shown = f"; the most frequent answer has {value:.3f}, up to {trials.chance(best):.3f} may be chance"
+        note += when(math.isfinite(value), shown) + ": too few labels for this task, or nothing to learn"
     return replace(settings, head=best), [f"head: {TITLES[best]}, by {note}"]
 
 
@@ -144,12 +136,6 @@ def has_at_most(dataset: Dataset, limits: dict[str, int]) -> bool:
     return sum(len(each.texts) if kind == "tagger" else 1 for each in train) <= limits[kind]
 
 
-def folds_to_train(dataset: Dataset, loaded: Loaded) -> list[int]:
-    """Returns the folds that a network is tried on: all where that is cheap, else one."""
-    is_cheap = has_at_most(dataset, VERY_FEW) and loaded.config.hidden_size <= NARROW
-    return [FIRST, *(fold for fold in range(FOLDS) if is_cheap and fold != FIRST)]
-
-
 def linear_answers(trials: Trials) -> dict[str, dict[int, Any]]:
     """Returns what the linear heads predict for the training texts, each without its fold.
 
@@ -163,44 +149,42 @@ def linear_answers(trials: Trials) -> dict[str, dict[int, Any]]:
     model, windows, task = build_model(prepared, settings.seed), prepared.train, prepared.task
     head, data = model.head, prepared.training_data
     assert isinstance(head, CountedHead)
-    rows = read_rows(head.states, model.encoder, data, np.arange(len(windows)))
-    head.learn(data)
-    of_frozen = [frozen_states(head, rows)], ((1.0,),)
+    rows, counted = head.read(model.encoder, data)
+    blocks = {FROZEN: [rows.states[:, : head.frozen_size]], COUNTS: [rows.states, counted]}
     answers = {}
-    for name, (blocks, scales) in {
-        FROZEN: of_frozen,
-        COUNTS: ([rows.states, head.count(windows)], SCALES),
-    }.items():
+    for name, of_head in blocks.items():
         doing(f"choosing the head: {name}")
-        problem = Problem.of(task, blocks, rows.targets)
-        choice = choose(problem, rows.folds, scales)
-        outputs = rows.by_window(out_of_fold(problem, rows.folds, choice), windows)
+        problem = Problem(task, of_head, rows.targets)
+        outputs = rows.by_window(out_of_fold(problem, rows.folds, choose(problem, rows.folds)), windows)
         found = task.predict(outputs, windows, dataset.splits["train"])
         answers[name] = {i: found[i] for i in dataset.different_texts}
     return answers
 
 
-def hold_out(dataset: Dataset, fold: int = FIRST) -> Dataset:
-    """Returns the training examples as train and dev: of a fold's different texts each once.
-
-    Examples with equal texts (`text_key`) are on one side.
-    """
-    train = dataset.splits["train"]
-    rest = tuple(example for example, of in zip(train, dataset.folds, strict=True) if of != fold)
-    return replace(dataset, splits={"train": rest, "dev": tuple(train[i] for i in held_out(dataset, fold))})
-
-
-def held_out(dataset: Dataset, fold: int) -> list[int]:
-    """Returns the indices of the different texts of a fold."""
-    return [i for i in sorted(dataset.different_texts) if dataset.folds[i] == fold]
+def train_on_folds(head: str, trials: Trials) -> dict[int, Any]:
+    """Returns what a head predicts for a fold that it is trained without: each if that is cheap, else one."""
+    is_cheap = has_at_most(trials.dataset, VERY_FEW) and trials.loaded.config.hidden_size <= NARROW
+    folds, answers = range(FOLDS) if is_cheap else (FOLDS // 2,), dict[int, Any]()
+    for fold in folds:
+        if trials.stop():
+            raise Interrupted(trials.settings.out)
+        doing(f"choosing the head: {TITLES[head]}, fold {fold + 1}")
+        answers |= try_head(head, trials, fold)
+    return answers
 
 
 def try_head(head: str, trials: Trials, fold: int) -> dict[int, Any]:
-    """Returns what a head that is trained on the other folds predicts for the different texts of a fold."""
-    doing(f"choosing the head on held-out training examples: {TITLES[head]}")
+    """Returns what a head that is trained without a fold predicts for its different texts."""
     part, loaded = hold_out(trials.dataset, fold), trials.loaded
     resolved = resolve(replace(trials.settings, head=head), part, loaded.config, encoder_pooling(loaded))
     prepared = replace(prepare(resolved, part, loaded)[0], stopping=trials.stop)
     model, _ = train_seed(prepared, trials.settings.seed, None)
     found = evaluate(prepared, model, prepared.splits["dev"]).predictions
-    return dict(zip(held_out(trials.dataset, fold), found, strict=True))
+    return dict(zip(trials.dataset.held_out(fold), found, strict=True))
+
+
+def hold_out(dataset: Dataset, fold: int) -> Dataset:
+    """Returns the training examples without a fold as train, and its different texts, each once, as dev."""
+    train = dataset.splits["train"]
+    rest = tuple(example for example, of in zip(train, dataset.folds, strict=True) if of != fold)
+    return replace(dataset, splits={"train": rest, "dev": tuple(train[i] for i in dataset.held_out(fold))})

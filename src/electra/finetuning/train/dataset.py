@@ -82,6 +82,10 @@ class Dataset:
         known = {text_key(train[i], self.task): n % FOLDS for n, i in enumerate(self.different_texts)}
         return np.array([known[text_key(example, self.task)] for example in train], np.int64)
 
+    def held_out(self, fold: int) -> list[int]:
+        """Returns the indices of the different training texts of a fold, each once."""
+        return [i for i in sorted(self.different_texts) if self.folds[i] == fold]
+
     @property
     def num_dev_texts(self) -> int:
         """The number of different dev texts that the training data lacks."""

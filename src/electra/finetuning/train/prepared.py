@@ -25,7 +25,7 @@ from electra.finetuning.settings import (
 from electra.finetuning.task import Task
 from electra.finetuning.train.dataset import Dataset
 from electra.finetuning.windows.features import Ids, Tokens, Windows
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, TokenizerError
 from electra.foundation.extensions import HEADS
 from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
@@ -146,8 +146,12 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
             notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
         notes += [f"{split}: {note}" for note in windows.notes]
         splits[split] = FeaturizedSplit(windows, examples)
-    if note := unknown.note(loaded.tokenizer, settings.allow_unknown):
-        notes.insert(0, note)
+    try:
+        note = unknown.note(loaded.tokenizer, settings.allow_unknown)
+    except TokenizerError as error:
+        fix = f"{error.fix}, and `head` counts then reads the words themselves"
+        raise TokenizerError(error.what, where=error.where, fix=fix) from None
+    notes[:0] = [note] if note else []
     train, device = splits.pop("train").windows, pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
     folds = lambda: dataset.folds  # noqa: E731
