@@ -23,8 +23,15 @@ from electra.finetuning.task import Task
 from electra.foundation.arrays import Floats, Ints, Vectors
 
 SELECTION_FOLDS, SELECTION_ROWS = 3, 2_000  # a random sample of the rows, and of the folds, chooses
-STRENGTHS = (0.5, 5.0, 30.0, 200.0, 2000.0)  # candidates for the inverse of the penalty on squared weights
-ITERATIONS, TOLERANCE = 60, 1e-4  # of the solver; of the mean loss
+STRENGTHS = (
+    0.5,
+    3.0,
+    12.0,
+    50.0,
+    200.0,
+    2000.0,
+)  # candidates for the inverse of the penalty on squared weights
+ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
 

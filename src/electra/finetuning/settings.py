@@ -121,8 +121,9 @@ class ModelOptions:
     """
     head: str = "auto"
     """The head, or the path of a .py file that defines one. auto: with at most 2,000 labelled
-    texts or 25,000 labelled words, and no training option set, the cheapest of frozen, counts and transformers
-    that no other beats by more than a standard error on held-out training examples; else transformers.
+    texts or 25,000 labelled words, and no training option set, the cheapest of frozen, counts and
+    transformers that no other beats by more than a standard error on held-out training examples; else
+    transformers.
     transformers: the standard head, that of the model's transformers class. frozen: the encoder is not
     trained, and a linear model is fitted to its states in seconds. It encodes the texts of a pair separately
     and compares the vectors; for pairs it cannot be exported to ONNX. counts: frozen states and counted

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
-from electra.finetuning.heads.frozen import Frozen, Rows, read_rows
+from electra.finetuning.heads.frozen import Frozen, TrainingRows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.linear_fit import Problem, choose, fit
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch
@@ -109,7 +109,7 @@ class CountedHead(HeadModule):
         """The counted features."""
         return Counts(self.kind, self.hashes.cpu().numpy(), self.rarity.cpu().numpy())
 
-    def read(self, encoder: Encoder, data: TrainingData) -> tuple[Rows, Any]:
+    def read(self, encoder: Encoder, data: TrainingData) -> tuple[TrainingRows, Any]:
         """Returns the states and counted features [N, K] of the training data, whose vocabulary it takes."""
         rows, windows = read_rows(self.states, encoder, data), data.windows
         self.resize(Counts.learn(self.kind, windows.texts, data.task.num_outputs))

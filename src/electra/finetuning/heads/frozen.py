@@ -120,7 +120,7 @@ def fit_states(
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """What a linear head is fitted to: a row for each text or pair, or for each word with a tag."""
 
     states: Vectors  # [N, D]
@@ -140,7 +140,7 @@ class Rows:
 @torch.no_grad()
 def read_rows(
     head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
-) -> Rows:
+) -> TrainingRows:
     """Returns what the last layer of a head reads of the training windows, at most `limit`, with answers."""
     windows = data.windows
     chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:limit])
@@ -171,7 +171,7 @@ def read_rows(
     else:
         targets = np.stack(answers)
     folds = np.repeat(data.folds()[windows.example[chosen]], [*map(len, states)])
-    return Rows(torch.cat(states).numpy(), targets, folds)
+    return TrainingRows(torch.cat(states).numpy(), targets, folds)
 
 
 HEAD = Frozen()
