@@ -23,14 +23,7 @@ from electra.finetuning.task import Task
 from electra.foundation.arrays import Floats, Ints, Vectors
 
 SELECTION_FOLDS, SELECTION_ROWS = 3, 2_000  # a random sample of the rows, and of the folds, chooses
-STRENGTHS = (
-    0.5,
-    3.0,
-    12.0,
-    50.0,
-    200.0,
-    2000.0,
-)  # candidates for the inverse of the penalty on squared weights
+STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
 ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
