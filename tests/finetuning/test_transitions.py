@@ -45,18 +45,14 @@ def test_scores_are_logarithms_of_smoothed_shares() -> None:
 def test_the_best_sequence_is_that_of_all_sequences(num_words: int) -> None:
     rng = np.random.default_rng(num_words)
     for _ in range(20):
-        scores, words = rng.normal(size=(4, 4)), rng.dirichlet(np.ones(3), num_words).astype(np.float32)
-
-        def total(labels: tuple[int, ...], scores: Any = scores, words: Any = words) -> float:
-            of_words = sum(log(words[place, label]) for place, label in enumerate(labels))
-            return of_words + sum(scores[pair] for pair in pairwise([3, *labels, 3]))
-
-        best = max(product(range(3), repeat=num_words), key=total)
-        assert best_sequence(words, scores) == list(best)
-
-
-def test_a_zero_probability_is_no_certainty() -> None:
-    assert best_sequence(np.array([[1, 0], [0, 1]], np.float32), np.zeros((3, 3))) == [0, 1]
+        known = count_transitions(rng.integers(3, size=(4, 6)).tolist(), 3)
+        words, scores = rng.dirichlet(np.ones(3), num_words).astype(np.float32), transition_scores(known, 3)
+        totals = {
+            labels: sum(log(words[place, label]) for place, label in enumerate(labels))
+            + sum(scores[pair] for pair in pairwise([3, *labels, 3]))
+            for labels in product(range(3), repeat=num_words)
+        }
+        assert best_sequence(words, known) == list(max(totals, key=totals.__getitem__))
 
 
 def test_entities_alone_have_transitions() -> None:

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -37,12 +36,7 @@ from electra.finetuning.labelled.word_splitting import (
 )
 from electra.finetuning.score.entities import OUTSIDE, complete_tags, entity_scores, is_entity_tag, is_outside
 from electra.finetuning.score.metrics import METRICS, Score, f_score
-from electra.finetuning.score.transitions import (
-    Transitions,
-    best_sequence,
-    count_transitions,
-    transition_scores,
-)
+from electra.finetuning.score.transitions import Transitions, best_sequence, count_transitions
 from electra.finetuning.task import (
     Cell,
     HeadKind,
@@ -57,7 +51,6 @@ from electra.finetuning.task import (
     probability,
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
-from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
 from electra.inference.detection import overlapping_windows
 
@@ -271,13 +264,9 @@ class WordTagging(Task):
         """Returns the predicted tag of each word."""
         return [self.labels[index] for index in self._classes(prediction)]
 
-    @cached_property
-    def _transition_scores(self) -> Floats:
-        return transition_scores(self.transitions, len(self.labels))
-
     def _classes(self, prediction: npt.NDArray[np.float32]) -> list[int]:
         if self.threshold is None and self.transitions:
-            return best_sequence(prediction, self._transition_scores)
+            return best_sequence(prediction, self.transitions)
         if self.threshold is None or self.marked is None:
             return [int(index) for index in prediction.argmax(-1)]
         marked = self.labels.index(self.marked)

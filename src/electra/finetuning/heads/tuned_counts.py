@@ -2,9 +2,7 @@
 
 Training begins with the weights of the linear fit, so it does not first undo the encoder (Kumar et al. 2022).
 The counted features alone tell most training words apart, which would leave no error for the network to learn
-from; so they are hidden from half of the words of each batch.
-
-It is for tagging: with 500 labelled texts it was no better than the standard head.
+from; so they are hidden from half of the words of each batch. It is for tagging: with 500 labelled texts it was no better than the standard head.
 
 Shapes: B sentences, T tokens, N words, O outputs, D hidden size.
 """
@@ -34,10 +32,9 @@ class TunedCountedHead(CountedHead):
     @override
     def count_logits(self, batch: LabelledBatch) -> Tensor:
         logits_NO = super().count_logits(batch)
-        if not self.training:
-            return logits_NO
-        is_shown = torch.rand(len(logits_NO), 1, device=logits_NO.device) >= HIDDEN
-        return logits_NO * is_shown
+        if self.training:
+            logits_NO = logits_NO * (torch.rand(len(logits_NO), 1, device=logits_NO.device) >= HIDDEN)
+        return logits_NO
 
 
 class TunedCounts(CountsAndStates):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +36,7 @@ def count_transitions(sentences: Iterable[Sequence[int]], num_labels: int) -> Tr
     return tuple((*pair, count) for pair, count in sorted(counts.items()))
 
 
+@cache
 def transition_scores(transitions: Transitions, num_labels: int) -> Floats:
     """Returns WEIGHT times log p(tag | tag before) - log p(tag) [L + 1, L + 1]; the last one is EDGE.
 
@@ -49,10 +51,11 @@ def transition_scores(transitions: Transitions, num_labels: int) -> Floats:
     return WEIGHT * np.log(ratios)
 
 
-def best_sequence(probabilities: npt.NDArray[np.float32], scores: Floats) -> list[int]:
+def best_sequence(probabilities: npt.NDArray[np.float32], transitions: Transitions) -> list[int]:
     """Returns the labels [W] of the best sequence (Viterbi), from the words' probabilities [W, L]."""
     if not len(probabilities):
         return []
+    scores = transition_scores(transitions, probabilities.shape[1])
     of_words = np.log(np.maximum(probabilities.astype(np.float64), LEAST))
     best, steps = scores[-1, :-1] + of_words[0], list[npt.NDArray[np.int64]]()
     for of_word in of_words[1:]:
