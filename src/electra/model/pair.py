@@ -210,11 +210,8 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     architectures = [encoder.config.architecture for encoder in (mine, theirs)]
     if isinstance(theirs, AdaptedEncoder) and isinstance(mine, ElectraEncoder):
         if sharing == "all" or theirs.token_table().shape != mine.token_table().shape:
-            problem, fix = (
-                "the two networks share no more than a token table",
-                "Set `model.sharing` to token or none",
-            )
-            raise ConfigError(problem, key="model.sharing", fix=fix)
+            problem = "the two networks share no more than a token table"
+            raise ConfigError(problem, key="model.sharing", fix="Set `model.sharing` to token or none")
         mine.set_words(theirs.words)
     elif len(set(architectures)) > 1 or isinstance(mine, AdaptedEncoder):
         # the models that they start from, or one of them and the recipe
