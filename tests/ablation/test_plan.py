@@ -107,12 +107,12 @@ def test_a_budget_of_time_is_turned_into_flops_once(
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 
-@pytest.mark.parametrize(("text", "budget"), [(STUDY, "9steps"), (STUDY, "1e7flops")])
+@pytest.mark.parametrize("budget", ["9steps", "1e7flops"])
 def test_a_budget_too_small_for_the_evaluations_is_refused(
-    text: str, budget: str, plan: Callable[..., dict[str, Any]]
+    budget: str, plan: Callable[..., dict[str, Any]]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        plan(text, budget)
+        plan(budget=budget)
     assert caught.value.key == "budget"
 
 
@@ -127,12 +127,9 @@ def test_another_study_in_the_same_folder_is_refused_naming_what_differs(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     durable.commit_json(tmp_path / "out" / "study.json", plan())
+    weight = "objective.discriminator_weight"
     for keys, text, budget in (
-        (
-            ["arms.rtd.recipe.objective.discriminator_weight"],
-            f"{STUDY}objective.discriminator_weight = 7.0\n",
-            "50steps",
-        ),
+        ([f"arms.rtd.recipe.{weight}"], f"{STUDY}{weight} = 7.0\n", "50steps"),
         (["flops", "arms.mlm.steps", "arms.rtd.steps"], STUDY, "60steps"),
         (["arms.rtd"], STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops"),
     ):

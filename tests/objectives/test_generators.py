@@ -72,6 +72,15 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
     assert metrics["auc"] is not None and "generator_loss" not in metrics
 
 
+def test_samples_follow_the_softmax_exactly() -> None:
+    """Also if the vocabulary is no multiple of the block."""
+    torch.manual_seed(0)
+    probabilities = (torch.randn(1, 300) * 2).softmax(-1)
+    uniforms = torch.rand(50_000, dtype=torch.float64)
+    drawn = vocabulary.sample(probabilities.expand(len(uniforms), -1), uniforms)
+    assert abs(chi_square(drawn, probabilities[0])) < 4
+
+
 @pytest.mark.parametrize(("temperature", "disallow"), [(1.0, True), (0.5, True), (0.5, False), (2.0, False)])
 def test_samples_have_the_temperature_and_may_exclude_the_truth(temperature: float, disallow: bool) -> None:
     generator = toy.pair_for(toy.objective("rtd")).auxiliary

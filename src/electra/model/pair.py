@@ -247,15 +247,11 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
 
     Each matrix has a random key of its own, so that the weights do not depend on the order of building.
 
-    Args:
-        module: All networks, or one.
-        seed: Determines the keys.
-        initialisation: One of
-            paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
-            reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
-                the embedding projection and the discriminator's last layer.
-            fan_in: as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
-                last matrix of each residual branch; embedding tables as in `paper`.
+        paper      normal with standard deviation 0.02, truncated at two deviations (BERT)
+        reference  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the
+                   embedding projection and the discriminator's last layer
+        fan_in     as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
+                   last matrix of each residual branch; embedding tables as in `paper`
     """
     encoders = {name: each for name, each in module.named_modules() if isinstance(each, Encoder)}
     num_layers = {name: encoder.config.num_layers for name, encoder in encoders.items()}

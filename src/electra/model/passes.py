@@ -82,20 +82,14 @@ def map_rows(
     precision: str = "fp32",
     pad: int = 0,
 ) -> Iterator[Result]:
-    """Yields the result of `network` for each row, in the order of the rows.
+    """Yields the result of `network` for each row of token ids, special ones included, in their order.
 
-    One pool of rows and results is in memory at a time. In it the longest rows come first, so that a batch
-    that exceeds the memory fails at once.
+    `network` returns one result per row of a batch; it runs in inference mode, in several threads at once.
+    `precision` is "fp32" or "bf16". One pool of rows and results is in memory at a time. In it the longest
+    rows come first, so that a batch that exceeds the memory fails at once.
 
     On a CPU, each thread computes batches of its own: unlike threads that share an operation, they do not
     wait for each other, whatever other programs do, and the results do not depend on their number.
-
-    Args:
-        rows: Token ids, including special tokens.
-        network: Returns one result per row of a batch; runs in inference mode, in several threads at once.
-        device: Where the batches are put.
-        precision: "fp32" or "bf16".
-        pad: The token id that fills a batch.
     """
     device = torch.device(device)
     source, pool_start = iter(rows), 0

@@ -156,10 +156,8 @@ def discriminator_config(
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
     """Returns the shape of the auxiliary network; that of an adapted one is the paper's.
 
-    Args:
-        discriminator: Shape of the main network.
-        width: Fraction of its hidden size, rounded to whole attention heads (below one, to an even number).
-        depth: Fraction of its layers.
+    `width` and `depth` are fractions of the main network's hidden size, rounded to whole attention heads
+    (below one, to an even number), and of its layers.
     """
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:

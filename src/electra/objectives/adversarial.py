@@ -183,11 +183,8 @@ def with_gradient(loss: Tensor, factor: float) -> Tensor:
 def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M: Tensor) -> Tensor:
     """Returns minus the summed reward, with REINFORCE's gradient (Williams 1992).
 
-    Args:
-        log_p_MV: Log-probabilities of the generator at the M slots.
-        sampled_M: The sampled tokens.
-        reward_M: The discriminator's loss at each slot; no gradient.
-        baseline_M: The expected reward, subtracted to reduce the variance; no gradient.
+    The reward is the discriminator's loss at each slot, and the baseline the expected reward, subtracted to
+    reduce the variance; both are without gradient.
     """
     surrogate = -((reward_M - baseline_M) * log_p_MV.gather(1, sampled_M[:, None]).squeeze(1)).sum()
     return surrogate - surrogate.detach() - reward_M.sum()

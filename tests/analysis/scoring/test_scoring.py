@@ -125,9 +125,8 @@ def test_an_electric_networks_energies_have_odds_but_no_probability(tmp_path: Pa
     assert scorers_for(electric) == ["odds", "odds-mean", "margin"]
     row = torch.tensor([electric.tokenizer.encode("a cat ate .").ids])
     energies = electric.logits(row)[0, 1:-1].detach().double().sum()
-    assert sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"][0] == pytest.approx(
-        -float(energies), abs=1e-5
-    )
+    [odds] = sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"]
+    assert odds == pytest.approx(-float(energies), abs=1e-5)
     with pytest.raises(ModelError) as caught:
         sentence_scores(electric, ["a cat"], ["original"])
     assert "odds, odds-mean, margin" in caught.value.fix

@@ -69,17 +69,11 @@ class CorruptedBatch:
         T = self.input_ids.shape[1]
         in_selected = selected[self.masked_positions // T]
         new_rows = (selected.cumsum(0) - 1)[self.masked_positions[in_selected] // T]
-        return CorruptedBatch(
-            input_ids=self.input_ids[selected],
-            masked_ids=self.masked_ids[selected],
-            masked_positions=new_rows * T + self.masked_positions[in_selected] % T,
-            targets=self.targets[in_selected],
-            uniforms=self.uniforms[in_selected.to(self.uniforms.device)],
-            position_ids=None if self.position_ids is None else self.position_ids[selected],
-            document_ids=None if self.document_ids is None else self.document_ids[selected],
-            counts=self.counts,
-            progress=self.progress,
-        )
+        layout = (None if ids is None else ids[selected] for ids in (self.position_ids, self.document_ids))
+        positions = new_rows * T + self.masked_positions[in_selected] % T
+        slots = (positions, self.targets[in_selected], self.uniforms[in_selected.to(self.uniforms.device)])
+        shown = (self.input_ids[selected], self.masked_ids[selected])
+        return CorruptedBatch(*shown, *slots, *layout, self.counts, self.progress)
 
     def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
         """Returns the last layer's states [B, T, D] for `ids` [B, T], which have the layout of the batch."""
@@ -143,13 +137,10 @@ class Objective(ABC):
         specials: dict[str, int],
         statistics: CorpusCounts | None = None,
     ) -> None:
-        """Builds an objective.
+        """Builds an objective from an instance of its `Config`.
 
-        Args:
-            config: An instance of its `Config`.
-            vocab_size: Size of the tokenizer's vocabulary.
-            specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
-            statistics: Token counts of the training text, for options that need them (default: none).
+        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the token counts of the training
+        text, for options that need them.
         """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics
@@ -223,10 +214,7 @@ class Objective(ABC):
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         """Returns the corrupted batch, on the host; the corruption of an example depends only on its key.
 
-        Args:
-            batch: The rows.
-            seed: The run's seed.
-            progress: Fraction of the training that is done, 0 to 1.
+        `seed` is the run's, `progress` the fraction of the training that is done, 0 to 1.
         """
 
     @abstractmethod

@@ -28,7 +28,13 @@ from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_ids
-from electra.laboratory.analysis.texts import sample, tagged_sentences
+from electra.laboratory.analysis.texts import (
+    CorruptedOptions,
+    at_least_0,
+    at_least_1,
+    sample,
+    tagged_sentences,
+)
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
@@ -37,19 +43,13 @@ COUNT_MEASURES = {"false alarms": "original", "misses": "replaced"}
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(CorruptedOptions):
     """Options of the probe."""
 
-    sentences: int = 1000
+    sentences: int = at_least_0(1000)
     """Sentences sampled from the file (0: all)."""
-    draws: int = 2
+    draws: int = at_least_1(2)
     """How many times each sentence is corrupted."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that the generator resamples."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of samples, masks and bootstrap."""
 
 
 @dataclass(frozen=True)

@@ -40,25 +40,15 @@ SIMULATIONS = 50  # for the calibration error expected by chance
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.HeldOutOptions):
     """Options of the probe."""
 
-    rows: int = 256
-    """Rows of held-out text."""
-    length: int = 128
-    """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that the generator resamples."""
-    sentences: int = 2000
+    sentences: int = texts.at_least_0(2000)
     """Sentences by learners (0: all)."""
     language: texts.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
-    bins: int = 15
+    bins: int = texts.at_least_1(15)
     """Bins of the calibration error and of the reliability diagram."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of masks, samples, halves and bootstrap."""
 
 
 @dataclass(frozen=True)

@@ -45,19 +45,10 @@ NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.HeldOutOptions):
     """Options of the probe."""
 
-    rows: int = 128
-    """Rows of held-out text."""
-    length: int = 128
-    """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that are resampled."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of masks, samples and bootstrap."""
+    rows: int = texts.at_least_1(128)
 
 
 class Probe(contract.Probe):

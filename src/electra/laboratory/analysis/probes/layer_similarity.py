@@ -34,7 +34,7 @@ from electra.laboratory.analysis.contract import (
 )
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.scoring.words import word_ids_at
-from electra.laboratory.analysis.texts import sample, tagged_sentences
+from electra.laboratory.analysis.texts import at_least_0, sample, tagged_sentences
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ MIN_WORDS = 8  # for the measures of representations to be defined
 class Config:
     """Options of the probe."""
 
-    sentences: int = 500
+    sentences: int = at_least_0(500)
     """Treebank sentences to use (0: all)."""
-    resamples: int = 100
+    resamples: int = at_least_0(100)
     """Half-samples of the sentences for the intervals."""
     untrained: bool = True
     """Include an untrained encoder."""

@@ -27,7 +27,7 @@ from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings,
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.scorers import scores_of
-from electra.laboratory.analysis.texts import sample
+from electra.laboratory.analysis.texts import at_least_0, sample
 
 WER, GAIN = "word error rate, %", "gain over the recogniser"
 WEIGHTS = ("weight, first half", "weight, second half")
@@ -43,13 +43,13 @@ FIRST, BONUS, LM, ORACLE = (
 class Config:
     """Options of the probe."""
 
-    sentences: int = 300
+    sentences: int = at_least_0(300)
     """Utterances to sample (0: all)."""
-    hypotheses: int = 8
+    hypotheses: int = at_least_0(8)
     """Hypotheses of each list to use, from its start (0: all)."""
     scorers: tuple[str, ...] = ("original", "original-mean", "odds", "pll", "pll-mean", "unmasked")
     """Sentence scores to use. A model is used with those that it has a network for."""
-    resamples: int = 1000
+    resamples: int = at_least_0(1000)
     """Bootstrap samples of the utterances for the intervals."""
     lowercase: bool = True
     """Lower-case the hypotheses for the models: such lists are often in capitals, which models rarely see."""
