@@ -126,30 +126,22 @@ def resolve_size(name: str, layers: int | None = None, hidden_size: int | None =
     return size
 
 
-def discriminator_config(
-    size: Size,
-    architecture: Architecture,
-    *,
-    vocab_size: int,
-    dropout: float,
-    attention_dropout: float,
-    pad_id: int,
-) -> EncoderConfig:
-    """Returns the shape of a full-size network: a discriminator, or the masked LM of the BERT baseline."""
+def discriminator_config(size: Size, architecture: Architecture, **others: Any) -> EncoderConfig:
+    """Returns the shape of a full-size network: a discriminator, or the masked LM of the BERT baseline.
+
+    `others` are the fields of `EncoderConfig` that no size determines.
+    """
     is_modern = architecture == "modern"
     return EncoderConfig(
         architecture=architecture,
-        vocab_size=vocab_size,
         embedding_size=size.hidden_size if is_modern else size.embedding_size,
         hidden_size=size.hidden_size,
         num_layers=size.num_layers,
         num_heads=max(1, size.hidden_size // HEAD_SIZE),
         intermediate_size=_intermediate(size.hidden_size, architecture),
         max_positions=size.max_positions,
-        dropout=dropout,
-        attention_dropout=attention_dropout,
         norm_eps=1e-5 if is_modern else 1e-12,
-        pad_id=pad_id,
+        **others,
     )
 
 

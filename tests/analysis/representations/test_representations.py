@@ -14,13 +14,7 @@ from electra.exchange.load import Loaded
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import ProbeDataError, StudiedModel
 from electra.laboratory.analysis.measures.bootstrap import half_samples
-from electra.laboratory.analysis.probes.layer_similarity import (
-    Features,
-    cka,
-    common_words,
-    encoders_of,
-    rows_of_words,
-)
+from electra.laboratory.analysis.probes.layer_similarity import cka, common_words, encoders_of, rows_of_words
 from electra.laboratory.analysis.texts import tagged_sentences
 from electra.model import hidden
 from electra.model.passes import pad_rows
@@ -107,20 +101,20 @@ def test_cka_is_its_definition() -> None:
     y[:, 0] += x[:, 0]
     a, b = x - x.mean(0), y - y.mean(0)
     expected = direct_unbiased(a, b) / np.sqrt(direct_unbiased(a, a) * direct_unbiased(b, b))
-    assert cka(Features(x), Features(y)) == pytest.approx(expected, abs=1e-12)
+    assert cka(x, y) == pytest.approx(expected, abs=1e-12)
 
 
 def test_cka_of_known_inputs() -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=(400, 20)) * np.linspace(0.2, 3, 20)
     rotated = x @ np.linalg.qr(random.normal(size=(20, 20)))[0]
-    assert cka(Features(x), Features(x)) == pytest.approx(1)
-    assert cka(Features(x), Features(-5 * rotated + 2)) == pytest.approx(1)
-    assert cka(Features(x), Features(x * np.linspace(3, 0.2, 20))) < 0.95  # not every linear map
+    assert cka(x, x) == pytest.approx(1)
+    assert cka(x, -5 * rotated + 2) == pytest.approx(1)
+    assert cka(x, x * np.linspace(3, 0.2, 20)) < 0.95  # not every linear map
     # Few words and many features: unrelated all the same.
     unrelated = [(random.normal(size=(60, 300)), random.normal(size=(60, 300))) for _ in range(40)]
-    assert abs(np.mean([cka(Features(a), Features(b)) for a, b in unrelated])) < 0.01
-    assert np.isnan(cka(Features(x), Features(np.ones((400, 3)))))
+    assert abs(np.mean([cka(a, b) for a, b in unrelated])) < 0.01
+    assert np.isnan(cka(x, np.ones((400, 3))))
 
 
 def test_half_samples_have_the_width_of_the_sampling_distribution() -> None:
@@ -146,10 +140,10 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
     treebank = tagged_sentences(data / "ud-toy/test.conllu")
     (first, second), _ = common_words(encoders_of(models, False), treebank, quiet)
     last = report.headline["CKA with two, last depth"]
-    assert last.value == pytest.approx(cka(Features(first[-1]), Features(second[-1])), abs=1e-6)
+    assert last.value == pytest.approx(cka(first[-1], second[-1]), abs=1e-6)
     (table,) = report.tables
     assert [row[0] for row in table.rows] == [0, 1, 2] and table.columns[1:] == ("two", "untrained")
-    assert table.rows[1][1].value == pytest.approx(cka(Features(first[1]), Features(second[1])), abs=1e-6)
+    assert table.rows[1][1].value == pytest.approx(cka(first[1], second[1]), abs=1e-6)
 
 
 def test_a_word_that_one_model_lacks_is_left_out_for_all(

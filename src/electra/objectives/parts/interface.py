@@ -69,11 +69,17 @@ class CorruptedBatch:
         T = self.input_ids.shape[1]
         in_selected = selected[self.masked_positions // T]
         new_rows = (selected.cumsum(0) - 1)[self.masked_positions[in_selected] // T]
-        layout = (None if ids is None else ids[selected] for ids in (self.position_ids, self.document_ids))
-        positions = new_rows * T + self.masked_positions[in_selected] % T
-        slots = (positions, self.targets[in_selected], self.uniforms[in_selected.to(self.uniforms.device)])
-        shown = (self.input_ids[selected], self.masked_ids[selected])
-        return CorruptedBatch(*shown, *slots, *layout, self.counts, self.progress)
+        return CorruptedBatch(
+            input_ids=self.input_ids[selected],
+            masked_ids=self.masked_ids[selected],
+            masked_positions=new_rows * T + self.masked_positions[in_selected] % T,
+            targets=self.targets[in_selected],
+            uniforms=self.uniforms[in_selected.to(self.uniforms.device)],
+            position_ids=None if self.position_ids is None else self.position_ids[selected],
+            document_ids=None if self.document_ids is None else self.document_ids[selected],
+            counts=self.counts,
+            progress=self.progress,
+        )
 
     def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
         """Returns the last layer's states [B, T, D] for `ids` [B, T], which have the layout of the batch."""

@@ -1,10 +1,7 @@
 """Grammatical error detection without fine-tuning: whether P(replaced) finds learners' errors.
 
 Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
-2014, in which precision counts twice as much as recall). Everything else is measured on the test sentences.
-Without a test file, one half of the dev sentences is used for the threshold and the other half for the rest.
-P(replaced) is compared with the generator's surprisal, that of any other masked language model passed, the
-number of tokens in the word (which finds misspellings), and chance.
+2014, in which precision counts twice as much as recall). docs/analysis.md says what is compared.
 """
 
 from __future__ import annotations
