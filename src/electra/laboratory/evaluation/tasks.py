@@ -1,9 +1,8 @@
 """Runs a suite: every task with every model, except those that are already done.
 
-Each task with one model is a piece of work (`electra.foundation.work`), which is done when
-its folder holds the results. So an evaluation may be killed at any time and resumes with the same command,
-and several processes may work in one folder. Models and tasks may be added later. A change to anything that
-determines a number already measured (weights, settings, files) is refused, and the message names it.
+Each task with one model is a piece of work (`electra.foundation.work`), which is done when its folder holds
+the results. A change to anything that determines a number already measured (weights, settings, files) is
+refused, and the message names it.
 """
 
 from __future__ import annotations

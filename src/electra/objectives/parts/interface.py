@@ -109,30 +109,24 @@ class Objective(ABC):
 
     A module defines an objective by a subclass called `Objective`, whose docstring cites the source and lists
     the departures from it, and a frozen dataclass called `Config` with its options.
-
-    Attributes:
-        main: The main network: a "discriminator", or a masked language model ("generator").
-        auxiliary: Whether an auxiliary network is trained too: a small masked language model, which
-            produces the main network's input.
-        source: The publication, as the documentation shows it.
-        output: Name of the discriminator's output, such as "energy", if it is not the log-odds of "replaced";
-            recorded with the exported model.
-        mean_progress: Mean of `progress` over the training.
-        pooling: How a teacher's token states become the vector of a text.
-        after_pooling: The steps from the pooled states [N, D] to the vectors [N, D'] (None: none).
-        feedback: Whether the main network's loss also trains the auxiliary network.
-        fixed_shapes: Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same
-            losses, without reading a value on the host or a shape that depends on one.
     """
 
-    main: Head = "discriminator"
-    auxiliary: bool = True
-    source: ClassVar[str]
-    output: str = ""
-    mean_progress: float = 0.5
-    pooling: Pooling = "mean"
-    after_pooling: Callable[[Tensor], Tensor] | None = None
-    feedback: ClassVar[bool] = False
+    main: Head = "discriminator"  # the main network; "generator" is a masked language model
+    auxiliary: bool = (
+        True  # whether a small masked language model, which makes the main one's input, is trained
+    )
+    source: ClassVar[str]  # the publication, as the documentation shows it
+    output: str = (
+        ""  # what a discriminator gives ("energy") if not log-odds; recorded with the exported model
+    )
+    mean_progress: float = 0.5  # mean of `progress` over the training
+    pooling: Pooling = "mean"  # how a teacher's token states become the vector of a text
+    after_pooling: Callable[[Tensor], Tensor] | None = (
+        None  # from the pooled states [N, D] to vectors [N, D']
+    )
+    feedback: ClassVar[bool] = False  # whether the main network's loss also trains the auxiliary network
+    # Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same losses, without
+    # reading a value on the host or a shape that depends on one.
     fixed_shapes: bool = False
 
     def __init__(

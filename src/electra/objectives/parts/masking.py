@@ -41,13 +41,11 @@ class MaskingOptions:
 
 
 class MaskingObjective(Objective):
-    """Base class of the objectives that mask tokens; their `Config` extends `Options`.
+    """Base class of the objectives that mask tokens; their `Config` extends `MaskingOptions`."""
 
-    Attributes:
-        token_losses: The losses with a term per real token; the others have one per masked slot.
-    """
-
-    token_losses: Collection[str] = ("rtd",)
+    token_losses: Collection[str] = (
+        "rtd",
+    )  # with a term per real token; the others have one per masked slot
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
