@@ -112,18 +112,14 @@ class Objective(ABC):
     """
 
     main: Head = "discriminator"  # the main network; "generator" is a masked language model
-    auxiliary: bool = (
-        True  # whether a small masked language model, which makes the main one's input, is trained
-    )
+    auxiliary: bool = True  # whether a small masked language model is trained too, for the main one's input
     source: ClassVar[str]  # the publication, as the documentation shows it
     output: str = (
-        ""  # what a discriminator gives ("energy") if not log-odds; recorded with the exported model
+        ""  # the discriminator's, such as "energy", if no log-odds; recorded with the exported model
     )
     mean_progress: float = 0.5  # mean of `progress` over the training
     pooling: Pooling = "mean"  # how a teacher's token states become the vector of a text
-    after_pooling: Callable[[Tensor], Tensor] | None = (
-        None  # from the pooled states [N, D] to vectors [N, D']
-    )
+    after_pooling: Callable[[Tensor], Tensor] | None = None  # from pooled states [N, D] to vectors [N, D']
     feedback: ClassVar[bool] = False  # whether the main network's loss also trains the auxiliary network
     # Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same losses, without
     # reading a value on the host or a shape that depends on one.
