@@ -114,9 +114,7 @@ class Objective(ABC):
     main: Head = "discriminator"  # the main network; "generator" is a masked language model
     auxiliary: bool = True  # whether a small masked language model is trained too, for the main one's input
     source: ClassVar[str]  # the publication, as the documentation shows it
-    output: str = (
-        ""  # the discriminator's, such as "energy", if no log-odds; recorded with the exported model
-    )
+    output: str = ""  # the discriminator's, such as "energy", if not log-odds; recorded with the export
     mean_progress: float = 0.5  # mean of `progress` over the training
     pooling: Pooling = "mean"  # how a teacher's token states become the vector of a text
     after_pooling: Callable[[Tensor], Tensor] | None = None  # from pooled states [N, D] to vectors [N, D']
