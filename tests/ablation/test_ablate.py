@@ -1,6 +1,4 @@
-"""A whole small study through the command line: interrupted, killed, continued, and equal to the bit to one
-that never stopped.
-"""
+"""A whole small study through the command line: killed, continued, equal to the bit to one never stopped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The plan: equal FLOPs for every arm, one data order a replicate, and the refusal of another plan in the
-same folder.
-"""
+"""The plan: equal FLOPs for every arm, one order of the data, and the refusal of another plan."""
 
 from __future__ import annotations
 

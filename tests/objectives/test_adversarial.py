@@ -1,6 +1,4 @@
-"""The generator against the discriminator: its gradients are what they claim to be, and the schedule moves
-them.
-"""
+"""The generator against the discriminator: its gradients are what they claim, and the schedule moves them."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ def own_gradients(pair: Any, loss: torch.Tensor) -> list[torch.Tensor | None]:
 
 
 def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
-    """By hand: the loss's gradient at the sampled embeddings, through the mixtures, times -weight / (lambda *
-    mask share).
-    """
+    """By hand: the gradient at the sampled embeddings, through the mixtures, -weight / (lambda * share)."""
     objective, pair, part, _ = passed("gumbel", mask_fraction=0.25, temperature=2.0, adversarial_weight=3.0)
     torch.manual_seed(0)
     outcome = objective.forward(pair, part)
@@ -110,9 +106,8 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
     """The logged losses stay what they are; the generator's gradient goes from MLM's to the adversary's."""
     options = {"anneal_from": 0.2, "anneal_to": 0.6}
     objective = toy.objective("adversarial", gradient=gradient, **options)
-    assert [objective.adversarial_share(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx(
-        [0, 0, 0.5, 1, 1]
-    )
+    shares = [objective.adversarial_share(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)]
+    assert shares == pytest.approx([0, 0, 0.5, 1, 1])
 
     def gradients(progress: float) -> tuple[float, float, float]:
         _, pair, _, outcome = passed(gradient, progress, **options)
@@ -125,7 +120,6 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
 
     first, middle, last = gradients(0.1), gradients(0.4), gradients(0.9)
     assert first[0] > 0 and first[1] == 0 and last[0] == 0 and last[1] > 0
-    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3) and middle[1] == pytest.approx(
-        last[1] / 2, rel=1e-2
-    )
+    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3)
+    assert middle[1] == pytest.approx(last[1] / 2, rel=1e-2)
     assert first[2] == pytest.approx(last[2])

@@ -1,6 +1,4 @@
-"""Where replacements come from: networks of several sizes, frequencies, and how a network's samples are
-drawn.
-"""
+"""Where replacements come from: networks of several sizes, frequencies, and how samples are drawn."""
 
 from __future__ import annotations
 
@@ -106,10 +104,8 @@ def test_generators_of_every_width_have_whole_heads(size: str, architecture: Any
     widths = [1 / 8, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0]
     shapes = [generator_config(full, width, 1.0) for width in widths]
     for width, shape in zip(widths, shapes, strict=True):
-        assert shape.hidden_size % shape.num_heads == 0 and shape.hidden_size // shape.num_heads % 2 == 0
-        assert (
-            shape.num_heads == max(1, shape.hidden_size // 64) and shape.hidden_size // shape.num_heads <= 64
-        )
+        head, rest = divmod(shape.hidden_size, shape.num_heads)
+        assert rest == 0 == head % 2 and head <= 64 and shape.num_heads == max(1, shape.hidden_size // 64)
         assert abs(shape.hidden_size - width * full.hidden_size) <= 32
     assert [shape.hidden_size for shape in shapes] == sorted(shape.hidden_size for shape in shapes)
     assert generator_config(full, 1.0, 1.0) == full

@@ -17,9 +17,7 @@ def outcome_of(objective: object, seed: int = 3) -> tuple[object, object, object
 
 
 def test_labels_replaced_exactly_where_the_token_differs() -> None:
-    """Also where the generator is right by luck (label: original), and where 15 % of the chosen show no
-    [MASK].
-    """
+    """Also where the generator is right by luck, and where 15 % of the chosen show no [MASK]."""
     objective = toy.objective("rtd", mask_fraction=0.5)
     _, part, outcome = outcome_of(objective)
     ids = part.input_ids.flatten().clone()
@@ -72,6 +70,5 @@ def test_the_highest_draw_is_the_last_token_that_can_be_drawn(size: int) -> None
     """The last block may be short and may end in tokens of probability zero."""
     probabilities = torch.full((1, size), 0.1)
     probabilities[0, -2:] = 0
-    assert (
-        vocabulary.sample(probabilities, torch.tensor([1 - 2**-53], dtype=torch.float64)).item() == size - 3
-    )
+    highest = torch.tensor([1 - 2**-53], dtype=torch.float64)
+    assert vocabulary.sample(probabilities, highest).item() == size - 3

@@ -1,6 +1,4 @@
-"""The sentence-level objective: whole texts stay untouched, and [CLS] is asked whether its text was
-corrupted.
-"""
+"""The sentence-level objective: whole texts stay untouched, and [CLS] is asked about the others."""
 
 from __future__ import annotations
 

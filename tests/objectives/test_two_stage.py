@@ -1,6 +1,4 @@
-"""Two stages: what each trains, what happens between them, and that a kill on either side or right there
-changes nothing.
-"""
+"""Two stages: what each trains, and what happens between them."""
 
 from __future__ import annotations
 

@@ -75,11 +75,8 @@ def forward_flops(
 
 def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
     """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
-    trained_flops, frozen_flops = (
-        forward_flops(rows, length, masked_fraction=masked_fraction)
-        for rows in (networks.trained, networks.frozen)
-    )
-    return 2 * trained_flops + frozen_flops
+    trained_flops = forward_flops(networks.trained, length, masked_fraction=masked_fraction)
+    return 2 * trained_flops + forward_flops(networks.frozen, length, masked_fraction=masked_fraction)
 
 
 def sequence_flops(

@@ -224,11 +224,9 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     elif mine.config == theirs.config:
         auxiliary.encoder = theirs
     else:
-        raise ConfigError(
-            "sharing all weights requires a generator of the discriminator's size",
-            key="model.sharing",
-            fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
-        )
+        problem = "sharing all weights requires a generator of the discriminator's size"
+        fix = "Set `model.generator_width` and `model.generator_depth` to 1.0, or share less"
+        raise ConfigError(problem, key="model.sharing", fix=fix)
     if sharing == "disentangled":
         theirs.set_words(DisentangledTable(theirs.words))
 

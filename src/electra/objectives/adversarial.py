@@ -79,10 +79,8 @@ class Objective(masking.MaskingObjective):
     def __init__(self, config: Config, **context: Any) -> None:
         super().__init__(config, **context)
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
-            raise ConfigError(
-                f"must be between anneal_from ({config.anneal_from}) and 1, not {config.anneal_to}",
-                key="objective.anneal_to",
-            )
+            problem = f"must be between anneal_from ({config.anneal_from}) and 1, not {config.anneal_to}"
+            raise ConfigError(problem, key="objective.anneal_to")
         check_positive(config, ("temperature", "discriminator_weight", "mask_fraction"), "objective.")
 
     @property

@@ -43,9 +43,7 @@ class MaskingOptions:
 class MaskingObjective(Objective):
     """Base class of the objectives that mask tokens; their `Config` extends `MaskingOptions`."""
 
-    token_losses: Collection[str] = (
-        "rtd",
-    )  # with a term per real token; the others have one per masked slot
+    token_losses: Collection[str] = ("rtd",)  # with a term per real token; the others: per masked slot
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:

@@ -74,11 +74,8 @@ def replace(
 
 def insert_samples(corrupted: CorruptedBatch, sampled_M: Tensor) -> Tensor:
     """Returns the original text [B, T] with `sampled_M` at the masked positions."""
-    return (
-        corrupted.input_ids.flatten()
-        .index_copy(0, corrupted.masked_positions, sampled_M)
-        .view_as(corrupted.input_ids)
-    )
+    flat = corrupted.input_ids.flatten().index_copy(0, corrupted.masked_positions, sampled_M)
+    return flat.view_as(corrupted.input_ids)
 
 
 class Noise:

@@ -118,11 +118,9 @@ class _LossAndSample(torch.autograd.Function):
                 top1_correct[chunk] = (
                     target_logit == maximum if needs_gradient else logits.argmax(-1) == targets_M[chunk]
                 )
-                sampling_weights = (
-                    _sampling_weights(logits, target, sampling)
-                    if uniforms_M is not None and sampling != Sampling()
-                    else None
-                )
+                sampling_weights = None
+                if uniforms_M is not None and sampling != Sampling():
+                    sampling_weights = _sampling_weights(logits, target, sampling)
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
                 normaliser = blocks.sum(-1).float().to(exponentials.device)
