@@ -35,7 +35,9 @@ def bins_of(p: Floats, count: int, kind: Literal["width", "mass"]) -> Floats:
     They are fixed, so that resampled data falls into the same bins.
     """
     edges = np.linspace(0, 1, count + 1)[1:-1]
-    return edges if kind == "width" else np.unique(np.quantile(p, edges)) if len(p) else np.zeros(0)
+    if kind == "mass":
+        edges = np.unique(np.quantile(p, edges)) if len(p) else np.zeros(0)
+    return edges
 
 
 def bin_sums(p: Floats, y: Floats, w: Floats, bins: Floats) -> tuple[Floats, Floats, Floats]:

@@ -109,7 +109,7 @@ def same_depth(first: Vectors, other: Vectors, sentence: Ints, resamples: int) -
 
 
 def cka(first: Vectors, other: Vectors) -> float:
-    """Returns CKA of [n, D] and [n, E]: 1 if equal, about 0 if unrelated, NaN if one is constant."""
+    """Returns CKA of [n, D] and [n, E]: 1 if equal, about 0 or below if unrelated, NaN if one is constant."""
     centred = [x - x.mean(0) for x in (first.astype(np.float64), other.astype(np.float64))]
     # CKA does not depend on scale
     norms = [max(float(np.linalg.norm(x)), np.finfo(float).tiny) for x in centred]
