@@ -28,8 +28,12 @@ SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
-OTHER_WEIGHTS = tuple(
-    ["pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot"]
+OTHER_WEIGHTS = (
+    "pytorch_model.bin",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.ckpt.index",
+    "rust_model.ot",
 )
 ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
@@ -67,11 +71,6 @@ class ModelFolder(Folder):
             problem = f"weights in several files, {' and '.join(present)}, which may differ"
             raise ModelError(problem, where=self.path, fix="Delete all but the one to use")
         return self.path / (present[0] if present and present[0] != SHARDS else WEIGHTS)
-
-    @property
-    def holds_integers(self) -> bool:
-        """Whether the weights are integers with scales, which only this package reads."""
-        return self.weights.name in INTEGER_WEIGHTS.values()
 
     @property
     def page(self) -> Path:

@@ -24,7 +24,7 @@ from electra.foundation.config import describe_change
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
 from electra.foundation.progress import Say, quiet, running_command
 from electra.foundation.signals import StopRequest
-from electra.foundation.terminal_text import with_article
+from electra.foundation.terminal_text import some_of, with_article
 
 Folder = Any  # of `artifacts.folder`, which imports this module
 
@@ -189,8 +189,7 @@ def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Col
     names = sorted(path.name for path in folder.glob("*") if path.name not in (*allowed, COMMANDS))
     foreign = [name for name in names if not name.startswith(".")]
     if foreign and not (folder / record).exists():
-        named = foreign[0] + (", ..." if foreign[1:] else "")
-        problem = f"contains files that do not belong to {kind} ({named})"
+        problem = f"contains files that do not belong to {kind} ({some_of(foreign, most=1)})"
         raise RunFolderError(problem, where=folder, fix=fix)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from electra.artifacts.model_files import FILES_DIGEST, Dtype
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import ModelError, translated
 
 DIGEST = "sha256"  # key in the file's header
 BITS: dict[Dtype, Literal[8, 4]] = {"int8": 8, "int4": 4}
@@ -83,10 +83,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     fix = "Download or export it again"
-    try:
+    kinds = (SafetensorError, OSError, ValueError)
+    with translated(ModelError, "not a valid safetensors file", kinds, where=path, fix=fix):
         tensors, saved_digest = dict(load_file(path)), recorded_digest(path)
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise ModelError(f"not a valid safetensors file ({problem})", where=path, fix=fix) from None
     if saved_digest not in (None, digest(tensors)):
         message = "damaged: the tensors differ from those that were saved (SHA-256 mismatch)"
         raise ModelError(message, where=path, fix=fix)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from electra.foundation.terminal_text import one_line, when
 
@@ -157,9 +159,23 @@ class Interrupted(KeyboardInterrupt):
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the first line of an error's message, or the name of its type if it has none."""
-    lines = str(error).strip().splitlines()
+    """Returns the operating system's or the first line of an error's message, else the name of its type."""
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def translated(error: type[Exception], what: str, kinds: Any = Exception, **location: Any) -> Iterator[None]:
+    """Turns errors of `kinds` (a class or several) in the block, but our own, into `error`: `what` (reason).
+
+    Libraries raise dozens of classes for a stranger's file. `location` has the error's `where`, `key`, `fix`.
+    """
+    try:
+        yield
+    except (ElectraError, error):
+        raise
+    except kinds as problem:
+        raise error(f"{what} ({reason_of(problem)})", **location) from None
 
 
 def nearest(name: str, known: list[str], cutoff: float = 0.6) -> str:

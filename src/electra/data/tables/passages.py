@@ -22,7 +22,7 @@ from electra.data.tables.word_columns import read_blocks
 from electra.foundation.errors import DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, Source
-from electra.foundation.terminal_text import decode_argument, plural
+from electra.foundation.terminal_text import decode_argument, plural, some_of
 
 Texts = Source | Iterable[str]
 CONLL = (".conll", ".conllu", ".iob", ".bio")
@@ -43,7 +43,8 @@ def records(rows: Any, where: str = "") -> list[Any]:
     methods = [name for name in ("to_dicts", "to_pylist", "to_dict") if hasattr(rows, name)]
     if hasattr(rows, "__arrow_c_stream__") and not methods:
         rows = library("pyarrow", "data", "tables of Arrow").RecordBatchReader.from_stream(rows).read_all()
-    names = _columns(rows)
+    columns = getattr(rows, "column_names", getattr(rows, "columns", None))
+    names = [] if columns is None else list(columns)
     if repeated := [name for name in names if names.count(name) > 1]:
         raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
     if getattr(rows, "features", None) and hasattr(rows, "with_format"):
@@ -75,11 +76,6 @@ def each_text(texts: Any) -> Iterator[str]:
         if not isinstance(text, str) and not lacks_text(text):
             raise DataError(f"{shortened(text)} is not text", where=f"text {number}", fix=fix)
         yield text if isinstance(text, str) else ""
-
-
-def _columns(table: Any) -> list[str]:
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    return [] if names is None else list(names)
 
 
 def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
@@ -128,10 +124,9 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
         yield passage
     notes = [ends.note()] if ends.note() else []
     if blank:
-        numbers = ", ".join(str(each.line) for each in blank[:3])
-        more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
         count = f"{len(blank):,} of {plural(total, 'text')}"
-        notes.append(f"{count} are empty and get no answer ({numbers}{more})")
+        numbers = some_of([str(each.line) for each in blank])
+        notes.append(f"{count} are empty and get no answer ({numbers})")
     if broken:
         notes.append(note_garbled(len(broken), broken[0], name))
     for note in notes:
@@ -141,7 +136,7 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
 def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     if isinstance(texts, str | os.PathLike) and os.path.isdir(texts):
         known = (".txt", *TABLES, *SCANNED, *CONLL)
-        folders = walk_folders(Path(texts), fail=_refuse_folder)
+        folders = walk_folders(Path(texts), error=DataError)
         files = [file for folder in folders for file in sorted(folder.iterdir())]
         files = [file for file in files if file.is_file() and split_name(file)[1] in known]
         if not files:
@@ -161,10 +156,6 @@ def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     return (Passage(text, {"text": text}, name, number) for number, text in lines)
 
 
-def _refuse_folder(error: OSError) -> None:
-    raise DataError(f"cannot be read ({error.strerror})", where=error.filename) from error
-
-
 def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
     blank, others = list[str](), list[str]()
     for file in files:
@@ -179,8 +170,7 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
         raise NoWords(f"no words in {plural(len(files), 'file')}{named}", where=where)
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            note = f"{where}: {problem} {len(names)} of {len(files)} files: {listed}"
+            note = f"{where}: {problem} {len(names)} of {len(files)} files: {some_of(names)}"
             warnings.warn(note, Note, stacklevel=2)
 
 
