@@ -10,6 +10,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,9 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
     threshold = scores.get("best_f1_threshold") if kind == "discriminator" else None
     last_row |= {} if step is None else {"step": step}
     labels = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "seconds"}
-    try:
-        audit = durable.read_json(folder.audit, ElectraError)
-    except ElectraError:  # a run from a store has none
-        audit = {}
+    audit: dict[str, Any] = {}
+    with suppress(ElectraError):  # a run from a store has none
+        audit = durable.read_object(folder.audit, ElectraError)
     is_language_model = "generator" in record and "discriminator" not in record
     return Card(
         name=f"{run.resolve().name}-{kind}",
@@ -80,7 +80,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
         objective=objective if kind == "encoder" or is_language_model else "",
         training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
-        audit=audit if isinstance(audit, dict) else {},
+        audit=audit,
         recipe=write_toml(without_paths(record)),
         # "runs/mine" could be a name on the hub, unless there is such a path
         base_model=split_revision(base)[0] if could_be_hub_name(base) and not Path(base).exists() else "",

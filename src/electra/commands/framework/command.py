@@ -117,11 +117,6 @@ def command_name(command: type[Command[Any]]) -> str:
     return command.__module__.rpartition(".")[2]
 
 
-def has_dry_run(command: type[Command[Any]]) -> bool:
-    """Whether the command takes `--dry-run`."""
-    return command.preview is not Command.preview
-
-
 def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
     """Returns the Python function of a command, with its arguments and their types."""
 

@@ -152,17 +152,9 @@ def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults)
 
 def clean_text(text: str) -> ReadText:
     """Repairs text whose undecodable bytes are surrogates, as this module's docstring describes."""
-    replaced = nuls = 0
-    if "\0" in text:
-        nuls = text.count("\0")
-        text = text.replace("\0", "")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            replaced = sum(map(len, SURROGATES.findall(text)))
-            text = SURROGATES.sub("\ufffd", text)
-    return ReadText(text, replaced, nuls)
+    undecoded = [] if text.isascii() else SURROGATES.findall(text)
+    text, nuls = text.replace("\0", ""), text.count("\0")
+    return ReadText(SURROGATES.sub("\ufffd", text) if undecoded else text, sum(map(len, undecoded)), nuls)
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:

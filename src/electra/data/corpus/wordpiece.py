@@ -144,15 +144,10 @@ def _alphabet(texts: Iterable[str], normalizer: normalizers.Normalizer, config: 
     It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
     vocabulary (in a small vocabulary, up to 500). Each character needs up to two entries, x and ##x.
     """
-    words: Counter[str] = Counter()
-    for word, count in count_words(texts).items():
-        words[normalizer.normalize_str(word)] += count
     counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
+    for word, count in count_words(texts).items():
+        for character in "".join(normalizer.normalize_str(word).split()):
             counts[character] += count
-    for character in [character for character in counts if character.isspace()]:
-        del counts[character]
     uncovered = _COVERAGE * counts.total()
     limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))
     alphabet: list[str] = []
