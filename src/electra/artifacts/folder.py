@@ -26,10 +26,8 @@ class Finding:
     """The result of one check."""
 
     path: Path
-    what: str
-    """What was checked ("weights"), to say so if there is no problem."""
-    problem: str = ""
-    """What is wrong; empty if nothing is."""
+    what: str  # was checked ("weights"), to say so if there is no problem
+    problem: str = ""  # what is wrong; empty if nothing is
 
 
 class Child(Generic[Contained]):

@@ -36,18 +36,13 @@ SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 
 
 class Session:
-    """A locked folder; see `open_session`.
-
-    Attributes:
-        stopping: returns whether to stop.
-        resumed: whether the folder already had its record.
-    """
+    """A locked folder; see `open_session`. `stopping()` says whether to stop."""
 
     def __init__(
         self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool, lock: ExitStack
     ) -> None:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
-        self.resumed = folder.exists()
+        self.resumed = folder.exists()  # whether it already had its record
         self._say, self._lock = say, lock
 
     def share(self) -> None:

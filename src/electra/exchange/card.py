@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.private import without_paths
 from electra.artifacts.run_files import RunFolder
 from electra.data.tables.hub_files import could_be_hub_name, split_revision
 from electra.exchange.configs import LOG_ODDS
@@ -25,6 +24,7 @@ from electra.foundation.config import flatten, write_toml
 from electra.foundation.errors import ElectraError
 
 TEMPLATE = Path(__file__).with_name("card.md")
+_FOLDERS = re.compile(r"^(/|~|[A-Za-z]:[\\/]|\\\\)[^\n]*[\\/]")  # of an absolute path
 # kind -> what the example code shows of the output in transformers; others have logits
 OUTPUTS: dict[Kind, str] = {"reader": "start_logits  # and end_logits", "encoder": "last_hidden_state"}
 PIPELINES: dict[Kind, str] = {
@@ -87,6 +87,15 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
         output=identity.get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=threshold if threshold is not None and 0 <= threshold <= 1 else None,
     )
+
+
+def without_paths(value: Any) -> Any:
+    """Returns plain data with every absolute path, which is private, shortened to its last part."""
+    if isinstance(value, dict):
+        return {key: without_paths(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_paths(inner) for inner in value]
+    return _FOLDERS.sub("", value) if isinstance(value, str) else value
 
 
 def card_of_language_model(run: Path) -> Card:

@@ -57,7 +57,6 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
     The kind "encoder" accepts any model, with its head; for a run, it means the discriminator, or the
     generator if there is no discriminator. Without the `step` of a checkpoint, a run's finished network is
     loaded, or its newest intact checkpoint.
-
     Raises AbsentNetwork if the model has no such network, and another ElectraError if the model, its
     checkpoint or its tokenizer is missing, damaged or not supported. Warns of a DamagedModel if other files
     of the model changed since it was saved, or damaged checkpoints were skipped.

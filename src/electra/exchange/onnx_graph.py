@@ -126,10 +126,8 @@ def commit_graph(  # noqa: PLR0917
 ) -> float:
     """Traces and checks `graph`, then writes it as a model folder with the config.json `settings`.
 
-    `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns the
-    largest difference between the outputs of the graph and the network. Raises ModelError if the graph's
-    outputs differ from the network's, or `out` cannot be written; and ConfigError if a library that this
-    needs is not installed.
+    `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns and
+    raises as `write_onnx`.
     """
     require_replaceable(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():

@@ -1,8 +1,7 @@
 """Reads and writes weights in safetensors format, with a digest that detects damage.
 
-For storage, weights may be 8-bit or 4-bit integers with scales; they are float32 again once they are read. A
-matrix NAME becomes integers, and the scales by which they are multiplied are in NAME.scale. Vectors stay in
-float32.
+For storage, matrices may be 8-bit or 4-bit integers with scales; they are float32 again once they are read. A
+matrix NAME becomes integers, and the scales by which they are multiplied are in NAME.scale.
 """
 
 from __future__ import annotations
@@ -131,9 +130,8 @@ def quantize(tensors: Mapping[str, Tensor], bits: Literal[8, 4]) -> dict[str, Te
     value / 127. So it changes by at most half a scale, 0.4 % of that value.
 
     4 bits: GROUP neighbouring weights of a row share a scale, a float16: of several, the one with the
-    smallest squared error. Two weights are stored in a byte, the first in its lower half. A matrix whose
-    width is no multiple of GROUP, or whose values are too large or too small for such a scale, is stored in 8
-    bits.
+    smallest squared error. Two weights are stored in a byte, the first in its lower half. 8 bits hold a
+    matrix whose width is no multiple of GROUP, or whose values do not fit such a scale.
     """
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():

@@ -16,15 +16,11 @@ _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 class ElectraError(Exception):
     """A problem the user can fix. The command line prints it as one line and exits with `exit_code`.
 
-    Attributes:
-        what: what is wrong, in plain words.
-        where: the file, line or field with the problem.
-        key: the setting with the problem, such as "training.steps" or "out".
-        fix: what to do about it.
+    It says `what` is wrong, `where` (the file, line or field), in which setting (`key`, such as
+    "training.steps" or "out"), and what to do about it (`fix`).
 
-    A setting that `what` or `fix` mentions is in backquotes, with or without a value:
-    "Lower `training.learning_rate`, or use `training.precision=fp32`". `line` spells it the way the user
-    types settings.
+    A setting that `what` or `fix` mentions is in backquotes, with or without a value, and spelled by `line`
+    as the user types it: "Lower `training.learning_rate`, or use `training.precision=fp32`".
     """
 
     exit_code = 2

@@ -35,19 +35,12 @@ trusted: list[Path] = []  # files that may run, the last named first
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of extension, such as objectives.
+    """A kind of extension, such as objectives."""
 
-    Attributes:
-        name: a singular noun, for messages and the keys of records.
-        package: the package whose modules are the built-in extensions of this kind.
-        defines: the names that a module must define.
-        option: the option that selects an extension, the same in every command.
-    """
-
-    name: str
-    package: str
-    defines: tuple[str, ...]
-    option: str
+    name: str  # a singular noun, for messages and the keys of records
+    package: str  # the package whose modules are the built-in extensions of this kind
+    defines: tuple[str, ...]  # the names that a module must define
+    option: str  # the option that selects an extension, the same in every command
 
     def names(self) -> list[str]:
         """Returns the sorted names of the built-in extensions of this kind."""
@@ -62,9 +55,8 @@ class Kind:
     def load(self, name: str) -> ModuleType:
         """Returns the module of a name or a path.
 
-        Raises:
-            ConfigError: there is none; the file is not trusted, has the name of a built-in extension, cannot
-                be imported, or lacks what its kind must define.
+        Raises ConfigError if there is none, or if the file is not trusted, has the name of a built-in
+        extension, cannot be imported, or lacks what its kind must define.
         """
         canonical, file = self.canonical_name(name), _trusted_file(name)
         ours, flag = self._built_in(canonical), f"--{self.option} FILE"

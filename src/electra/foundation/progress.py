@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-Say = Callable[[str], None]
-"""Prints a line that stays."""
+Say = Callable[[str], None]  # prints a line that stays
+# Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)
 Progress = Callable[[str, float | None], None]
-"""Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
+# Returns the shell line of the command that is at work; empty if none is
 running_command: ContextVar[Callable[[], str]] = ContextVar("running_command", default=str)
-"""Returns the shell line of the command that is at work; empty if none is."""
 displays: list[Progress] = []  # of the displays that are open, the innermost last
 
 

@@ -1,11 +1,10 @@
 """Reads documents from files: plain text, or the text field of tables.
 
-Imperfect text is repaired: UTF-8 is expected, or what the beginning of the file looks like;
-text and csv may also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become
-U+FFFD and are counted; NUL characters are dropped and counted; CRLF and CR become LF. A file that is
-mostly not text is refused. Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as
-the next document, cut at a space if there is one, so that memory stays bounded whatever the size of a
-file or line.
+Imperfect text is repaired: UTF-8 is expected, or what the beginning of the file looks like; text and csv may
+also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted;
+NUL characters are dropped and counted; CRLF and CR become LF. A file that is mostly not text is refused.
+Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as the next document, cut at a
+space if there is one, so that memory stays bounded.
 """
 
 from __future__ import annotations

@@ -44,13 +44,10 @@ def choose_accents(
 ) -> tuple[TokenizerConfig, dict[str, Any] | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
-    Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, become
-    equal.
-
-    Returns:
-        The settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
-        separates from letters, with the "share" of characters that have any (None: the text has none, or the
-        settings exclude their removal).
+    Without, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.
+    Returns the settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
+    separates from letters, with the "share" of characters that have any (None: the text has none, or the
+    settings exclude their removal).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
@@ -70,9 +67,8 @@ def choose_accents(
 def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False) -> tokenizers.Tokenizer:
     """Trains a WordPiece vocabulary on `texts`, which are iterated repeatedly.
 
-    With little text, the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY
-    times. `has_forms`: whether other texts are not in Unicode's form NFC. Raises TokenizerError if there is
-    no text.
+    With little text, the vocabulary is smaller than requested: entries must occur MIN_FREQUENCY times.
+    `has_forms`: whether other texts are not in Unicode's form NFC. Raises TokenizerError without text.
     """
     normalizer = _normalizer(texts, config, has_forms)
     texts = [_LONG.sub(r"\g<0> ", text) for text in texts]  # training is quadratic in the length of a word

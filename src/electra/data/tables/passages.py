@@ -34,9 +34,8 @@ CONLL = (".conll", ".conllu", ".iob", ".bio")
 def records(rows: Any, where: str = "") -> list[Any]:
     """Returns the rows of a table, a data set or any other iterable as a list.
 
-    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow; libraries
-    are not imported for that. Raises DataError if two columns have the same name, or the argument cannot be
-    iterated over.
+    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow, which are
+    not imported for that. Raises DataError if two columns have the same name, or there is nothing to iterate.
     """
     for method in ("collect", "to_table"):  # of a lazy frame, a data set of pyarrow
         rows = getattr(rows, method)() if hasattr(type(rows), method) else rows
@@ -103,9 +102,8 @@ def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = No
 
     The texts are those of a file (a table, lines, hOCR, ALTO, PAGE or DjVu XML, CoNLL), of a folder of files,
     of standard input ("-"), or as passed. Tables and lines may be larger than memory. `ends` joins the words
-    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes.
-
-    Raises DataError for what is no text, and if there is none.
+    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes. Raises
+    DataError for what is no text, and if there is none.
     """
     ends = ends or LineEnds()
     if isinstance(texts, str) and is_blank(texts):
@@ -212,7 +210,9 @@ def _file(texts: Texts) -> Data | None:
     path = Path(texts)
     if is_file(path):
         return path
-    if isinstance(texts, os.PathLike) or _looks_like_a_file(texts):
+    suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
+    looks_like_one = path.suffix.lower() in suffixes or "/" in str(texts)
+    if isinstance(texts, os.PathLike) or (looks_like_one and not any(map(str.isspace, texts))):
         raise DataError("no such file", where=str(texts), fix="Check the path")
     return None
 
@@ -220,8 +220,3 @@ def _file(texts: Texts) -> Data | None:
 def is_file(path: Path) -> bool:
     """Whether there is a file, a pipe or a device at the path."""
     return os.path.exists(path) and not os.path.isdir(path)  # a long text, or one with a NUL, is no path
-
-
-def _looks_like_a_file(name: str) -> bool:
-    suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
-    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)
