@@ -211,8 +211,7 @@ def _compare(loaded: Loaded, graph: Graph, path: Path) -> float:
 def load_onnx(folder: Path, network: Kind) -> Loaded:
     """Loads the model folder of a graph; as the kind of network, "encoder" accepts any.
 
-    Raises AbsentNetwork if the graph is of another kind, and ModelError if it is missing or damaged, or does
-    not match its config.json.
+    Raises AbsentNetwork if it is of another kind, ModelError if it is missing, damaged or unlike config.json.
     """
     model = ModelFolder(folder)
     graphs = model.graphs

@@ -4,8 +4,7 @@
     path/to/mine.py     a file, with the name `mine`
 
 Names ignore case, hyphens and underscores. A file runs only if the user named it: on the command line, in a
-call, or with `trust`. Folders and TOML files are data: code that they name is loaded only if the user has
-also named the file.
+call, or with `trust`. Folders and TOML files are data: the user must also name the code that they name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How functions report their work: lines that stay, and progress, which the next report replaces.
 
-Whoever does what takes long says so with `doing`, at any depth; the display that is open shows it. Folders
-record the `running_command`.
+Whoever takes long says so with `doing`, at any depth: the open display shows it. Folders record
+`running_command`.
 """
 
 from __future__ import annotations

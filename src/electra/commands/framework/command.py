@@ -97,8 +97,7 @@ class Command(Generic[R_co]):
     def line(self) -> str:
         """The shell line that runs this command again, with all arguments and options that are not defaults.
 
-        Rows that were passed from Python cannot be typed: the name of their option stands for them, as in
-        --data DATA.
+        Rows from Python cannot be typed: the name of their option stands for them, as in --data DATA.
         """
         kind: Any = type(self)
         known, first, rest = {option.name: option for option in options_of(kind)}, list[str](), list[str]()

@@ -23,8 +23,7 @@ class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
     Sources are files, folders, globs, `-`, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`; those that cannot
-    be read twice are copied to `scratch`. Raises CorpusError if a source does not exist or, when iterated, if
-    text cannot be read.
+    be read twice are copied to `scratch`. Raises CorpusError if one does not exist or cannot be read.
     """
 
     def __init__(self, sources: Sequence[Argument], config: CorpusConfig, scratch: Path = Path()) -> None:

@@ -256,9 +256,8 @@ class Tokenizer:
     def files(self) -> dict[str, bytes]:
         """Returns the files of a tokenizer folder, from which transformers produces identical ids.
 
-        For the tokenizer classes that it knows, transformers 5 rebuilds the pipeline from a few flags, and
-        would lower-case a cased vocabulary. PreTrainedTokenizerFast uses tokenizer.json unchanged, and the
-        input names keep token_type_ids.
+        transformers 5 rebuilds the pipelines of the classes that it knows from a few flags, and would
+        lower-case a cased vocabulary; PreTrainedTokenizerFast does not. Input names keep token_type_ids.
         """
         content = json.loads(self.definition)
         settings: dict[str, Any] = {

@@ -3,8 +3,7 @@
 The trainer of `tokenizers` is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
 map, which decides ties between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the
 `##x` pieces are passed to the trainer as special tokens in a fixed order, and the tokenizer is rebuilt from
-the vocabulary with only the five real special tokens. The pipeline is BERT's (Devlin et al. 2019), as in the
-ELECTRA paper.
+the vocabulary with only the five special tokens. The pipeline is BERT's (Devlin et al. 2019), as ELECTRA's.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ def choose_accents(
 
     Without, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.
     Returns the settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
-    separates from letters, with the "share" of characters that have any (None: the text has none, or the
-    settings exclude their removal).
+    separates from letters, with the "share" of characters that have any (None: there are none, or they stay).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None

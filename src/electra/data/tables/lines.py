@@ -2,8 +2,7 @@
 
 Bytes are decompressed in bounded memory, and every problem with them is an error that names the file.
 Characters are UTF-8 unless the file is UTF-16 or UTF-32, or looks like cp1252. A byte that cannot be decoded
-becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The caller decides what ends a
-line; see `line_end`.
+becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. Callers choose the `line_end`.
 """
 
 from __future__ import annotations

@@ -467,8 +467,7 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
 def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | None = None) -> str:
     """Returns the text of a cell; words in a list are joined by spaces.
 
-    Raises DataError for other values and without one; with `empty`, the table of the row, a cell without a
-    text has the text "".
+    Raises DataError for other values, and without one unless `empty`, the row's table, is passed: then "".
     """
     value, problem = get_field(row, column), ""
     has_column = column in row or value is not None
