@@ -74,11 +74,8 @@ def test_dashes_and_integers_for_floats_are_accepted() -> None:
 
 def test_merge_overrides_and_differences_lists_changes() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}}) == {"a": {"x": 1, "y": 5}, "b": 3}
-    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [
-        ("a.x", 1, 3),
-        ("b", 2, None),
-        ("c", None, 4),
-    ]
+    changed = [("a.x", 1, 3), ("b", 2, None), ("c", None, 4)]
+    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == changed
     left = {"mix_seed": 0, "mix_exponent": None}  # of earlier versions, without effect
     assert Recipe() == make_recipe({}) == make_recipe({"data": left})
     assert not differences({"data": left}, {"data": {}})

@@ -110,12 +110,8 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path, monkeypatch: 
 
 
 def test_a_lock_excludes_other_processes_and_ends_with_its_process(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    words = [sys.executable, "-u", "-c", HOLD, str(tmp_path)]
+    holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     with pytest.raises(RunFolderError), durable.lock(tmp_path):
         pass
@@ -180,9 +176,8 @@ try:
 except FullDisk as error:
     sys.exit(str(error))
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "model")], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-c", program, str(tmp_path / "model")]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "ulimit -f" in ended.stderr, ended.stderr
     assert not list(tmp_path.iterdir())
 

@@ -239,10 +239,9 @@ def test_wikiextractor_tags_are_removed(name: str, tmp_path: Path) -> None:
     pages = (f'<doc id="{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n' for n in range(3))
     content = "".join(pages).encode()
     path = written(tmp_path / "AA" / name, bz2.compress(content) if name.endswith("bz2") else content)
+    expected = [[f"T{n}", "the", "text", str(n)] for n in range(3)]
     for source in (tmp_path / "AA", path):
-        assert [each.split() for each in texts(source)] == [
-            [f"T{n}", "the", "text", str(n)] for n in range(3)
-        ]
+        assert [each.split() for each in texts(source)] == expected
 
 
 def test_a_large_file_of_many_parts_is_one_document_with_a_note(tmp_path: Path) -> None:

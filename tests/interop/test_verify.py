@@ -31,10 +31,8 @@ def test_every_flipped_bit_of_the_weights_is_found(export_pair: ExportPair) -> N
     assert problems(folder) == []
     chance = random.Random(0)
     header = 8 + int.from_bytes(good[:8], "little")
-    for position in [
-        *(chance.randrange(header) for _ in range(10)),
-        *(chance.randrange(header, len(good)) for _ in range(10)),
-    ]:
+    for part in [range(header), range(header, len(good))] * 10:
+        position = chance.choice(part)
         bad = bytearray(good)
         bad[position] ^= 1 << chance.randrange(8)
         weights.write_bytes(bad)

@@ -116,14 +116,11 @@ def test_an_evaluation(encoder: Path, tmp_path: Path) -> None:
     words += ["--out", str(out), "--no-baselines", "--finetune.epochs", "1", "--finetune.batch-size", "8"]
     assert main(words) == 0
     assert [command(each) for each in lines(out)] == [command(words)]
-    record = electra.evaluate(
-        str(encoder),
-        data=[data, tmp_path],
-        out=tmp_path / "b",
-        baselines=False,
-        settings={"epochs": 1, "batch_size": 8},
-    ).folder
-    [again] = lines(record.path)
+    settings, folders = {"epochs": 1, "batch_size": 8}, [data, tmp_path]
+    made = electra.evaluate(
+        str(encoder), data=folders, out=tmp_path / "b", baselines=False, settings=settings
+    )
+    [again] = lines(made.folder.path)
     assert replace(command(again), out=str(out)) == command(words)
 
 

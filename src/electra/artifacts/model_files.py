@@ -28,13 +28,8 @@ SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
-OTHER_WEIGHTS = (
-    "pytorch_model.bin",
-    "tf_model.h5",
-    "flax_model.msgpack",
-    "model.ckpt.index",
-    "rust_model.ot",
-)
+_OTHERS = "pytorch_model.bin tf_model.h5 flax_model.msgpack model.ckpt.index rust_model.ot"
+OTHER_WEIGHTS = tuple(_OTHERS.split())
 ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
 # Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
