@@ -194,7 +194,7 @@ class Tokenizer:
             parts = [self._raw.encode(SURROGATE.sub("\ufffd", t), add_special_tokens=False) for t in texts]
         for part, encoded in zip(texts, parts, strict=True):
             self.counted.add(part, len(encoded.ids), encoded.ids.count(self.specials.unk))
-        encoding = self._raw.post_process(*parts)
+        encoding = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in encoding.special_tokens_mask]
         # From the parts, since RoBERTa's processor trims offsets once more. Type ids do not tell the texts
         # apart in every tokenizer; sequence ids do, but those of a pair's first text may be left out.
