@@ -317,9 +317,8 @@ def test_a_damaged_folder_is_named(  # noqa: PLR0917
 
 
 def test_every_type_of_error_was_rendered() -> None:
-    kinds = {
-        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ElectraError)
-    }
+    types = {each for each in vars(errors).values() if isinstance(each, type)}
+    kinds = {each for each in types if issubclass(each, ElectraError)}
     rendered = {row[-2] for row in (*TYPED, *DAMAGED)}
     assert kinds - rendered == {FullDisk, LostProcess}  # in core/test_durable.py and training/test_resume.py
 

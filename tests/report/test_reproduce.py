@@ -47,11 +47,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Complaints as an office has them; the names of its columns are nobody's default."""
-    rows = [
-        f'"{n} {word}, my film",{label},x'
-        for n in range(12)
-        for word, label in (("fine", "a"), ("grim", "b"))
-    ]
+    labelled = (("fine", "a"), ("grim", "b"))
+    rows = [f'"{n} {word}, my film",{label},x' for n in range(12) for word, label in labelled]
     for name in ("complaints", "later one"):
         (tmp_path / f"{name}.csv").write_text("\n".join(["what was said,-kind,x", *rows]) + "\n")
     return tmp_path / "complaints.csv"
