@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,12 +51,12 @@ def test_the_head_does_not_depend_on_the_model(  # noqa: PLR0917
     for number, encoder in enumerate((model, other)):
         arm = tmp_path / f"arm{number}"
         shutil.copytree(encoder, arm)
-        run: Any = SimpleNamespace(folder=arm, telemetry=SimpleNamespace(say=lambda line: None))
-        runs.score(run, panel, 3, lambda: False)
+        how: Any = {"say": lambda line: None, "stop": lambda: False}
+        runs.panel_scores(str(arm), panel, arm, seed=3, **how)
         out = tmp_path / f"evaluated{number}"
         [ready] = tasks.find_tasks(load_suite(str(suite)), {}, [data])
         options, entry = tasks.EvaluationOptions(device="cpu"), ModelEntry("toy", str(encoder))
-        tasks.score_task(ready, entry, out, options, say=lambda line: None, stop=lambda: False)
+        tasks.score_task(ready, entry, out, options, **how)
         records = [json.loads((f / "finetune.json").read_text()) for f in (arm / "panel" / "sst2", out)]
         used |= {record["settings"]["head"] for record in records}
     assert used == {head} and not tried

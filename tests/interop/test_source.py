@@ -23,7 +23,6 @@ from electra.exchange.source import locate
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
-from electra.training.recipe import Recipe
 from electra.training.starts import initial_models
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -65,9 +64,8 @@ def test_the_files_of_a_model_and_no_others_are_fetched(
     hub |= {"main": pair / "discriminator", "draft": pair / "generator"}
     (pair / "discriminator" / "pytorch_model.bin").write_bytes(b"a pickle that nobody asked for")
     folder = locate("owner/model")
-    assert (
-        sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()) == FILES
-    )
+    files = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    assert sorted(files) == FILES
     assert load("owner/model").kind == "discriminator"  # without a warning: nothing is missing
     assert load("owner/model@draft", "generator").kind == "generator"
     for name, said in (("owner/other", "neither a local folder nor"), ("owner/model@gone", "commit gone")):
@@ -93,7 +91,7 @@ def test_a_pushed_run_can_be_loaded_completely(hub: dict[str, Path], tmp_path: P
         assert back.detect(text, scorer=scorer) == here.detect(text, scorer=scorer)
     assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
     assert electra.show(folder, text) == electra.show(pair, text)
-    assert initial_models(Recipe(), folder, None) == (str(folder), str(folder))
+    assert initial_models({}, folder, None) == (str(folder), str(folder))
     assert not [finding for finding in electra.verify(folder) if finding.problem]
 
 

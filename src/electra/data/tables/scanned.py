@@ -39,8 +39,7 @@ class Word(NamedTuple):
     name: str
 
 
-Lines = list[list[Word]]
-"""The words of a paragraph, by line."""
+Lines = list[list[Word]]  # the words of a paragraph, by line
 
 
 class OtherXml(NoWords):
