@@ -14,9 +14,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from electra.finetuning.heads.counts import CountedHead, CountsAndStates
-from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
+from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.windows.features import LabelledBatch
 from electra.model.dropout import dropout
+from electra.model.encoder import Encoder
 
 HIDDEN = 0.5  # of the words, whose counted features a step does not see
 STATES_DROPOUT = 0.3  # of the states that the last layer reads
@@ -37,15 +38,18 @@ class TunedCountedHead(CountedHead):
         return logits_NO
 
 
-class TunedCounts(CountsAndStates):
-    """Builds the head, which is fitted, then trained."""
+class TunedCounts(HeadFactory):
+    """Builds the head and fits it, before it is trained."""
 
-    name, kinds = "tuned_counts", ("tagger",)
-    dropout, epochs = None, 10.0
+    name, kinds, epochs = "tuned_counts", ("tagger",), 10.0
 
     @override
     def build(self, shape: HeadShape) -> HeadModule:
         return TunedCountedHead(shape)
+
+    @override
+    def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
+        CountsAndStates().start(head, encoder, data)
 
 
 HEAD = TunedCounts()
