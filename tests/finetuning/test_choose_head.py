@@ -309,25 +309,6 @@ def test_a_cheaper_head_unless_another_is_surely_better(
     assert ("chance" in note) is (max(shares.values()) < 0.6)
 
 
-@pytest.mark.parametrize(("task", "head"), [("classification", "frozen"), ("pos", "tuned_counts")])
-def test_taggers_alone_try_the_trained_counts(task: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gold = [("a", "b") if task == "pos" else "ab"[i % 2] for i in range(40)]
-    data = dataset_of(task, [(answer, f"t{i}", "x")[: 2 + (task == "pos")] for i, answer in enumerate(gold)])
-    trials = choose_head.Trials(trials_of({}).settings, data, narrow(), lambda: False)
-    right = {i: np.eye(2) if task == "pos" else np.eye(2)[i % 2] for i in range(40)}
-    wrong = {i: right[0] * 0 + right[0].take([0], -1) for i in range(40)}
-    tried = list[str]()
-
-    def try_head(name: str, of: Any, fold: int) -> dict[int, Any]:
-        tried.append(name)
-        return {i: (right if name == "tuned_counts" else wrong)[i] for i in of.dataset.held_out(fold)}
-
-    monkeypatch.setattr(choose_head, "linear_answers", lambda of: {"frozen": wrong, "counts": wrong})
-    monkeypatch.setattr(choose_head, "try_head", try_head)
-    chosen, _ = choose_head.choose_head(trials.settings, data, narrow(), lambda: False)
-    assert chosen.head == head and set(tried) == {AUTO, *(["tuned_counts"] if task == "pos" else [])}
-
-
 def test_rows_are_predicted_without_their_text(tmp_path: Path, modern_folder: Path) -> None:
     """Random labels, each text six times: a linear head that had seen a text would remember its label."""
     table = [(row["label"], row["text1"]) for row in rows(random.Random(3), 1, 60, 6)]

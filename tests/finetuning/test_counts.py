@@ -31,7 +31,7 @@ from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.windows.features import Tokens, collate
-from electra.foundation.errors import Interrupted, ModelError
+from electra.foundation.errors import ModelError
 from electra.model.hidden import hidden_states
 
 SENTENCES = [("fine", "film", "of"), ("a.", "grim", "..."), ("kind",)]
@@ -217,28 +217,6 @@ def test_the_head_learns_what_counting_shows_and_its_folder_is_whole(
     from transformers import AutoModel
 
     assert AutoModel.from_pretrained(tmp_path / "out/model").config.hidden_size == 32
-
-
-def test_the_trained_head_begins_with_the_fit_and_resumes_bit_for_bit(
-    tmp_path: Path, modern_folder: Path
-) -> None:
-    data = write_all(tmp_path / "data", "tagging")
-    options = {"head": "tuned_counts", "epochs": 2, "learning_rate": 1e-3}
-    whole = toy_task.settings(tmp_path / "whole", data, "tagging", **options, allow_unknown=True)
-    results = finetune(str(modern_folder), whole)
-    assert results["steps"] > 0 and results["eval_accuracy"] > 0.95  # two epochs from a new head reach 0.4
-    steps = iter(range(100))
-    with pytest.raises(Interrupted):
-        finetune(str(modern_folder), replace(whole, out=tmp_path / "broken"), stop=lambda: next(steps) == 3)
-    finetune(str(modern_folder), replace(whole, out=tmp_path / "broken"))
-    for name in ("model.safetensors", "head.safetensors"):
-        found = [(tmp_path / run / "model" / name).read_bytes() for run in ("whole", "broken")]
-        assert found[0] == found[1]
-    [file] = data.glob("dev.*")
-    table = FinetuningFolder(tmp_path / "whole").seed(0).table("dev").read_text().splitlines()
-    labels = [line.split("\t")[2] for line in table]
-    predictor = open_predictor(str(tmp_path / "whole/model"), allow_unknown=True)
-    assert [row[2] for row in predictor(file).rows()] == labels
 
 
 @pytest.mark.parametrize("change", ["fewer", "unsorted", "no number", "none"])

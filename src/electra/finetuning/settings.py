@@ -120,16 +120,16 @@ class ModelOptions:
     """The model's initial weights. random: the same architecture with random initialization, as a baseline.
     """
     head: str = "auto"
-    """The head, or the path of a .py file that defines one. auto: with at most 2,000 labelled texts or 25,000
-    labelled words, and no training option set, the cheapest of frozen, counts, for tagging tuned_counts, and
+    """The head, or the path of a .py file that defines one. auto: with at most 2,000 labelled
+    texts or 25,000 labelled words, and no training option set, the cheapest of frozen, counts and
     transformers that no other beats by more than a standard error on held-out training examples; else
-    transformers. transformers: the standard head, that of the model's transformers class. frozen: the encoder
-    is not trained, and a linear model is fitted to its states in seconds. It encodes the texts of a pair
-    separately and compares the vectors; for pairs it cannot be exported to ONNX. counts: frozen states and
-    counted features of words and characters; not exported to ONNX. tuned_counts: the same, for tagging, then
-    trained with the encoder. linear: the head of ELECTRA's published code. transformers can load the whole
-    model if its head is transformers or, for tagging with ELECTRA encoders, frozen or linear; otherwise it
-    loads the encoder, and the head's weights are in a separate file.
+    transformers.
+    transformers: the standard head, that of the model's transformers class. frozen: the encoder is not
+    trained, and a linear model is fitted to its states in seconds. It encodes the texts of a pair separately
+    and compares the vectors; for pairs it cannot be exported to ONNX. counts: frozen states and counted
+    features of words and characters; not exported to ONNX. linear: the head of ELECTRA's published code.
+    transformers can load the whole model if its head is transformers or, for tagging with ELECTRA
+    encoders, frozen or linear; otherwise it loads the encoder, and the head's weights are in a separate file.
     """
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token

@@ -91,18 +91,14 @@ class CountedHead(HeadModule):
     @override
     def forward(self, encoded: Tensor, batch: LabelledBatch) -> Tensor:
         logits: Tensor = self.states(encoded, batch)
-        counted_NO = self.count_logits(batch).to(logits)
-        if not self.per_token:
-            return logits + counted_NO
-        starts = torch.from_numpy(word_places(batch)[0]).to(logits.device)
-        return logits.flatten(0, 1).index_add(0, starts, counted_NO).view_as(logits)
-
-    def count_logits(self, batch: LabelledBatch) -> Tensor:
-        """Returns what the counted features add to the logits of each text, or word [N, O]."""
         matrix = self.counts.matrix(batch.texts, [window.words for window in batch.context])
         parts = (matrix.indices.astype(np.int64), matrix.indptr[:-1].astype(np.int64), matrix.data)
-        places, starts, values = (torch.from_numpy(part).to(self.counted.device) for part in parts)
-        return F.embedding_bag(places, self.counted, starts, mode="sum", per_sample_weights=values)
+        places, starts, values = (torch.from_numpy(part).to(logits.device) for part in parts)
+        counted = F.embedding_bag(places, self.counted, starts, mode="sum", per_sample_weights=values)
+        if not self.per_token:
+            return logits + counted
+        starts = torch.from_numpy(word_places(batch)[0]).to(logits.device)
+        return logits.flatten(0, 1).index_add(0, starts, counted.to(logits)).view_as(logits)
 
     @property
     def counts(self) -> Counts:
@@ -128,8 +124,7 @@ class CountedHead(HeadModule):
         hashes = state_dict.get(prefix + "hashes")
         if hashes is not None and hashes.dim() == 1 and (hashes.diff() > 0).all():
             size = len(hashes) + (NUM_OVERLAPS + 1) * (self.kind == "pairs")
-            if size != len(self.counted):  # an optimizer may have the weights
-                self.resize(Counts(self.kind, hashes.numpy(), np.empty(size, np.float32)))
+            self.resize(Counts(self.kind, hashes.numpy(), np.empty(size, np.float32)))
         super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
 
     def resize(self, counts: Counts) -> None:

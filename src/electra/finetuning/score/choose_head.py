@@ -18,7 +18,7 @@ from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.settings import AUTO, Settings
 from electra.finetuning.train.dataset import FOLDS, Dataset
 from electra.finetuning.train.one_seed import build_model, train_seed
-from electra.finetuning.train.prepared import COUNTS, FROZEN, TUNED_COUNTS, encoder_pooling, prepare, resolve
+from electra.finetuning.train.prepared import COUNTS, FROZEN, encoder_pooling, prepare, resolve
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import Interrupted
 from electra.foundation.progress import Say, doing, quiet
@@ -28,8 +28,7 @@ FEW = {"classifier": 2_000, "tagger": 25_000}  # labelled texts or words: with m
 VERY_FEW = {"classifier": 300, "tagger": 3_000}  # with more, a network is tried on one fold alone
 NARROW = 384  # the width of an encoder above which it is, too
 LINEAR = (FROZEN, COUNTS)  # the heads that are fitted in seconds
-# the heads that train the network, from the cheapest, with their titles
-TRAINED = {TUNED_COUNTS: TUNED_COUNTS, AUTO: "fine-tuned"}
+TRAINED = {AUTO: "fine-tuned"}  # the heads that train the network, from the cheapest, with their titles
 TITLES = {head: head for head in LINEAR} | TRAINED
 TRAINING = ("epochs", "learning_rate", "layer_decay", "dropout")  # set by someone who wants to train
 PARTS = 20  # of the held-out texts: without each of them, scores are computed again for a standard error
@@ -106,15 +105,15 @@ def choose_head(
     note = f"{metric} on {count:,} held-out training texts (+- standard error): "
     note += ", ".join(map(trials.describe, LINEAR))
     say(note)
-    best, trained = FROZEN, [head for head in TRAINED if dataset.task.head in load_head(head).kinds]
-    for head in (COUNTS, *trained):
+    best = FROZEN
+    for head in (COUNTS, *TRAINED):
         if head in TRAINED:
             trials.answers[head] = train_on_folds(head, trials)
             note += f", {trials.describe(head)}"
         gain, error = trials.score_and_error(head, best)
         if gain > error or math.isnan(trials.score_and_error(best)[0]):
             best = head
-    heads = (*LINEAR, *trained)
+    heads = (*LINEAR, *TRAINED)
     if not any(trials.score_and_error(head)[0] > trials.chance(head) for head in heads):
         best, value = FROZEN, trials.score_and_error(baselines.MAJORITY)[0]
         shown = f"; the most frequent answer has {value:.3f}, up to {trials.chance(best):.3f} may be chance"

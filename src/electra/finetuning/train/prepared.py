@@ -31,7 +31,7 @@ from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
-FROZEN, COUNTS, TUNED_COUNTS = "frozen", "counts", "tuned_counts"  # the heads that are fitted
+FROZEN, COUNTS = "frozen", "counts"  # the heads that are fitted
 MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_UPDATES
 
 
