@@ -35,6 +35,9 @@ MAX_WEIGHTS = 2_000_000  # features times outputs
 LONGEST = 20_000  # characters of a text that are read
 GRAMS, EDGES, ENDINGS, NEIGHBOURS = (2, 3, 4, 5), (1, 2, 3, 4), (2, 3), (-2, -1, 1, 2)
 NO_FEATURE = -1
+CHARACTERS = (
+    0.4  # the weight of characters: more of them than words, they would drown "who" and "when" (TREC)
+)
 NUM_OVERLAPS = 7
 _MIX, _MASK = 0x9E3779B1, 0xFFFFFFFF  # an odd number: no two features become one
 
@@ -58,6 +61,8 @@ class Counts:
         kept.sort()
         rarity = np.log((1 + len(sizes)) / (1 + frequencies[kept])) + 1
         weights = np.ones(len(kept)) if kind == "words" else rarity
+        if kind == "texts":
+            weights[hashes[kept] % 2 == 1] *= CHARACTERS
         counts = cls(kind, hashes[kept], weights.astype(np.float32))
         if kind != "pairs":
             return counts
@@ -126,10 +131,10 @@ def words(text: str) -> list[str]:
 
 @lru_cache(1 << 16)
 def _spelling(word: str) -> Ints:
-    """Returns the features of a word of a text: itself, then its characters."""
+    """Returns the features of a word of a text: itself (even), then its characters (odd)."""
     padded = f" {word} "
     grams = (f"={padded[i : i + n]}" for n in GRAMS for i in range(len(padded) - n + 1))
-    return np.array([_hash(word), *map(_hash, grams)], np.int64)
+    return np.array([_hash(word) & ~1, *(_hash(gram) | 1 for gram in grams)], np.int64)
 
 
 @lru_cache(1 << 16)
@@ -154,7 +159,7 @@ def of_texts(texts: Texts) -> tuple[Ints, Ints]:
     for (text,) in texts:
         spelled = [_spelling(word) for word in words(text)]
         first = np.array([each[0] for each in spelled], np.int64)
-        rows.append(np.concatenate([*spelled, _mixed(first[1:], first[:-1])]))
+        rows.append(np.concatenate([*spelled, _mixed(first[1:], first[:-1]) & ~1]))
     return np.concatenate(rows), np.array([*map(len, rows)])
 
 
