@@ -35,9 +35,7 @@ MAX_WEIGHTS = 2_000_000  # features times outputs
 LONGEST = 20_000  # characters of a text that are read
 GRAMS, EDGES, ENDINGS, NEIGHBOURS = (2, 3, 4, 5), (1, 2, 3, 4), (2, 3), (-2, -1, 1, 2)
 NO_FEATURE = -1
-CHARACTERS = (
-    0.4  # the weight of characters: more of them than words, they would drown "who" and "when" (TREC)
-)
+CHARACTERS = 0.4  # their weight: they outnumber words, and would drown "who" and "when"
 NUM_OVERLAPS = 7
 _MIX, _MASK = 0x9E3779B1, 0xFFFFFFFF  # an odd number: no two features become one
 
