@@ -82,6 +82,9 @@ class Ranking:
         self._starts.append(self._file.tell())
         self._file.write(json.dumps(row, default=str).encode() + b"\n")
 
+    def __del__(self) -> None:
+        self._file.close()
+
     def __len__(self) -> int:
         return len(self._keys)
 
