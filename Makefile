@@ -91,8 +91,8 @@ test-portable: setup
 test-mutations: setup
 	$(BIN)/python tests/mutations.py
 
-# The core, model and data tests with the oldest versions that pyproject.toml allows (of what they need; torch and
-# transformers excepted), on its oldest Python.
+# The core, model and data tests with the oldest versions that pyproject.toml allows (of what they need; torch
+# excepted), on its oldest Python.
 OLDEST ?= python3.11
 test-oldest:
 	$(OLDEST) -m venv .venv-oldest

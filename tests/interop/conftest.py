@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from copies import SPECIALS
 from torch import nn
 
 from electra.data.corpus.tokenizer import Tokenizer
@@ -19,7 +20,6 @@ from electra.model.sizes import EncoderConfig, discriminator_config, generator_c
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
 LETTERS = [*string.ascii_letters, *string.digits, *string.punctuation, *"\u00e9\u00fc\u6f22\u5b57\ud55c"]
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 @pytest.fixture(autouse=True, scope="session")

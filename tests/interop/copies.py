@@ -13,6 +13,7 @@ from electra.exchange.run_folder import network_kinds
 from electra.exchange.source import locate
 
 ROOT = Path(__file__).parents[2]
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def _module(file: str) -> Any:

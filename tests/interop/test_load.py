@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SPECIALS
-from copies import from_pickle
+from copies import SPECIALS, from_pickle
 from published import edit, published
 from safetensors.torch import load_file, save_file
 

@@ -19,7 +19,6 @@ from electra.exchange.huggingface import export
 from electra.exchange.load import load
 from electra.foundation.errors import AbsentNetwork, ModelError
 from electra.model.pair import Discriminator, Generator, Pair, build_encoder
-from electra.training.recipe import Recipe
 from electra.training.starts import open_starts
 
 
@@ -83,9 +82,9 @@ def test_a_generator_starts_from_a_published_bert(tied: bool, uncased: Tokenizer
     pair = Pair(Discriminator(build_encoder(config)), Generator(build_encoder(config))).eval()
     if not tied:
         with pytest.raises(ModelError):
-            open_starts(Recipe(), None, str(tmp_path)).load_into(pair)
+            open_starts(None, str(tmp_path)).load_into(pair)
         return
-    open_starts(Recipe(), None, str(tmp_path)).load_into(pair)
+    open_starts(None, str(tmp_path)).load_into(pair)
     assert pair.generator is not None
     assert torch.equal(pair.generator.head.bias, reference.cls.predictions.bias)
 
@@ -136,7 +135,7 @@ def test_a_masked_language_model_is_trained_further_as_a_discriminator(
     published(name, tmp_path, uncased)
     loaded = load(tmp_path, "encoder")
     pair = Pair(Discriminator(build_encoder(loaded.config))).eval()
-    assert "encoder" in open_starts(Recipe(), str(tmp_path)).load_into(pair)[0]
+    assert "encoder" in open_starts(str(tmp_path)).load_into(pair)[0]
     ids, _, _ = rows()
     assert torch.equal(pair.main.encoder(ids), loaded.encoder(ids))
 

@@ -23,7 +23,6 @@ from electra.exchange.source import locate
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
-from electra.training.recipe import Recipe
 from electra.training.starts import initial_models
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -93,7 +92,7 @@ def test_a_pushed_run_can_be_loaded_completely(hub: dict[str, Path], tmp_path: P
         assert back.detect(text, scorer=scorer) == here.detect(text, scorer=scorer)
     assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
     assert electra.show(folder, text) == electra.show(pair, text)
-    assert initial_models(Recipe(), folder, None) == (str(folder), str(folder))
+    assert initial_models({}, folder, None) == (str(folder), str(folder))
     assert not [finding for finding in electra.verify(folder) if finding.problem]
 
 

@@ -11,7 +11,6 @@ import torch
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
-from electra.training.recipe import Recipe
 from electra.training.starts import Starts, open_starts
 
 MakePair = Callable[..., Pair]
@@ -20,7 +19,7 @@ ExportPair = Callable[..., tuple[Pair, Path]]
 
 def opened(discriminator: Path | None = None, generator: Path | None = None) -> Starts:
     names = (None if folder is None else str(folder) for folder in (discriminator, generator))
-    return open_starts(Recipe(), *names)
+    return open_starts(*names)
 
 
 def differing(one: Pair, other: Pair) -> list[str]:

@@ -176,7 +176,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     from electra.training.starts import open_starts
 
     def begin(name: str) -> Any:
-        starts = open_starts(asked, f"{teacher}[0,3]").fitted(store.tokenizer)
+        starts = open_starts(f"{teacher}[0,3]", None, asked.model, str(teacher)).fitted(store.tokenizer)
         return start(asked, tmp_path / name, store, World(), starts=starts)
 
     with begin("whole") as run, StopRequest() as stop:
@@ -199,7 +199,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     rows = list(RunFolder(tmp_path / "run").ledger().rows_of_kind("train"))
     assert rows[-1]["losses"]["states"] < rows[0]["losses"]["states"]
     with pytest.raises(ElectraError, match="initial_discriminator"):
-        starts = open_starts(asked, f"{teacher}[0,2]").fitted(store.tokenizer)
+        starts = open_starts(f"{teacher}[0,2]", None, asked.model, str(teacher)).fitted(store.tokenizer)
         with start(asked, tmp_path / "run", store, World(), starts=starts):
             pass
 

@@ -56,7 +56,7 @@ class Pretrain(
 
         source = as_name(recipe_for(self.recipe, self.out), "recipe")
         recipe = compose(source, self.overrides, self.budget)
-        main, generator = initial_models(recipe, self.init, self.init_discriminator)
+        main, generator = initial_models(recipe.objective, self.init, self.init_discriminator)
         return Request(
             recipe,
             self.text(self.data, optional_name(self.store, "store")),

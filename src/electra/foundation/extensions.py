@@ -16,12 +16,11 @@ import importlib.util
 import sys
 import tomllib
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -144,12 +143,6 @@ def trust(*names: object) -> None:
     """
     files = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
     trusted[:] = dict.fromkeys([*files, *trusted])
-
-
-def trust_options(argv: Sequence[str]) -> None:
-    """Trusts the files that the options name, such as --task mine.py."""
-    pairs = [*(word.partition("=")[::2] for word in argv if "=" in word), *pairwise(argv)]
-    trust(*(value for flag, value in pairs if flag in FLAGS and is_path(value)))
 
 
 def _trusted_file(name: str) -> Path | None:

@@ -53,10 +53,7 @@ FEATURES = ("bias", "discriminator", "language_model", "pieces", "capital", "len
 WEIGHTS = (-14.86, 0.47, 5.24, 2.57, -1.12, 0.42, 0.63)
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)  # of clean words
 MIN_MARKED = 10  # clean words above a threshold that is measured
-PIECES = {
-    True: 1.5,
-    False: 3.0,
-}  # tokens a word in other languages: of the included English models, of others
+PIECES = {True: 1.5, False: 3.0}  # tokens a word in other languages: of included models (English), of others
 MIN_WORDS = 20  # of which that is said
 SUGGESTING = 2  # what the suggestions for a text take, in readings of it by a network
 SUSPICIOUS = 3.0  # times as many words above the model's threshold as in its own clean text

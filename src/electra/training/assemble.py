@@ -169,10 +169,11 @@ def open_request(request: Request, say: Say = quiet) -> tuple[Recipe, Starts]:
     recipe = request.recipe
     pick_device(recipe.training.device, key="training.device")
     resolve_size(recipe.model.size, recipe.model.layers, recipe.model.hidden_size)
+    recipe = recipe if request.extend else with_tokenizer(request)
+    teacher = str(recipe.objective.get("teacher") or "")
+    starts = open_starts(request.main, request.generator, recipe.model, teacher)
     if request.extend:  # as recorded
-        return recipe, open_starts(recipe, request.main, request.generator)
-    recipe = with_tokenizer(request)
-    starts = open_starts(recipe, request.main, request.generator)
+        return recipe, starts
     opened = {**starts.encoders, **{starts.names[name]: model for name, model in starts.models.items()}}
     if request.text.store is None and recipe.tokenizer.source:
         used = existing_tokenizer(recipe.tokenizer.source)
@@ -185,7 +186,7 @@ def open_request(request: Request, say: Say = quiet) -> tuple[Recipe, Starts]:
     refuse_length(recipe.training.length, *(each.config for each in opened.values()))
     if not starts.names:
         return recipe, starts
-    if (shape := starts.shapes.get(main_network(recipe))) is not None:
+    if (shape := starts.shapes.get(main_network(recipe.objective))) is not None:
         recipe = with_shape(recipe, shape, request.given)
     return with_rate(recipe, request, say), starts
 
@@ -441,7 +442,7 @@ def start(
         training = replace(recipe.training, steps=steps)
         return build_run(replace(recipe, training=training), folder, store, world, starts, text_vector=own)
 
-    steps = estimate.known_steps(recipe.training, recorded)
+    steps = known_steps(recipe.training, recorded)
     run = build(steps)
     if recorded is not None:
         refuse_changes(with_length(recorded, run) if extend else recorded, run)
@@ -489,6 +490,14 @@ def with_recorded_schedule(recipe: Recipe, recorded: Mapping[str, Any] | None) -
         return recipe
     was = recorded["training"].get("schedule", "linear")
     return replace(recipe, training=replace(recipe.training, schedule=was))
+
+
+def known_steps(training: TrainingSection, recorded: Mapping[str, Any] | None) -> int | None:
+    """Returns the number of updates if it was set, or resolved from the same budget before."""
+    if training.budget is None:
+        return training.steps
+    then = {} if recorded is None else recorded["training"]
+    return int(then["steps"]) if then.get("budget") == training.budget else None
 
 
 def resolved(

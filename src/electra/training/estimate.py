@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +19,6 @@ from electra.model.sizes import SIZES, EncoderConfig, Size
 from electra.training.budget import FINISH_SECONDS, scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
-from electra.training.recipe import TrainingSection
 from electra.training.run import RunState
 from electra.training.schedule import Course, can_be_extended
 from electra.training.telemetry import Telemetry
@@ -146,14 +143,6 @@ def too_little(run: RunState, updates: int, corpus_tokens: int) -> str:
         f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
         f" chance: {fix}"
     )
-
-
-def known_steps(training: TrainingSection, recorded: Mapping[str, Any] | None) -> int | None:
-    """Returns the number of updates if it was set, or resolved from the same budget before."""
-    if training.budget is None:
-        return training.steps
-    then = {} if recorded is None else recorded["training"]
-    return int(then["steps"]) if then.get("budget") == training.budget else None
 
 
 def resolve_budget(run: RunState, say: Say, began: float, done: tuple[int, float]) -> tuple[int, str]:

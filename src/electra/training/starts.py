@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ from electra.model.pair import Pair
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 from electra.objectives import module_of
-from electra.training.recipe import Recipe
+from electra.training.recipe import ModelSection
 
 PROJECTION_TOLERANCE = 1e-3  # relative error up to which a token table counts as a projection of another
 SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
@@ -43,18 +44,18 @@ _CUT = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]", re.DOTALL)
 
 
 def initial_models(
-    recipe: Recipe, init: Source | None, discriminator: Source | None
+    objective: Mapping[str, Any], init: Source | None, discriminator: Source | None
 ) -> tuple[str | None, str | None]:
     """Returns the models that the discriminator and the generator start from (None: random weights).
 
-    `init` names both. Raises ConfigError if both are passed or the recipe trains no discriminator, and
-    ModelError if there is no such model.
+    `init` names both. Raises ConfigError if both are passed or the `objective` (a recipe's section) trains no
+    discriminator, and ModelError if there is no such model.
     """
-    trains_discriminator = main_network(recipe) == EXPORTED[0]
+    trains_discriminator = main_network(objective) == EXPORTED[0]
     if discriminator is not None and init is not None:
         raise ConfigError("both it and `init_discriminator` were passed", key="init", fix="Pass one of them")
     if discriminator is not None and not trains_discriminator:
-        problem = f"the objective {recipe.objective.get('name')} trains no discriminator"
+        problem = f"the objective {objective.get('name')} trains no discriminator"
         raise ConfigError(problem, key="init_discriminator", fix="Use `init`")
     name = optional_name(init)
     if name is None or not trains_discriminator:
@@ -64,9 +65,9 @@ def initial_models(
     return name, name if has_both else None
 
 
-def main_network(recipe: Recipe) -> str:
-    """Returns the name of the network that the recipe's objective trains."""
-    return str(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
+def main_network(objective: Mapping[str, Any]) -> str:
+    """Returns the name of the network that an objective (a recipe's section) trains."""
+    return str(module_of(str(objective.get("name", "rtd"))).Objective.main)
 
 
 def split_layers(name: str) -> tuple[str, list[int] | None]:
@@ -83,10 +84,9 @@ class Starts:
     """The models that a run starts from; without any, its networks start from random weights.
 
     Attributes:
-        names: The source of each network that starts from one, by the network's name. shapes: The shape
-        of each such network. discriminator: What the discriminator starts from: any encoder, with its
-        head. None with `names` alone:
-            nothing is copied.
+        names: The source of each network that starts from one, by the network's name.
+        shapes: The shape of each such network.
+        discriminator: What the discriminator starts from: any encoder, with its head.
         generator: What the generator starts from.
         language_model: The masked language model of full size beside the discriminator.
         encoders: The opened encoders by source, the teacher among them.
@@ -114,11 +114,8 @@ class Starts:
 
         Raises ModelError for any other tokenizer. The teacher is fitted when it becomes a network.
         """
-
-        def fit(loaded: Loaded | None) -> Loaded | None:
-            return None if loaded is None else _fitted(loaded, tokenizer)
-
-        models = [fit(each) for each in (self.discriminator, self.generator, self.language_model)]
+        given = (self.discriminator, self.generator, self.language_model)
+        models = [None if each is None else _fitted(each, tokenizer) for each in given]
         fitted = replace(self, discriminator=models[0], generator=models[1], language_model=models[2])
         shapes = {
             name: _with_dropout(loaded.config, self.shapes[name].dropout, self.shapes[name].attention_dropout)
@@ -177,15 +174,19 @@ class Starts:
         return notes
 
 
-def open_starts(recipe: Recipe, main: str | None = None, generator: str | None = None) -> Starts:
-    """Opens what a run starts from: model folders, runs or hub names, and the recipe's teacher.
+def open_starts(
+    main: str | None = None,
+    generator: str | None = None,
+    model: ModelSection = ModelSection(),  # noqa: B008
+    teacher: str = "",
+) -> Starts:
+    """Opens what a run starts from: model folders, runs or hub names, and a teacher ("": none).
 
     Of `main` there may be only some layers (`split_layers`). A masked language model beside it is opened,
-    too. The networks get the recipe's dropout rates. Raises ModelError if there is no such model, or a
+    too. The networks get the dropout rates of `model`. Raises ModelError if there is no such model, or a
     generator's head belongs to another library.
     """
     source, layers = split_layers(main) if main else (None, None)
-    teacher = str(recipe.objective.get("teacher") or "")
     encoders = {name: load(name, "encoder") for name in dict.fromkeys((teacher, source)) if name}
     discriminator = language_model = auxiliary = None
     if source:
@@ -208,7 +209,7 @@ def open_starts(recipe: Recipe, main: str | None = None, generator: str | None =
         language_model=language_model,
         encoders={name: loaded for name, loaded in encoders.items() if name == teacher},
     )
-    rates = recipe.model.dropout, recipe.model.attention_dropout
+    rates = model.dropout, model.attention_dropout
     shapes = {name: _with_dropout(loaded.config, *rates) for name, loaded in starts.models.items()}
     return replace(starts, shapes=shapes)
 
@@ -216,9 +217,7 @@ def open_starts(recipe: Recipe, main: str | None = None, generator: str | None =
 def open_frozen(
     networks: Networks, store: TokenStore, encoders: Mapping[str, Loaded]
 ) -> tuple[Networks, dict[str, Loaded]]:
-    """Opens the frozen encoders that are not among the opened `encoders`.
-
-    Returns the table with their shapes, and the models by name.
+    """Opens the frozen encoders that are not in `encoders`; returns the table with their shapes, and them.
 
     They must have been trained with the store's tokenizer, or have a larger vocabulary from which the store's
     was cut; then only the rows of their tables for the store's entries are used. With a store of random ids,
@@ -238,24 +237,19 @@ def _frozen(row: Network, store: TokenStore, encoders: Mapping[str, Loaded]) -> 
     loaded = encoders.get(row.source) or load(row.source, "encoder")
     if store.tokenizer_digest == RANDOM:
         return with_vocab_size(loaded, store.vocab_size)
-    fitted = in_vocabulary(loaded, store.tokenizer)
-    if fitted is None:
-        problem = f"the {row.name} has another tokenizer than the store"
-        fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
-        raise ModelError(problem, where=loaded.folder, fix=fix)
-    return fitted
+    return _fitted(loaded, store.tokenizer, row.source)
 
 
 def _with_dropout(config: EncoderConfig, dropout: float, attention: float) -> EncoderConfig:
     return replace(config, dropout=dropout, attention_dropout=attention)
 
 
-def _fitted(loaded: Loaded, tokenizer: Tokenizer) -> Loaded:
-    """Returns the model in the vocabulary of `tokenizer`, which must be its own or cut from it."""
+def _fitted(loaded: Loaded, tokenizer: Tokenizer, name: str = "") -> Loaded:
+    """Returns the model `name` in the vocabulary of `tokenizer`, which must be its own or cut from it."""
     fitted = in_vocabulary(loaded, tokenizer)
     if fitted is None:
         problem = "its tokenizer is not the one with which the text was encoded"
-        fix = f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}"
+        fix = f"Prepare the text with this one: electra prepare ... --tokenizer {name or loaded.folder}"
         raise ModelError(problem, where=loaded.folder, fix=fix)
     return fitted
 

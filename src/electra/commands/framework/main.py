@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,10 +137,11 @@ def run_command(name: str, words: list[str]) -> int:
 
 def _run(command: type[Command[Any]], words: list[str], terminal: display.Display) -> int:
     from electra.commands.framework import parser
-    from electra.foundation.extensions import trust_options
+    from electra.foundation.extensions import FLAGS, is_path, trust
     from electra.foundation.threads import applied
 
-    trust_options(words)
+    pairs = [*(word.partition("=")[::2] for word in words if "=" in word), *pairwise(words)]
+    trust(*(value for flag, value in pairs if flag in FLAGS and is_path(value)))  # files of the user's own
     if any(word in ("-h", "--help") for word in words):
         page = parser.help_page(command, words)
         terminal.progress("")
