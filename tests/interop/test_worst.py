@@ -130,7 +130,7 @@ def test_lines_of_scans_are_written_in_order(tmp_path: Path, capsys: pytest.Capt
     assert {(row["file"], row["page"]) for row in pages} == {(files[1], None), (files[0], 1)}
     with pytest.warns(Note, match="1 of 5"):
         paths = [Path(each) for each in files]
-        words: Any = electra.detect("tiny-en", paths, by="word", quick=True, suggestions=0)
+        words: Any = electra.detect("tiny-en", paths, by="word", threshold=0.2, quick=True)
     assert {row["file"] for row in words} == {*files} and all(row["text"] for row in words)
     assert [row["p_replaced"] for row in words] == sorted((row["p_replaced"] for row in words), reverse=True)
 

@@ -74,7 +74,7 @@ class Detect(
     budget: Annotated[float | str | None, OnCommandLine(str | None)] = None
     """With --by: a column `send` says what to send first, up to this share of all words (30%)."""
     quick: bool = False
-    """Read each text once, by the discriminator alone: six times as fast, and ranks pages as well."""
+    """Read each text once, by the discriminator alone: faster; ranks pages as well, lines less well."""
     false_alarms: Annotated[float | str, OnCommandLine(str)] = "1%"
     """Mark from the P(replaced) that this share of clean words reaches. It is measured on --clean, or was
     when the model was made; for a model without such a record, words are marked from the threshold that is
