@@ -3,11 +3,11 @@
     python benchmarks/worst_pages.py score tiny-en DATA.jsonl.gz SCORES.npz [--units 40]
     python benchmarks/worst_pages.py table DATA.jsonl.gz SCORES.npz CLEAN.jsonl.zst [--half 1] [--out OUT]
 
-DATA: {"id", "ocr", "gold", "corrected": {team: text}} a line (HIPE-OCRepair 2026). Errors are counted with
-the task's scorer (hipe-ocrepair-scorer 0.9.9) in texts and in lines: those of the scan, or pieces of 55
-characters. `table` prints for each order the rank correlation with the true error rate and, for each team,
-the share of its gain that is kept where half of the words are sent, and how many clean texts or lines were sent
-and spoiled. --half 1: the units on which orders were chosen; --half 2: the others.
+DATA: {"id", "ocr", "gold", "corrected": {team: text}} a line (HIPE-OCRepair 2026). Errors are those of the
+task's scorer (hipe-ocrepair-scorer 0.9.9), in texts and in lines: the scan's, or pieces of 55 characters.
+`table` prints each order's rank correlation with the true error rate and, for each team, the share of its
+gain kept where half of the words are sent, and how many clean texts or lines were sent and spoiled. --half 1: the
+units on which orders were chosen; --half 2: the others.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pieces(scan: str, other: str, at: Sequence[int]) -> list[str]:
 
 def errors(gold: str, text: str) -> list[int]:
     """Returns hits, substitutions, deletions and insertions of characters, as the task counts them."""
-    from hipe_ocrepair_scorer.ocrepair_eval import norm
+    from hipe_ocrepair_scorer.ocrepair_eval import norm  # type: ignore[import-not-found]
     from jiwer import process_characters
 
     gold, text = norm(gold), norm(text)
@@ -100,9 +100,8 @@ def parts(rows: list[dict[str, Any]], units: Sequence[int], by: str) -> list[dic
         for i, (start, end) in enumerate(pairwise(at)):
             sent = {team: errors(gold[i], other[i]) for team, other in others.items()}
             part = {"unit": unit, "start": start, "end": end, "words": len(scan[start:end].split())}
-            found.append(
-                part | {"text": scan[start:end], "ocr": errors(gold[i], scan[start:end]), "sent": sent}
-            )
+            part |= {"text": scan[start:end], "ocr": errors(gold[i], scan[start:end])}
+            found.append(part | {"sent": sent})
     return found
 
 
@@ -112,10 +111,8 @@ def orders(found: list[dict[str, Any]], scores: Any, clean: str) -> dict[str, An
     from scores import codes, plain
 
     position = scores["units"] * 10**6 + scores["starts"]
-    bounds = [
-        np.searchsorted(position, each["unit"] * 10**6 + np.array([each["start"], each["end"]]))
-        for each in found
-    ]
+    places = [each["unit"] * 10**6 + np.array([each["start"], each["end"]]) for each in found]
+    bounds = [np.searchsorted(position, each) for each in places]
     unit = np.array([each["unit"] for each in found])
 
     def mean(values: Any) -> Any:
@@ -132,12 +129,9 @@ def orders(found: list[dict[str, Any]], scores: Any, clean: str) -> dict[str, An
         keys[f"{name}: suspicion"] = own
         keys[f"{name}: suspicion + page's"] = own + page
     text = plain(clean)
-    seen, lengths = (
-        {*re.findall(r"\w+", text)},
-        [max(1, len(re.findall(r"\w+", each["text"]))) for each in found],
-    )
-    unknown = [sum(word not in seen for word in re.findall(r"\w+", plain(each["text"]))) for each in found]
-    keys["words that clean text lacks"] = np.array(unknown) / lengths
+    seen, words = {*re.findall(r"\w+", text)}, [re.findall(r"\w+", plain(each["text"])) for each in found]
+    unknown = [np.mean([word not in seen for word in each] or [0]) for each in words]
+    keys["words that clean text lacks"] = np.array(unknown)
     model = KneserNey(codes(text), 6, 64)
     spelled = (codes(" " * 5 + plain(each["text"]) + " ") for each in found)
     keys["character 6-gram"] = np.array([-model.log_p(model.windows(each)).mean() for each in spelled])
@@ -148,10 +142,7 @@ def orders(found: list[dict[str, Any]], scores: Any, clean: str) -> dict[str, An
 
 def gain(found: list[dict[str, Any]], keys: Any, team: str) -> tuple[float | None, int]:
     """Returns the share of a team's gain that is kept (None: it has none), and how many were spoiled."""
-    ocr, new = (
-        np.array([each[name] if name == "ocr" else each["sent"][team] for each in found])
-        for name in ("ocr", "sent")
-    )
+    ocr, new = np.array([[each["ocr"], each["sent"][team]] for each in found]).swapaxes(0, 1)
     order = np.argsort(-keys, kind="stable")
     words = np.array([each["words"] for each in found])
     is_sent = np.zeros(len(found), bool)
@@ -172,13 +163,9 @@ def table(data: str, path: str, clean: str, half: int, out: str) -> None:
     from electra.data.tables.passages import read_passages
 
     rows, scores, records = read(data), np.load(path), {}
-    units = np.random.default_rng(1).permutation(len(rows))
     known = {*scores["units"].tolist()}
-    units = (
-        [unit for unit in np.array_split(units, 2)[half - 1].tolist() if unit in known]
-        if half
-        else sorted(known)
-    )
+    halves = np.array_split(np.random.default_rng(1).permutation(len(rows)), 2)
+    units = [unit for unit in (halves[half - 1].tolist() if half else range(len(rows))) if unit in known]
     texts = islice((passage.text for passage in read_passages(Path(clean))), BOOKS)
     text = " ".join(each[:CLEAN] for each in texts)
     for by in ("unit", "line"):
@@ -199,12 +186,12 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=["score", "table"])
-    parser.add_argument("arguments", nargs="+")
+    parser.add_argument("arguments", nargs=3)
     parser.add_argument("--units", type=int)
     parser.add_argument("--half", type=int, default=0)
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     if options.what == "score":
-        score(*options.arguments, options.units)
+        score(*options.arguments, units=options.units)
     else:
-        table(*options.arguments, options.half, options.out)
+        table(*options.arguments, half=options.half, out=options.out)

@@ -62,14 +62,13 @@ class Detect(
     texts: Annotated[Source | Iterable[str], OnCommandLine(tuple[str, ...])]
     """A text, or files or folders of texts: one per line, or in a column of a csv, tsv, jsonl or parquet
     file; - reads lines from standard input. hOCR, ALTO, PAGE and DjVu XML are read by paragraph, CoNLL by
-    sentence, a folder file by file. In Python, several texts, or several paths of class Path.
+    sentence. In Python, several texts, or several Path.
     """
     _: KW_ONLY
     by: Literal["page", "line", "text", "word"] | None = None
-    """Rank pages (of scans; a .txt file is one), lines, texts (paragraphs, rows of a table) or marked words,
-    those that need a correction most first, with their places and, but for words, an estimate of how many
-    words are wrong, with a 95 % interval, if errors are like those made up for the model's record. Returned
-    in Python; in the shell, 20 are printed without --out.
+    """Rank pages (a .txt file is one), lines, texts (paragraphs, rows) or marked words, those that need a
+    correction most first, with their places and an estimate of how many words are wrong, if errors are like
+    those made up for the model's record. Python returns them; the shell prints 20 without --out.
     """
     budget: Annotated[float | str | None, OnCommandLine(str | None)] = None
     """With --by: a column `send` says what to send first, up to this share of all words (30%)."""
