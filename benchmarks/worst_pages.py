@@ -6,8 +6,8 @@
 DATA: {"id", "ocr", "gold", "corrected": {team: text}} a line (HIPE-OCRepair 2026). Errors are those of the
 task's scorer (hipe-ocrepair-scorer 0.9.9), in texts and in lines: the scan's, or pieces of 55 characters.
 `table` prints each order's rank correlation with the true error rate and, for each team, the share of its
-gain kept where half of the words are sent, and how many clean texts or lines were sent and spoiled. --half 1: the
-units on which orders were chosen; --half 2: the others.
+gain kept where half of the words are sent, and how many clean texts or lines were sent and spoiled. --half 1:
+the units on which orders were chosen; --half 2: the others.
 """
 
 from __future__ import annotations
@@ -99,7 +99,12 @@ def parts(rows: list[dict[str, Any]], units: Sequence[int], by: str) -> list[dic
         others = {team: pieces(scan, text, at) for team, text in texts.items()}
         for i, (start, end) in enumerate(pairwise(at)):
             sent = {team: errors(gold[i], other[i]) for team, other in others.items()}
-            part = {"unit": unit, "start": start, "end": end, "words": len(scan[start:end].split())}
+            part: dict[str, Any] = {
+                "unit": unit,
+                "start": start,
+                "end": end,
+                "words": len(scan[start:end].split()),
+            }
             part |= {"text": scan[start:end], "ocr": errors(gold[i], scan[start:end])}
             found.append(part | {"sent": sent})
     return found
@@ -130,7 +135,7 @@ def orders(found: list[dict[str, Any]], scores: Any, clean: str) -> dict[str, An
         keys[f"{name}: suspicion + page's"] = own + page
     text = plain(clean)
     seen, words = {*re.findall(r"\w+", text)}, [re.findall(r"\w+", plain(each["text"])) for each in found]
-    unknown = [np.mean([word not in seen for word in each] or [0]) for each in words]
+    unknown = [np.mean([word not in seen for word in each] or [False]) for each in words]
     keys["words that clean text lacks"] = np.array(unknown)
     model = KneserNey(codes(text), 6, 64)
     spelled = (codes(" " * 5 + plain(each["text"]) + " ") for each in found)
@@ -192,6 +197,6 @@ if __name__ == "__main__":
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     if options.what == "score":
-        score(*options.arguments, units=options.units)
+        score(*[*options.arguments, options.units])
     else:
-        table(*options.arguments, half=options.half, out=options.out)
+        table(*[*options.arguments, options.half, options.out])

@@ -57,7 +57,7 @@ SCAN = [
     ],
 )
 def test_parts_have_their_words_and_places(by: By, expected: list[tuple[str, int, int]]) -> None:
-    rows = [(part, counts(part, Marking(0.5, ""))) for part in parts(SCAN, by)]
+    rows = [(part, counts(part, 0.5, None)) for part in parts(SCAN, by)]
     assert [(part.text, row["words"], row["marked"]) for part, row in rows] == expected
     shares = [row["marked"] / row["words"] for _, row in rows]
     assert [row["share"] for _, row in rows] == pytest.approx(shares, 1e-3) and rows[0][1]["wrong"] is None

@@ -159,9 +159,10 @@ class Detect(
 
     def _ranked(self, detector: Detector, marking: Marking) -> tuple[int, Iterator[dict[str, Any]], str]:
         """Returns how many rows `by` makes, those, the most in need first, and a line on all of them."""
-        from electra.inference.worst import Ranking, counts, parts, suspicion
+        from electra.inference.worst import LOOSE, Ranking, counts, parts, reaching, suspicion
 
         found, ranking, by, marked, words = self._found(detector, marking), Ranking(), self.by, 0, 0
+        loose, num_suspects = detector.marking(None, LOOSE), 0
         assert by is not None
         if by == "word":
             for passage, each in found:
@@ -171,13 +172,19 @@ class Detect(
             curve = detector.calibration.curves.get(detector.scorer)
             later = dict.fromkeys(["suspicion", *(["send"] if self.budget else [])])
             for part in parts(found, by):
-                columns = counts(part, marking)
+                suspects = reaching(part.words, loose.threshold)
+                columns = counts(part, marking.threshold, loose.wrong(suspects, len(part.words)))
                 row = part.place | columns | later | {"text": part.text}
                 ranking.add(row, suspicion(part.words, curve), columns["words"], part.page)
                 marked, words = marked + columns["marked"], words + columns["words"]
+                num_suspects += suspects
         budget = _share(self.budget or 1, "budget", most=1)
         rows = ranking.rows(budget, with_pages=by == "line")
-        return len(ranking), islice(rows, self.top), _estimate(marked, words, marking)
+        return (
+            len(ranking),
+            islice(rows, self.top),
+            _estimate(marked, words, loose.wrong(num_suspects, words)),
+        )
 
     def _check_by(self) -> None:
         if self.budget is not None:
@@ -334,15 +341,14 @@ def _write(path: Path, kind: str, rows: Iterator[dict[str, Any]]) -> None:
             file.write(content.partition(b"\n")[2] if kind == ".csv" and file.tell() else content)
 
 
-def _estimate(marked: int, words: int, marking: Marking) -> str:
+def _estimate(marked: int, words: int, found: tuple[float, float, float] | None) -> str:
     """Returns a line on the words of everything that was ranked; "" if they were not counted."""
     if not words:
         return ""
-    line, found = f"{marked:,} of {plural(words, 'word')} marked", marking.wrong(marked, words)
+    line = f"{marked:,} of {plural(words, 'word')} marked"
     if found is None:
         return f"{line}; no estimate of the wrong ones: the model has no record of made-up errors"
-    rates = [f"{each / words:.1%}" for each in found]
-    return f"{line}; wrong, if errors are like those made up for the model's record: {rates[0]}"
+    return f"{line}; wrong, if errors are like those made up for the model's record: {found[0] / words:.1%}"
 
 
 def _second_line(detection: Detection) -> str:

@@ -17,8 +17,9 @@ import numpy as np
 from electra.data.tables.passages import Passage
 from electra.data.tables.scanned import Box, Line, box_around
 from electra.inference.detection import Detection, Span
-from electra.inference.detector import Curve, Marking
+from electra.inference.detector import Curve
 
+LOOSE = 0.1  # the share of clean words that look wrong, of which wrong words are estimated: .01 misses more
 By = Literal["page", "line", "text", "word"]
 
 
@@ -119,11 +120,14 @@ def suspicion(words: Sequence[Span], curve: Curve | None) -> float:
     return float((rates[-1] - np.interp(-p, -np.array(curve.thresholds), rates)).mean())
 
 
-def counts(part: Part, marking: Marking) -> dict[str, Any]:
+def reaching(words: Sequence[Span], threshold: float) -> int:
+    """Returns how many words have at least this P(replaced)."""
+    return sum(word.p_replaced >= threshold for word in words)
+
+
+def counts(part: Part, threshold: float, wrong: tuple[float, float, float] | None) -> dict[str, Any]:
     """Returns the columns on words: all, marked, the share, and the estimate of the wrong ones."""
-    size = len(part.words)
-    marked = sum(word.p_replaced >= marking.threshold for word in part.words)
+    size, marked = len(part.words), reaching(part.words, threshold)
     columns = {"words": size, "marked": marked, "share": float(f"{marked / max(size, 1):.4g}")}
-    found = marking.wrong(marked, size)
     names = ("wrong", "wrong_low", "wrong_high")
-    return columns | dict(zip(names, [None] * 3 if found is None else found, strict=True))
+    return columns | dict(zip(names, [None] * 3 if wrong is None else wrong, strict=True))
