@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from electra.finetuning.counts import NUM_OVERLAPS, overlaps, words
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.score.baselines import NUM_OVERLAPS, overlaps, words
 from electra.finetuning.windows.features import LabelledBatch
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder

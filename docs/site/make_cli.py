@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args, get_origin
 import electra
 from electra import objectives
 from electra.artifacts.run_files import WHEN_RESUMED
-from electra.commands.framework.command import Option, declared, has_dry_run, options_of
+from electra.commands.framework.command import Command, Option, declared, options_of
 from electra.commands.framework.main import COMMANDS, GROUPS, class_of
 from electra.commands.framework.parser import described, flags_shown
 from electra.finetuning.tasks import load_task
@@ -122,7 +122,7 @@ def command_rows(command: Any) -> list[Row]:
             options, key=lambda o: (not o.positional, not o.positional and not o.is_required)
         )
     ]
-    if has_dry_run(command):
+    if command.preview is not Command.preview:
         rows.append(("`--dry-run`", " ".join((inspect.getdoc(command.preview) or "").split())))
     return rows
 

@@ -70,10 +70,8 @@ def test_without_tasks_only_scores_on_one_scale_are_compared(
 def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path, plan: Plan) -> None:
     plan["study"]["arms"]["mlm-wide"]["baseline"] = "rtd"
     arms = results(tmp_path, plan)["budgets"][-1]["arms"]
-    values = {
-        name: {int(seed): score for seed, score in arm["scores"]["panel"]["by_seed"].items()}
-        for name, arm in arms.items()
-    }
+    by_seed = {name: arm["scores"]["panel"]["by_seed"] for name, arm in arms.items()}
+    values = {name: {int(seed): score for seed, score in each.items()} for name, each in by_seed.items()}
     tested = arms["mlm-wide"]["scores"]["panel"]["against_baseline"]
     assert tested["arm"] == "rtd"
     assert tested["difference"] == compare(values["mlm-wide"], values["rtd"])["difference"]

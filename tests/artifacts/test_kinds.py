@@ -119,10 +119,6 @@ def test_damaged_checkpoints_are_skipped_or_refused(kinds: dict[type[artifacts.F
     newest, notes = checkpoints.newest_checkpoint(folder)
     assert newest == checkpoints.verified_checkpoint(folder, 3)
     assert len(notes) == 1 and "step-00000006 is damaged (model.safetensors has 0 bytes" in notes[0]
-    with pytest.raises(CheckpointError):
-        checkpoints.verified_checkpoint(folder, 6)
-    with pytest.raises(CheckpointError, match="3, 6"):
-        checkpoints.verified_checkpoint(folder, 4)
     checkpoints.at_step(folder, 3).state.unlink()
     with pytest.raises(CheckpointError, match=r"step-00000006.*step-00000003"):
         checkpoints.newest_checkpoint(folder)

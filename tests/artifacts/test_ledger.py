@@ -43,9 +43,8 @@ def test_rows_curves_and_last_row_of_each_kind(tmp_path: Path) -> None:
 
 
 def test_unreadable_lines_are_skipped_and_reported(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "metrics.jsonl", [train(1)], '123\n[]\n{"kind":"train"}\n\n"x"\n{"step":-1}\n{"kind":"tra'
-    )
+    others = '123\n[]\n{"kind":"train"}\n\n"x"\n{"step":-1}\n{"kind":"tra'
+    path = write(tmp_path / "metrics.jsonl", [train(1)], others)
     ledger = Ledger.read(path)
     assert ledger.rows == [train(1)]
     assert ledger.notes == ("Unreadable lines of metrics.jsonl, left out: 5.",)

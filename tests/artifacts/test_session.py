@@ -33,7 +33,7 @@ RECORD = {"settings": {"rate": 0.1, "names": ("a", "b")}, "environment": {"threa
         ((".lock", "log.txt"), ""),
         (("thesis.tex", "run.toml"), ""),
         (("thesis.tex",), r"\(thesis.tex\)"),
-        (("b", "a", ".c"), r"\(a, ...\)"),
+        (("b", "a", ".c"), r"\(a and 1 more\)"),
     ],
 )
 def test_new_empty_and_own_folders_are_accepted_and_others_refused(

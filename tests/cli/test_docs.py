@@ -34,9 +34,8 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_the_stub_says_where_each_name_is_from() -> None:
-    assert generator().STUB.read_text(encoding="utf-8") == generator().stub(), (
-        "run: python docs/site/make_cli.py"
-    )
+    make_cli = generator()
+    assert make_cli.STUB.read_text(encoding="utf-8") == make_cli.stub(), "run: python docs/site/make_cli.py"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -88,11 +88,13 @@ TYPED: list[tuple[str, type[ElectraError], str]] = [
     ("prepare lines.txt --tokenizer maskless/vocab.txt", TokenizerError, r"vocab\.txt: .*\[MASK\]"),
     ("prepare lines.txt --out store --heldout 0.2 --vocab-size 90", StoreError, "heldout.*the text itself"),
     ("prepare lines.txt --out {run}", StoreError, "run: "),
+    ("prepare lines.txt --out train.csv", StoreError, r"train\.csv: "),
     ("prepare lines.txt --out empty.txt/store", DiskError, r"empty\.txt"),
     ("prepare --unit line", ConfigError, "CORPUS"),
     ("pretrian", ElectraError, "'pretrian'.*'pretrain'"),
     ("pretrain --recipe tinny", ConfigError, "'tinny'.*'tiny'"),
     ("pretrain --recipe table.toml", ConfigError, r"table\.toml: .*line 1"),
+    ("pretrain --recipe none.toml", ConfigError, r"none\.toml: no such recipe"),
     ("pretrain --recipe key.toml", ConfigError, r"key\.toml: training\.learnin_rate: .*'learning_rate'"),
     ("pretrain --recipe objective.toml", ConfigError, r"objective\.toml: .*'mask_fraction'"),
     ("pretrain --recipe type.toml", ConfigError, r"type\.toml: training\.keep: 'many'"),
@@ -315,9 +317,8 @@ def test_a_damaged_folder_is_named(  # noqa: PLR0917
 
 
 def test_every_type_of_error_was_rendered() -> None:
-    kinds = {
-        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ElectraError)
-    }
+    types = {each for each in vars(errors).values() if isinstance(each, type)}
+    kinds = {each for each in types if issubclass(each, ElectraError)}
     rendered = {row[-2] for row in (*TYPED, *DAMAGED)}
     assert kinds - rendered == {FullDisk, LostProcess}  # in core/test_durable.py and training/test_resume.py
 

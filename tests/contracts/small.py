@@ -74,22 +74,13 @@ def write_pair(folder: Path, architecture: str = "electra", *, seed: int = 1) ->
     return folder
 
 
-def model(
-    folder: Path,
-    name: str = "one",
-    architecture: str = "electra",
-    *,
-    seed: int = 1,
-    layers: int = 2,
-    extra: str = "",
-) -> StudiedModel:
+def model(folder: Path, name: str = "one", architecture: str = "electra", **options: Any) -> StudiedModel:
     """Returns a model with a discriminator and a generator, as passed to probes."""
     from electra.laboratory.analysis.contract import StudiedModel
 
     (folder / name).mkdir(parents=True, exist_ok=True)
     networks = {
-        kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra)
-        for kind in ("discriminator", "generator")
+        kind: network(folder / name, kind, architecture, **options) for kind in ("discriminator", "generator")
     }
     return StudiedModel(name, name, loaded={**networks, "encoder": networks["discriminator"]})
 

@@ -60,16 +60,6 @@ def test_an_error_names_the_wrong_setting(sections: dict[str, object], setting: 
     assert str(caught.value).startswith(f"{setting}: ")
 
 
-def test_broken_and_missing_files_are_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "broken.toml").write_text("[model\nsize = 1")
-    with pytest.raises(ConfigError, match=r"broken\.toml.*line 1"):
-        read_toml(tmp_path / "broken.toml")
-    with pytest.raises(ConfigError):
-        find_recipe(str(tmp_path / "none.toml"))
-    with pytest.raises(ConfigError, match="tiny"):
-        find_recipe("tinny")
-
-
 @pytest.mark.parametrize("name", toml_names(RECIPES))
 def test_bundled_recipes_are_valid_and_survive_writing(name: str) -> None:
     recipe = make_recipe(read_toml(find_recipe(name)))
@@ -84,11 +74,8 @@ def test_dashes_and_integers_for_floats_are_accepted() -> None:
 
 def test_merge_overrides_and_differences_lists_changes() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}}) == {"a": {"x": 1, "y": 5}, "b": 3}
-    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [
-        ("a.x", 1, 3),
-        ("b", 2, None),
-        ("c", None, 4),
-    ]
+    changed = [("a.x", 1, 3), ("b", 2, None), ("c", None, 4)]
+    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == changed
     left = {"mix_seed": 0, "mix_exponent": None}  # of earlier versions, without effect
     assert Recipe() == make_recipe({}) == make_recipe({"data": left})
     assert not differences({"data": left}, {"data": {}})

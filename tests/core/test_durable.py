@@ -82,18 +82,17 @@ def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:
     target = tmp_path / "thing"
     durable.commit_directory(target, FILES)
     assert durable.verify_directory(target) is None
-    whole = (target / "a.bin").read_bytes()
+    whole, manifest = (target / "a.bin").read_bytes(), target / "manifest.json"
     for damage in (whole[:-1], whole[:500] + b"y" + whole[501:], b""):
         (target / "a.bin").write_bytes(damage)
         assert "a.bin" in (durable.verify_directory(target) or "")
     (target / "a.bin").unlink()
     assert "missing" in (durable.verify_directory(target) or "")
-    (target / "manifest.json").write_text("{")
+    manifest.write_text("{")
     assert "damaged" in (durable.verify_directory(target) or "")
-    (target / "manifest.json").write_text(json.dumps({"files": {"../evil": {"size": 1, "sha256": "0"}}}))
-    assert "outside" in (durable.verify_directory(target) or "")
-    (target / "manifest.json").write_text(json.dumps({"files": {"x" * 3000: {"size": 1, "sha256": "0"}}}))
-    assert "missing" in (durable.verify_directory(target) or "")
+    for name, said in (("../evil", "outside"), ("x" * 3000, "missing")):
+        manifest.write_text(json.dumps({"files": {name: {"size": 1, "sha256": "0"}}}))
+        assert said in (durable.verify_directory(target) or "")
 
 
 def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,12 +109,8 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path, monkeypatch: 
 
 
 def test_a_lock_excludes_other_processes_and_ends_with_its_process(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    words = [sys.executable, "-u", "-c", HOLD, str(tmp_path)]
+    holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     with pytest.raises(RunFolderError), durable.lock(tmp_path):
         pass
@@ -136,20 +131,15 @@ with durable.lock(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "kind"),
-    [
-        (errno.ENOSPC, FullDisk),
-        (errno.EFBIG, FullDisk),
-        (errno.EDQUOT, FullDisk),
-        (errno.EMFILE, DiskError),
-        (errno.EACCES, DiskError),
-    ],
-)
-def test_errors_of_a_disk_are_explained(tmp_path: Path, number: int, kind: type[DiskError]) -> None:
-    with pytest.raises(kind) as caught, durable.explain_disk_errors(tmp_path / "a" / "b"):
+FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
+@pytest.mark.parametrize("number", [*FULL, errno.EMFILE, errno.EACCES])
+def test_errors_of_a_disk_are_explained(tmp_path: Path, number: int) -> None:
+    with pytest.raises(DiskError) as caught, durable.explain_disk_errors(tmp_path / "a" / "b"):
         raise OSError(number, os.strerror(number))
-    assert caught.value.exit_code == (74 if kind is FullDisk else 2)
+    assert isinstance(caught.value, FullDisk) == (number in FULL)
+    assert caught.value.exit_code == (74 if number in FULL else 2)
 
 
 def test_a_read_only_volume_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +170,8 @@ try:
 except FullDisk as error:
     sys.exit(str(error))
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "model")], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-c", program, str(tmp_path / "model")]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "ulimit -f" in ended.stderr, ended.stderr
     assert not list(tmp_path.iterdir())
 

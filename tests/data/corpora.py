@@ -1,14 +1,31 @@
-"""Writes small corpora, and reads the content of a store."""
+"""Writes small corpora and files of every format, and reads the content of a store."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
+import io
 import json
+import lzma
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pyarrow
+import zstandard
+from pyarrow import parquet
 
 from electra.data.corpus.store import TokenDocuments
 
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
 WORDS = ["the", "chef", "cooked", "a", "meal", "and", "ate", "it", "with", "great", "pleasure", "slowly"]
 
 
@@ -21,6 +38,12 @@ def write(folder: Path, documents: list[str], name: str = "corpus.jsonl") -> Pat
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
     return folder / name
+
+
+def in_parquet(**columns: Any) -> bytes:
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), content)
+    return content.getvalue()
 
 
 def contents(path: Path) -> dict[str, str]:

@@ -44,28 +44,18 @@ def test_rows_hold_every_token_once_in_segments_of_one_document(sizes: list[int]
         rows.input_ids, rows.position_ids, rows.document_ids, rows.special, strict=True
     ):
         used = int((document_ids >= 0).sum())
-        assert (
-            (document_ids[used:] == -1).all()
-            and (ids[used:] == SPECIALS.pad).all()
-            and (positions[used:] == 0).all()
-            and special[used:].all()
-        )
-        assert (
-            set(document_ids[:used].tolist()) == set(range(document_ids[:used].max() + 1))
-            and (np.diff(document_ids[:used]) >= 0).all()
-        )
+        assert (document_ids[used:] == -1).all() and (ids[used:] == SPECIALS.pad).all()
+        assert (positions[used:] == 0).all() and special[used:].all()
+        documents = range(document_ids[:used].max() + 1)
+        assert {*document_ids[:used].tolist()} == {*documents} and (np.diff(document_ids[:used]) >= 0).all()
         padded_rows += used < length
-        for document in range(document_ids[:used].max() + 1):
+        for document in documents:
             inside = document_ids == document
             text = ids[inside]
-            assert text[0] == SPECIALS.cls and text[-1] == SPECIALS.sep and len(text) > 2, (
-                "a segment is [CLS] text [SEP], never empty"
-            )
+            assert text[0] == SPECIALS.cls and text[-1] == SPECIALS.sep and len(text) > 2
             assert special[inside].tolist() == [True] + [False] * (len(text) - 2) + [True]
             assert positions[inside].tolist() == list(range(len(text)))
-            assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, (
-                "a segment holds text of one document"
-            )
+            assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1
     assert rows.packed == (bool((rows.document_ids != 0).any()))
     if all(size == 0 for size in sizes[1:]):
         assert padded_rows <= 1, "one long document is padded in its last row only"
@@ -98,15 +88,14 @@ def test_a_batch_does_not_depend_on_the_number_of_processes(
     step: int, batch_size: int, cuts: list[int], seed: int
 ) -> None:
     batches = batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed)
+    again = batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed)
     whole = batches.batch(step, batch_size)
     edges = sorted({0, batch_size, *(min(cut, batch_size) for cut in cuts)})
     parts = [batches.batch(step, batch_size, start, stop) for start, stop in itertools.pairwise(edges)]
     for name in ("input_ids", "position_ids", "document_ids", "special", "examples"):
         assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
     assert whole.examples.tolist() == list(range(step * batch_size, (step + 1) * batch_size))
-    assert (
-        whole.digest == batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed).batch(step, batch_size).digest
-    )
+    assert whole.digest == again.batch(step, batch_size).digest
     assert whole.digest != batches.batch(step + 1, batch_size).digest
 
 

@@ -11,12 +11,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas
 import pytest
+from corpora import COMPRESSIONS, in_parquet
 
 from electra.commands.prepare import prepare
 from electra.data.corpus import python_docs, readers
@@ -50,29 +50,6 @@ def json_lines(field: str = "text", values: Any = TEXTS) -> bytes:
     return b"".join(json.dumps({"id": i, field: text}).encode() + b"\n" for i, text in enumerate(values))
 
 
-def in_parquet(column: str = "text", values: Any = TEXTS) -> bytes:
-    import pyarrow
-    import pyarrow.parquet
-
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"id": range(len(values)), column: values}), sink)
-    return sink.getvalue()
-
-
-def zstd(content: bytes) -> bytes:
-    import zstandard
-
-    packed: bytes = zstandard.ZstdCompressor().compress(content)
-    return packed
-
-
-COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstd,
-}
 LISTED = json.dumps([{"text": text} for text in TEXTS])
 QUOTED = "id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(TEXTS))
 FORMATS = {
@@ -101,8 +78,8 @@ NESTED = [{"b": text} for text in TEXTS]
     [
         ("a.jsonl", json_lines("a.b", TEXTS), {"text_field": "a.b"}),
         ("a.jsonl", json_lines("a", NESTED), {"text_field": "a.b"}),
-        ("a.parquet", in_parquet("a", NESTED), {"text_field": "a.b"}),
-        ("a.parquet", in_parquet(), {}),
+        ("a.parquet", in_parquet(id=range(3), a=NESTED), {"text_field": "a.b"}),
+        ("a.parquet", in_parquet(id=range(3), text=TEXTS), {}),
         ("a.json", json.dumps(TEXTS), {}),
         ("a.jsonl", "\n".join(map(json.dumps, TEXTS)), {}),
         ("a.log", json_lines(), {"format": "jsonl"}),
@@ -196,8 +173,8 @@ BAD: dict[str, bytes] = {
     "list.jsonl": b'["text"]\n',
     "number.jsonl": b'{"text": 3}\n',
     "deep.jsonl": b"[" * 100_000 + b"\n",
-    "column.parquet": in_parquet("body"),
-    "number.parquet": in_parquet(values=[1, 2, 3]),
+    "column.parquet": in_parquet(body=TEXTS),
+    "number.parquet": in_parquet(text=[1, 2, 3]),
     "false.parquet": b"PAR1 no parquet at all PAR1",
     "table.csv": b"a,b\n1,2\n",
     "page.html": b"<html>",
@@ -262,10 +239,9 @@ def test_wikiextractor_tags_are_removed(name: str, tmp_path: Path) -> None:
     pages = (f'<doc id="{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n' for n in range(3))
     content = "".join(pages).encode()
     path = written(tmp_path / "AA" / name, bz2.compress(content) if name.endswith("bz2") else content)
+    expected = [[f"T{n}", "the", "text", str(n)] for n in range(3)]
     for source in (tmp_path / "AA", path):
-        assert [each.split() for each in texts(source)] == [
-            [f"T{n}", "the", "text", str(n)] for n in range(3)
-        ]
+        assert [each.split() for each in texts(source)] == expected
 
 
 def test_a_large_file_of_many_parts_is_one_document_with_a_note(tmp_path: Path) -> None:
@@ -291,8 +267,8 @@ def test_hub_data_sets_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "dataset"
-    written(folder / "data" / "train.parquet", in_parquet())
-    written(folder / "data" / "test.parquet", in_parquet(values=["only a test", None, ""]))
+    written(folder / "data" / "train.parquet", in_parquet(text=TEXTS))
+    written(folder / "data" / "test.parquet", in_parquet(text=["only a test", None, ""]))
     assert texts(f"hub:{folder}") == TEXTS
     assert texts(f"hub:{folder}::test") == ["only a test", "", ""]
     for name, config in {f"hub:{folder}": {"text_field": "body"}, f"hub:{tmp_path}/nowhere": {}}.items():
@@ -302,17 +278,6 @@ def test_hub_data_sets_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(CorpusError):
         texts(f"hub:{folder}")
-
-
-def test_missing_optional_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a.txt.zst", "a.parquet"):
-        written(tmp_path / name, b"x")
-        with monkeypatch.context() as patch:
-            for module in ("zstandard", "pyarrow", "pyarrow.parquet"):
-                patch.setitem(sys.modules, module, None)
-            with pytest.raises(CorpusError) as caught:
-                texts(tmp_path / name)
-            assert "[data]" in str(caught.value)
 
 
 def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Path) -> None:

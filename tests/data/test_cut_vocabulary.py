@@ -81,12 +81,8 @@ def sentencepiece_bpe() -> tokenizers.Tokenizer:
     names = [piece for piece, _ in pieces if piece not in (*ROBERTA, "<mask>")]
     ordered = [*ROBERTA, *(f"<0x{byte:02X}>" for byte in range(256)), *names, "<mask>"]
     vocab = {piece: index for index, piece in enumerate(ordered)}
-    merges = [
-        (name[:at], name[at:])
-        for name in names
-        for at in range(1, len(name))
-        if name[:at] in vocab and name[at:] in vocab
-    ]
+    splits = ((name[:at], name[at:]) for name in names for at in range(1, len(name)))
+    merges = [(left, right) for left, right in splits if left in vocab and right in vocab]
     raw = tokenizers.Tokenizer(
         models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
     )
@@ -142,10 +138,7 @@ def test_a_text_whose_pieces_stay_is_encoded_as_before(
             assert not stays or ids[after].tolist() == before, text
             assert smaller.encode(text, text).ids == Tokenizer.load(folders[1]).encode(text, text).ids
             if make in (byte_level, sentencepiece_bpe):  # no text is lost
-                plain = [
-                    encoder.decode(encoder(text)["input_ids"], skip_special_tokens=True)
-                    for encoder in encoders
-                ]
+                plain = [e.decode(e(text)["input_ids"], skip_special_tokens=True) for e in encoders]
                 assert plain[0] == plain[1]
         assert same >= (len(TEXT) if coverage == 1 else 5)
         known = set(smaller.encode(" ".join(OURS)).ids)

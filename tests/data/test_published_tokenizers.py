@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import models, pre_tokenizers
+from tokenizers import models, pre_tokenizers, processors, trainers
 
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
@@ -130,14 +130,12 @@ def test_bert_tokenizer_options_are_read(settings: dict[str, Any], fast: bool, t
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend", "BertTokenizer"])
 def test_a_tokenizer_json_is_followed(name: str, tmp_path: Path) -> None:
     """As the library reads it; transformers does so too, except for classes that it builds anew."""
-    from tokenizers import Tokenizer as Backend
-    from tokenizers import models, pre_tokenizers, processors
-
-    made = Backend(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.BertProcessing(
-        ("[SEP]", WORDS.index("[SEP]")), ("[CLS]", WORDS.index("[CLS]"))
+    made = tokenizers.Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
     )
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    sep, cls = ((name, WORDS.index(name)) for name in ("[SEP]", "[CLS]"))
+    made.post_processor = processors.BertProcessing(sep, cls)
     made.save(str(tmp_path / "tokenizer.json"))
     write(tmp_path, {"tokenizer_config.json": {"tokenizer_class": name}})
     ours = Tokenizer.load(tmp_path)
@@ -280,7 +278,6 @@ ROLES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 def published_tokenizer(name: str, folder: Path) -> Any:
     """A tokenizer of that class or architecture, trained on the hard texts, as transformers saves it."""
     import transformers
-    from tokenizers import processors, trainers
 
     texts = [*HARD, *TEXTS] * 3
     if name in CLASSES:

@@ -110,15 +110,10 @@ def test_blank_pages_of_a_folder_are_noted(tmp_path: Path) -> None:
         found = read_passages(tmp_path, ends=LineEnds(num_tokens))
         assert [each.text for each in found] == ["Tom example & &b;", "end", "end"]
     notes = "\n".join(str(each.message) for each in noted)
-    for said in (
-        r"5 of 8 files: b\.hocr, c\.alto, d\.txt and 2 more",
-        r"METS\.xml.*mets",
-        r"1 word.*exam-ple",
-    ):
-        assert re.search(said, notes), notes
-    (tmp_path / "b.hocr").write_text(
-        HOCR.replace("<!DOCTYPE html>", '<!DOCTYPE html [<!ENTITY b "&a;&a;">]>')
-    )
+    assert r"5 of 8 files: b.hocr, c.alto, d.txt and 2 more" in notes
+    assert re.search(r"METS\.xml.*mets", notes) and re.search("1 word.*exam-ple", notes), notes
+    entities = HOCR.replace("<!DOCTYPE html>", '<!DOCTYPE html [<!ENTITY b "&a;&a;">]>')
+    (tmp_path / "b.hocr").write_text(entities)
     with pytest.raises(DataError, match=r"b\.hocr"):
         list(read_passages(tmp_path))
 
@@ -186,9 +181,8 @@ def test_words_divided_at_line_ends(tmp_path: Path, write: Any, lines: str, expe
     (tmp_path / "a.xml").write_text(write(lines.split("|")))
     assert " ".join(each.text for each in read(tmp_path / "a.xml")) == expected
     kept = " ".join(each.text for each in read(tmp_path / "a.xml", keep=True))
-    assert len(kept) >= len(expected) and (kept.split() == expected.split()) == bool(
-        {*"-\u2010"} & {*expected}
-    )
+    has_hyphen = "-" in expected or "\u2010" in expected
+    assert len(kept) >= len(expected) and (kept.split() == expected.split()) == has_hyphen
 
 
 @pytest.mark.parametrize(
@@ -213,10 +207,8 @@ def test_lines_of_text_stay_lines(tmp_path: Path, lines: str, expected: str) -> 
 
 def test_a_text_without_a_model_joins_what_it_knows(tmp_path: Path) -> None:
     ends = LineEnds()
-    assert (
-        ends.text("the gov-\nernment, a riv-\ner. A government")
-        == "the government,\na riv-\ner. A government"
-    )
+    mended = ends.text("the gov-\nernment, a riv-\ner. A government")
+    assert mended == "the government,\na riv-\ner. A government"
     assert (ends.joined.total(), ends.kept.total()) == (1, 1)
 
 
@@ -226,7 +218,6 @@ def test_halves_that_alto_names(tmp_path: Path, parts: int) -> None:
     first = '<String ID="a" CONTENT="ex" SUBS_TYPE="HypPart1" SUBS_CONTENT="ex-ample"/><HYP CONTENT="-"/>'
     second = '<String CONTENT="ample" SUBS_TYPE="HypPart2" SUBS_CONTENT="ex-ample"/><String CONTENT="b"/>'
     between = "</TextLine></TextBlock><TextBlock><TextLine>" if parts == 2 else "</TextLine><TextLine>"
-    (tmp_path / "a.xml").write_text(
-        f"<alto><TextBlock><TextLine>{first}{between}{second}</TextLine></TextBlock></alto>"
-    )
+    block = f"<TextBlock><TextLine>{first}{between}{second}</TextLine></TextBlock>"
+    (tmp_path / "a.xml").write_text(f"<alto>{block}</alto>")
     assert " ".join(each.text for each in read(tmp_path / "a.xml")) == "ex-ample b"

@@ -23,18 +23,10 @@ def damaged(path: Path, file: str, change: Callable[[bytes], bytes]) -> None:
     (path / file).write_bytes(change((path / file).read_bytes()))
 
 
-def exchanged(content: bytes) -> bytes:
-    """Exchanges the ids of [MASK] and [PAD] in store.json."""
-    record = json.loads(content)
-    specials = record["specials"]
-    record["specials"] = specials | {"mask": specials["pad"], "pad": specials["mask"]}
-    return json.dumps(record).encode()
-
-
-def with_mask(wrong: object) -> Callable[[bytes], bytes]:
+def with_specials(**ids: object) -> Callable[[bytes], bytes]:
     def change(content: bytes) -> bytes:
         record = json.loads(content)
-        record["specials"]["mask"] = wrong
+        record["specials"] |= ids
         return json.dumps(record).encode()
 
     return change
@@ -50,7 +42,7 @@ DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("store.json", lambda content: content.replace(b'"format": 1', b'"format": 99'), "99"),
     ("store.json", lambda content: content.replace(b'"pad"', b'"bad"'), "store.json"),
     ("store.json", lambda content: b"[]", "store.json"),
-    *(("store.json", with_mask(wrong), "mask") for wrong in (80, -1, 2**70, "1", 1.5, True, None)),
+    *(("store.json", with_specials(mask=wrong), "mask") for wrong in (80, -1, 2**70, "1", 1.5, True, None)),
 ]
 
 
@@ -81,7 +73,7 @@ def test_missing_and_exchanged_stores_are_refused(built: Path, tmp_path: Path) -
         with pytest.raises(StoreError):
             TokenStore.open(missing)
     path = shutil.copytree(built, tmp_path / "exchanged")
-    damaged(path, "store.json", exchanged)
+    damaged(path, "store.json", with_specials(mask=0, pad=4))  # exchanged
     with pytest.raises(StoreError):
         TokenStore.open(path).check()
     with pytest.raises(StoreError):

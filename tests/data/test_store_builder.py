@@ -336,14 +336,6 @@ def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tok
         build_store([corpus], expected, out, config=CONFIG)
 
 
-def test_a_folder_that_is_no_store_is_refused_unchanged(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    corpus = write(tmp_path / "mine", texts(5))
-    for out in (tmp_path / "mine", corpus):
-        with pytest.raises(StoreError):
-            build_store([corpus], tokenizer, out)
-    assert corpus.exists()
-
-
 def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> None:
     digests = [hashlib.blake2b(str(i).encode(), digest_size=16).digest() for i in range(1000)]
     documents = [

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
 import gzip
 import io
 import json
-import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas
 import pyarrow
 import pytest
-import zstandard
+from corpora import COMPRESSIONS, in_parquet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc, parquet
@@ -34,24 +31,10 @@ ROWS = [
 ]
 FRAME = pandas.DataFrame(ROWS)
 CSV = FRAME.to_csv(index=False)
-ZSTD = zstandard.ZstdCompressor().compress
-COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": ZSTD,
-}
 
 
 def read(path: Any, **options: Any) -> list[dict[str, Any]]:
     return [row for _, row in open_table(path, ReadOptions(**options)).rows]
-
-
-def in_parquet(**columns: Any) -> bytes:
-    content = io.BytesIO()
-    parquet.write_table(pyarrow.table(columns), content)
-    return content.getvalue()
 
 
 def in_arrow(**columns: Any) -> bytes:
@@ -319,12 +302,8 @@ def test_decompression_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(gzip.compress(b"a\tb\n" + b"1\t2\n" * 1000))
     assert len(read(path)) == 1000
     monkeypatch.setattr(columnar, "EXPANDED_BYTES", 1 << 20)
-    parquet.write_table(
-        pyarrow.table({"t": ["b" * (1 << 22)]}),
-        tmp_path / "a.parquet",
-        use_dictionary=False,
-        compression="zstd",
-    )
+    table = pyarrow.table({"t": ["b" * (1 << 22)]})
+    parquet.write_table(table, tmp_path / "a.parquet", use_dictionary=False, compression="zstd")
     with pytest.raises(DataError):
         open_table(tmp_path / "a.parquet")
 

@@ -20,9 +20,7 @@ MODEL = {
     "vocab": {name: number for number, name in enumerate(NAMES)},
 }
 ADDED = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-NO_PARTS = dict.fromkeys(
-    ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
-)
+NO_PARTS = dict.fromkeys(str.split("truncation padding normalizer pre_tokenizer post_processor decoder"))
 
 
 def loaded(folder: Path, **parts: Any) -> Tokenizer:

@@ -3,13 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from contracts import toy_task
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -62,18 +62,18 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
-    folders = ("--suite", str(suite), "--data", str(data), "--out", str(out))
-    return ["evaluate", str(model), *folders, *QUICK, *more]
-
-
 Line = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="session")
 def line(model: Path, data: Path, suite: Path) -> Line:
     """Gives the words of a command on the toy suite: its folder, then further words."""
-    return lambda out, *more: arguments(model, data, suite, out, *more)
+
+    def words(out: Path, *more: str, data: Path = data, suite: Path = suite) -> list[str]:
+        folders = ("--suite", str(suite), "--data", str(data), "--out", str(out))
+        return ["evaluate", str(model), *folders, *QUICK, *more]
+
+    return words
 
 
 def read(out: Path) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def whole(line: Line, model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_the_record_holds_the_scores_of_the_fine_tunings(whole: Path) -> None:
     record = read(whole)
     assert [model["init"] for model in record["models"]] == ["pretrained", "floor", "floor"]
-    columns = ["toy", "majority", "TF-IDF-or-overlap"]
+    columns = ["toy", "majority", "counts"]
     assert statuses(record).pop("mnli") == ["no data"] * 3
     for row in record["rows"][:3]:
         for entrant, score in zip(columns, row["scores"].values(), strict=True):
@@ -112,7 +112,7 @@ def test_the_record_holds_the_scores_of_the_fine_tunings(whole: Path) -> None:
             assert score["mean"] == results["eval_accuracy"] == pytest.approx(sum(by_seed) / len(by_seed))
             assert score["seconds_per_seed"] == results["seconds"] / len(by_seed)
     first = record["rows"][0]["scores"]
-    assert first[baselines.LINEAR]["train_samples"] == first["toy"]["train_samples"]
+    assert first[baselines.COUNTS]["train_samples"] == first["toy"]["train_samples"]
 
 
 def test_an_average_is_over_the_tasks_that_all_models_have_done(whole: Path) -> None:
@@ -134,9 +134,7 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
 
 
 @slow
-def test_finished_tasks_are_not_repeated_and_seeds_can_be_added(
-    line: Line, whole: Path, model: Path, tmp_path: Path
-) -> None:
+def test_finished_tasks_are_not_repeated_and_seeds_added(line: Line, whole: Path, tmp_path: Path) -> None:
     out = shutil.copytree(whole, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (out / "tasks").rglob("*") if path.is_file()}
     assert main(line(out, *TWO_SEEDS)) == 0
@@ -159,9 +157,7 @@ def until(process: subprocess.Popen[str], text: str) -> None:
 
 
 @slow
-def test_killed_and_shared_evaluations_give_the_same_record(
-    line: Line, whole: Path, model: Path, tmp_path: Path
-) -> None:
+def test_killed_and_shared_evaluations_give_one_record(line: Line, whole: Path, tmp_path: Path) -> None:
     """Two commands in one folder, of which one is killed and the other stopped; then the rest."""
     out = tmp_path / "out"
     words = line(out, *TWO_SEEDS)
@@ -216,14 +212,8 @@ def test_a_failed_seed_is_reported_beside_finished_ones(
     assert any("toy" in remark and "is not a number" in remark for remark in row["remarks"])
 
 
-def test_another_model_settings_or_files_are_refused_by_name(  # noqa: PLR0917
-    line: Line,
-    whole: Path,
-    model: Path,
-    data: Path,
-    suite: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_another_model_settings_or_files_are_refused_by_name(
+    line: Line, whole: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (whole / "evaluation.json").read_bytes()
     other_data, other_suite = shutil.copytree(data, tmp_path / "data"), tmp_path / "other.toml"
@@ -233,8 +223,8 @@ def test_another_model_settings_or_files_are_refused_by_name(  # noqa: PLR0917
     (tmp_path / "full" / "letter.txt").write_text("mine")
     for words, facts in (
         (line(whole, "--finetune.warmup", "0.3"), ["sst2.settings.warmup", "0.3"]),
-        (arguments(model, other_data, suite, whole), ["again.files.dev", "sst2.files.dev"]),
-        (arguments(model, data, other_suite, whole), ["suite"]),
+        (line(whole, data=other_data), ["again.files.dev", "sst2.files.dev"]),
+        (line(whole, suite=other_suite), ["suite"]),
         (line(tmp_path / "full"), ["letter.txt"]),
     ):
         assert main(words) == 2
@@ -245,12 +235,12 @@ def test_another_model_settings_or_files_are_refused_by_name(  # noqa: PLR0917
 
 @slow
 def test_a_failed_task_is_reported_and_the_others_run(
-    model: Path, data: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: Line, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = shutil.copytree(data, tmp_path / "data")
     (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
-    words = arguments(model, broken, suite, tmp_path / "out", "--no-baselines")
-    assert main(words) == 1 and "dev.tsv:2" in capsys.readouterr().out
+    assert main(line(tmp_path / "out", "--no-baselines", data=broken)) == 1
+    assert "dev.tsv:2" in capsys.readouterr().out
     record = read(tmp_path / "out")
     assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}
     assert "dev.tsv:2" in (tmp_path / "out" / "evaluation.html").read_text()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from contracts import toy_task
 
 from electra.finetuning.score import choose_head
-from electra.finetuning.settings import AUTO
 from electra.finetuning.train import prepared
 from electra.laboratory.ablation import runs
 from electra.laboratory.evaluation import tasks
@@ -41,28 +39,24 @@ settings = {{ {} }}
 def test_the_head_does_not_depend_on_the_model(  # noqa: PLR0917
     settings: str, head: str, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The labels are so few that `auto` would choose, and it would choose differently for each model."""
+    """The labels are so few that `auto` would choose."""
     other = toy_task.save_encoder(tmp_path / "models" / "modern", "modern")
     monkeypatch.setattr(prepared, "MIN_UPDATES", 2)
     tried = list[str]()
 
-    def score_of(tried_head: str, of: Any, trial: Any, loaded: Any, stop: Any) -> float:
-        tried.append(tried_head)
-        return 0.99 if (tried_head == AUTO) == (loaded.config.architecture == "modern") else 0.0
-
-    monkeypatch.setattr(choose_head, "score_of", score_of)
+    monkeypatch.setattr(choose_head, "linear_answers", lambda *given: tried.append("linear"))
     suite = tmp_path / "few.toml"
     suite.write_text(SUITE.format(settings))
     panel, used = runs.panel_record(data, str(suite)), set[str]()
     for number, encoder in enumerate((model, other)):
         arm = tmp_path / f"arm{number}"
         shutil.copytree(encoder, arm)
-        run: Any = SimpleNamespace(folder=arm, telemetry=SimpleNamespace(say=lambda line: None))
-        runs.score(run, panel, 3, lambda: False)
+        how: Any = {"say": lambda line: None, "stop": lambda: False}
+        runs.panel_scores(str(arm), panel, arm, seed=3, **how)
         out = tmp_path / f"evaluated{number}"
         [ready] = tasks.find_tasks(load_suite(str(suite)), {}, [data])
         options, entry = tasks.EvaluationOptions(device="cpu"), ModelEntry("toy", str(encoder))
-        tasks.score_task(ready, entry, out, options, say=lambda line: None, stop=lambda: False)
+        tasks.score_task(ready, entry, out, options, **how)
         records = [json.loads((f / "finetune.json").read_text()) for f in (arm / "panel" / "sst2", out)]
         used |= {record["settings"]["head"] for record in records}
     assert used == {head} and not tried

@@ -21,9 +21,8 @@ def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> Non
     for entry in suite.task:
         task = load_task(entry.task)
         assert set(entry.metrics) <= set(task.metrics), entry.name
-        build(
-            Settings, {**entry.settings, "task": entry.task, "data": Path(), "out": Path()}, where=entry.name
-        )
+        settings = {**entry.settings, "task": entry.task, "data": Path(), "out": Path()}
+        build(Settings, settings, where=entry.name)
     names = [entry.name for entry in suite.task]
     assert len(set(names)) == len(names)
 
@@ -105,7 +104,6 @@ def test_the_shared_data_are_found(shared_data: Callable[[str], Path]) -> None:
     files = {task.name: find_data(task, load_task(task.task), [root]) for task in tasks}
     assert {name for name, data in files.items() if data is None} <= {"cb"}
     mnli, boolq = files["mnli"], files["boolq"]
-    assert (
-        mnli and mnli.dev and (mnli.train.name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
-    )
+    assert mnli and mnli.dev
+    assert (mnli.train.name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
     assert boolq and boolq.notes and files["chunking"] and files["chunking"].test

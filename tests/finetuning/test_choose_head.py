@@ -9,17 +9,22 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from contracts import toy_task
 from random_labels import World, rows, verdict_in
 
 from electra.artifacts.finetuning_files import FinetuningFolder, verdict
+from electra.data.tables.table_files import Given
+from electra.exchange.load import load
+from electra.finetuning import linear_fit
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.score import baselines, choose_head
-from electra.finetuning.score.choose_head import hold_out_fifth
-from electra.finetuning.settings import AUTO
+from electra.finetuning.score.choose_head import hold_out
+from electra.finetuning.settings import AUTO, Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train import prepared
 from electra.finetuning.train.all_seeds import finetune
@@ -36,7 +41,7 @@ WORLDS = [
 
 def test_random_labels_are_rarely_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """200 runs. With p <= .05 in 7 %, a test at 5 % is within two standard errors of what it claims."""
-    monkeypatch.setattr(baselines, "STRENGTHS", (1.0,))  # one fit instead of ten
+    monkeypatch.setattr(linear_fit, "STRENGTHS", (30.0,))  # one fit instead of ten
     runs = [verdict_in(world, seed, monkeypatch) for world in WORLDS for seed in range(20)]
     assert sum(p[""] <= 0.05 for _, p in runs) <= 0.07 * len(runs)
     compared = [p for _, of_run in runs for p in of_run.values()]
@@ -72,20 +77,19 @@ def test_equal_texts(task: str, first: list[str], same: list[str], other: list[s
 def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copies: int) -> None:
     table = [(row["label"], *list(row.values())[:-1]) for row in rows(random.Random(1), texts, 40, copies)]
     data = dataset_of("pair" if texts > 1 else "classification", table)
-    trial = hold_out_fifth(data)
-    assert trial is not None
+    assert sorted(i for fold in range(5) for i in data.held_out(fold)) == sorted(data.different_texts)
+    trial = hold_out(data, 2)
     train, dev = ([text_key(e, data.task) for e in trial.splits[name]] for name in ("train", "dev"))
     assert not {*train} & {*dev} and len(dev) == len({*dev}) == 8 and len(train) == 32 * copies
     assert {example.gold for example in trial.splits["dev"]} == {"x", "y"}
 
 
 def test_less_than_five_texts_are_not_divided() -> None:
-    assert (
-        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i % 4}") for i in range(40)])) is None
-    )
-    assert (
-        hold_out_fifth(dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(5)])) is not None
-    )
+    counts = [
+        len(dataset_of("classification", [("ab"[i % 2], f"t{i % n}") for i in range(40)]).different_texts)
+        for n in (4, 5)
+    ]
+    assert counts == [4, 5]
 
 
 @pytest.mark.parametrize(
@@ -206,23 +210,22 @@ def test_a_folder_is_checked_and_locked_before_the_trial(
         with pytest.raises(RunFolderError, match=r"mine\.txt"):
             finetune(str(modern_folder), settings)
     (colours / "out" / "mine.txt").unlink()
-    choose, refused = choose_head.score_of, list[str]()
+    choose, refused = choose_head.try_head, list[str]()
 
-    def meanwhile(*given: Any) -> float | None:
+    def meanwhile(*given: Any) -> dict[int, Any]:
         with pytest.raises(RunFolderError, match="in use") as caught:
             finetune(str(modern_folder), settings)
         refused.append(caught.value.what)
         return choose(*given)
 
-    monkeypatch.setattr(choose_head, "score_of", meanwhile)
+    monkeypatch.setattr(choose_head, "try_head", meanwhile)
     finetune(str(modern_folder), settings)
-    assert len(refused) == 2
+    assert len(refused) == 5
 
 
 def test_the_time_of_the_trial_counts(
     colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose_head, "score_of", lambda *given: 0.0)
     finetune(str(modern_folder), auto(colours))
     record = FinetuningFolder(colours / "out").record
     (colours / "out" / "finetune.json").write_text(json.dumps(record | {"choice_seconds": 1000.0}))
@@ -246,3 +249,72 @@ def test_dev_that_chose_the_epoch_does_not_test_it(colours: Path, modern_folder:
     results = finetune(str(modern_folder), once)
     assert "epochs_on_dev" not in results, "there was no choice"
     assert all("eval_paired" in values for values in results["baselines"].values())
+
+
+def narrow() -> Any:
+    return SimpleNamespace(config=SimpleNamespace(hidden_size=32))
+
+
+def trials_of(shares: dict[str, float], count: int = 400) -> choose_head.Trials:
+    """Trials of heads with these shares of right answers, in one order of difficulty."""
+    data = dataset_of("classification", [("ab"[i % 2], f"t{i}") for i in range(count)])
+    hard = np.random.default_rng(0).permutation(count)
+    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out="never-written")
+    answers = {
+        head: {i: np.eye(2)[i % 2 if hard[i] < right * count else 1 - i % 2] for i in range(count)}
+        for head, right in shares.items()
+    }
+    return choose_head.Trials(settings, data, narrow(), lambda: False, answers)
+
+
+def test_the_standard_errors_of_a_share_and_of_a_difference() -> None:
+    trials = trials_of({"frozen": 0.8, "counts": 0.85, AUTO: 1.0})
+    value, error = trials.score_and_error("frozen")
+    assert value == pytest.approx(0.8) and error == pytest.approx((0.8 * 0.2 / 400) ** 0.5, rel=0.35)
+    gain, paired = trials.score_and_error("counts", "frozen")
+    assert gain == pytest.approx(0.05) and paired == pytest.approx((0.05 * 0.95 / 400) ** 0.5, rel=0.35)
+    assert trials.score_and_error(AUTO)[1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("shares", "head"),
+    [
+        ({"frozen": 0.8, "counts": 0.7, AUTO: 0.8}, "frozen"),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.8}, "counts"),
+        ({"frozen": 0.8, "counts": 0.8, AUTO: 0.8}, "frozen"),
+        ({"frozen": 0.7, "counts": 0.8, AUTO: 0.9}, AUTO),
+        ({"frozen": 0.52, "counts": 0.51, AUTO: 0.53}, "frozen"),
+    ],
+)
+@pytest.mark.parametrize(("count", "folds"), [(200, 5), (400, 1)])
+def test_a_cheaper_head_unless_another_is_surely_better(
+    shares: dict[str, float], head: str, count: int, folds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The linear heads are told first; with more texts, one fold is tried."""
+    said, told, trials = list[str](), list[int](), trials_of(shares, count)
+
+    def try_head(name: str, of: Any, fold: int) -> dict[int, Any]:
+        told.append(len(said))
+        return {i: trials.answers[name][i] for i in of.dataset.held_out(fold)}
+
+    linear = {name: trials.answers[name] for name in ("frozen", "counts")}
+    monkeypatch.setattr(choose_head, "linear_answers", lambda of: linear)
+    monkeypatch.setattr(choose_head, "try_head", try_head)
+    chosen, [note] = choose_head.choose_head(
+        trials.settings, trials.dataset, narrow(), lambda: False, said.append
+    )
+    assert chosen.head == head and told == [1] * folds
+    assert f"frozen {shares['frozen']:.3f} +- " in said[0] and "fine-tuned" not in said[0]
+    assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy") and note.count("+-") == 4
+    assert ("chance" in note) is (max(shares.values()) < 0.6)
+
+
+def test_rows_are_predicted_without_their_text(tmp_path: Path, modern_folder: Path) -> None:
+    """Random labels, each text six times: a linear head that had seen a text would remember its label."""
+    table = [(row["label"], row["text1"]) for row in rows(random.Random(3), 1, 60, 6)]
+    settings = Settings(task="classification", data=Given("train", b"", rows=[]), out=tmp_path)
+    data, loaded = dataset_of("classification", table), load(str(modern_folder), "encoder")
+    trials = choose_head.Trials(settings, data, loaded, lambda: False)
+    trials.answers.update(choose_head.linear_answers(trials))
+    for head in ("frozen", "counts"):
+        assert trials.score(head, data.different_texts) < 0.75

@@ -28,7 +28,7 @@ GOLDEN = [  # the encoder, the task, its data, settings, and the numbers
     ),
     (
         *("electra", "tagging", toy_task.write_tagging, {"class_weights": "balanced"}),
-        {"eval_accuracy": 0.77073171, "eval_f1": 0.35365854, "train_loss": 1.08295189},
+        {"eval_accuracy": 0.76829268, "eval_f1": 0.5, "train_loss": 1.08295189},
     ),
     (
         *("electra", "squad", toy_questions.write_squad, {}),

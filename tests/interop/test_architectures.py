@@ -225,11 +225,8 @@ def test_our_own_folders_need_no_transformers() -> None:
     code = (
         "import sys, electra; electra.load('tiny-en').detect('a cat'); print('transformers' in sys.modules)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        .stdout.strip()
-        .endswith("False")
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("False")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

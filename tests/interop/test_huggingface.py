@@ -63,21 +63,14 @@ def test_tokenizer_is_read_as_it_is(
     assert network is not None
     export_network(tmp_path, network, tokenizer, Card("x", "discriminator"))
     reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    for text in (
-        "The Chef cooked the Meal",
-        "Caf\u00e9 CAFE caf\u00e9",
-        "a\u6f22\u5b57b \ud55c",
-        "x\u0000y \u2603",
-    ):
+    for text in ("The Chef cooked", "Caf\u00e9 CAFE caf\u00e9", "a\u6f22\u5b57b \ud55c", "x\u0000y \u2603"):
         assert reference(text)["input_ids"] == list(tokenizer.encode(text).ids)
     assert reference.model_max_length == network.encoder.config.max_positions
     assert ("token_type_ids" in reference("a", "b")) == (architecture == "electra")
     if architecture == "electra":
         assert reference("the meal", "the chef")["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
-    assert (reference.pad_token_id, reference.mask_token_id) == (
-        tokenizer.specials.pad,
-        tokenizer.specials.mask,
-    )
+    assert reference.pad_token_id == tokenizer.specials.pad
+    assert reference.mask_token_id == tokenizer.specials.mask
 
 
 def test_config_carries_everything(export_pair: ExportPair) -> None:
@@ -87,9 +80,8 @@ def test_config_carries_everything(export_pair: ExportPair) -> None:
         for name in ("discriminator", "generator"):
             written = json.loads((folder / name / "config.json").read_text())
             reference = transformers.AutoConfig.from_pretrained(folder / name).to_dict()
-            assert {
-                key: value for key, value in written.items() if key in reference and reference[key] != value
-            } in ({}, IDS_AS_TEXT)
+            differing = {key: value for key, value in written.items() if reference.get(key, value) != value}
+            assert differing in ({}, IDS_AS_TEXT)
 
 
 # JSON's keys are text, transformers' are numbers.

@@ -94,17 +94,13 @@ def once(original: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory) -
     return cache(lambda name: OPERATIONS[name](original[0], tmp_path_factory.mktemp(name) / "out"))
 
 
-def meaning(folder: Path) -> dict[str, Any]:
+def meaning(folder: Path) -> Any:
+    """The steps, the prompts and the default one, how much of a text is read, and as which ids."""
     kinds = [step["type"].rpartition(".")[2] for step in json.loads((folder / MODULES).read_text())]
     prompts = json.loads((folder / PROMPTS).read_text())
     loaded = load_any(folder)
     read = loaded.text_vector.max_length, loaded.text_vector.keep_end, loaded.tokenizer.encode(TEXTS[-1]).ids
-    return {
-        "steps": kinds,
-        "prompts": prompts["prompts"],
-        "default": prompts["default_prompt_name"],
-        "read": read,
-    }
+    return kinds, prompts["prompts"], prompts["default_prompt_name"], read
 
 
 def load_any(folder: Path) -> Any:

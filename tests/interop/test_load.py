@@ -32,16 +32,9 @@ def test_export_then_load_changes_no_tensor(architecture: str, export_pair: Expo
     pair, folder = export_pair(architecture=architecture)
     for kind, network in (("discriminator", pair.main), ("generator", pair.auxiliary)):
         loaded = load(folder, kind)  # type: ignore[arg-type]
-        assert (
-            network is not None
-            and loaded.kind == kind
-            and loaded.config == network.encoder.config
-            and not loaded.notes
-        )
-        mine, back = (
-            exported_weights(network.encoder, network.head),
-            exported_weights(loaded.encoder, loaded.head),
-        )
+        assert network is not None and loaded.kind == kind and not loaded.notes
+        assert loaded.config == network.encoder.config
+        mine, back = (exported_weights(each.encoder, each.head) for each in (network, loaded))
         assert mine.keys() == back.keys()
         assert [name for name in mine if not torch.equal(mine[name], back[name])] == []
         assert not loaded.encoder.training
@@ -212,11 +205,9 @@ def test_pickles_are_not_opened(
     _, folder = given()
     (folder / "model.safetensors").unlink()
     monkeypatch.setenv("PAYLOAD", str(tmp_path / "executed"))
-    for write in (
-        lambda f: torch.save({"x": Payload()}, f),
-        lambda f: f.write_bytes(pickle.dumps(Payload())),
-    ):
-        write(folder / "pytorch_model.bin")
+    for save in (lambda file: torch.save({"x": Payload()}, file), lambda file: pickle.dump(Payload(), file)):
+        with open(folder / "pytorch_model.bin", "wb") as file:
+            save(file)
         with pytest.raises(ModelError, match="safetensors"):
             load(folder)
         with pytest.raises(pickle.UnpicklingError):

@@ -76,9 +76,8 @@ def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> 
     reference.save(str(folder))
     expected = reference.encode(TEXTS)
     switches = {"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": False}
-    (folder / "1_Pooling" / "config.json").write_text(
-        json.dumps({"word_embedding_dimension": 16, **switches})
-    )
+    pooling = {"word_embedding_dimension": 16, **switches}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), expected, atol=1e-5)
     modules = json.loads((folder / "modules.json").read_text())
     modules[0] |= {"path": "0_BERT", "type": "sentence_transformers.models.BERT"}

@@ -64,9 +64,8 @@ def test_the_files_of_a_model_and_no_others_are_fetched(
     hub |= {"main": pair / "discriminator", "draft": pair / "generator"}
     (pair / "discriminator" / "pytorch_model.bin").write_bytes(b"a pickle that nobody asked for")
     folder = locate("owner/model")
-    assert (
-        sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()) == FILES
-    )
+    files = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    assert sorted(files) == FILES
     assert load("owner/model").kind == "discriminator"  # without a warning: nothing is missing
     assert load("owner/model@draft", "generator").kind == "generator"
     for name, said in (("owner/other", "neither a local folder nor"), ("owner/model@gone", "commit gone")):

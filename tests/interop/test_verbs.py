@@ -136,14 +136,3 @@ def test_export_of_a_fine_tuning_exports_its_model(tmp_path: Path) -> None:
     assert main(["export", str(tuning), "--out", str(tmp_path / "new")]) == 0
     both = [electra.predict(folder, "a fine film").records() for folder in (tuning, tmp_path / "new")]
     assert both[0] == both[1]
-
-
-def test_verify_says_what_is_damaged(export_pair: ExportPair, capsys: Capture, tmp_path: Path) -> None:
-    folder = export_pair()[1]
-    assert main(["verify", str(folder)]) == 0
-    assert capsys.readouterr().out.count("ok      ") == 2
-    (folder / "generator" / "config.json").write_text("{")
-    assert main(["verify", str(folder)]) == 1
-    out = capsys.readouterr().out
-    assert out.count("ok      ") == 1 and f"DAMAGED {folder / 'generator'}" in out and "config.json:1" in out
-    assert "no such folder" in fails(capsys, "verify", tmp_path / "none")

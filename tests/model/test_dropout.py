@@ -23,9 +23,8 @@ def test_elements_are_dropped_independently_in_each_lane_and_each_call() -> None
     torch.manual_seed(2)
     x = torch.ones(1 << 16)
     first, second = (dropout(x, 0.3, training=True) == 0 for _ in range(2))
-    pairs = {
-        shift: first[shift:] & first[:-shift] for shift in (1, 2, 3, 4)
-    }  # four elements come from one draw
+    # four elements come from one draw
+    pairs = {shift: first[shift:] & first[:-shift] for shift in (1, 2, 3, 4)}
     for name, both in {**pairs, "calls": first & second}.items():
         assert binomtest(int(both.sum()), both.numel(), 0.09).pvalue > 1e-4, name
     lanes = first.view(-1, 4).float().mean(0)

@@ -38,14 +38,10 @@ def test_batches_fit_the_positions_and_contain_every_row_once() -> None:
         for line, i in enumerate(one.index):
             size = len(given[i])
             assert one.lengths[line] == size
-            assert (
-                np.array_equal(one.input_ids[line, :size], given[i])
-                and (one.input_ids[line, size:] == 3).all()
-            )
+            assert np.array_equal(one.input_ids[line, :size], given[i])
+            assert (one.input_ids[line, size:] == 3).all()
             if one.document_ids is not None:
-                assert (one.document_ids[line, :size] == 0).all() and (
-                    one.document_ids[line, size:] == -1
-                ).all()
+                assert one.document_ids[line].tolist() == [0] * size + [-1] * (one.input_ids.shape[1] - size)
         assert (one.document_ids is None) == (one.lengths.min() == one.lengths.max())
         tokens, positions = tokens + int(one.lengths.sum()), positions + one.input_ids.numel()
         return one.index.tolist()

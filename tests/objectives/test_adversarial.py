@@ -1,6 +1,4 @@
-"""The generator against the discriminator: its gradients are what they claim to be, and the schedule moves
-them.
-"""
+"""The generator against the discriminator: its gradients are what they claim, and the schedule moves them."""
 
 from __future__ import annotations
 
@@ -23,21 +21,13 @@ def reward_of(ids: torch.Tensor) -> torch.Tensor:
 
 
 def test_reinforce_is_the_exact_gradient_in_expectation() -> None:
-    """Two slots, a vocabulary of four: every outcome enumerated, weighed by its probability, with any
-    baseline.
-    """
+    """Two slots, a vocabulary of four: every outcome weighed by its probability, with any baseline."""
     torch.manual_seed(0)
     logits = torch.randn(2, 4, dtype=torch.double, requires_grad=True)
     baseline = torch.tensor([0.3, -1.1], dtype=torch.double)
     log_p = logits.log_softmax(-1)
-    expected_reward = sum(
-        (
-            log_p.exp()[slot, token] * reward_of(torch.full((2,), token))[slot]
-            for slot, token in product(range(2), range(4))
-        ),
-        torch.zeros(()),
-    )
-    exact = torch.autograd.grad(-expected_reward, logits)[0]
+    rewards = torch.stack([reward_of(torch.full((2,), token)) for token in range(4)], 1)
+    exact = torch.autograd.grad(-(log_p.exp() * rewards).sum(), logits)[0]
     estimate = torch.zeros_like(exact)
     for first, second in product(range(4), repeat=2):
         sampled = torch.tensor([first, second])
@@ -58,25 +48,19 @@ def passed(gradient: str, progress: float = 1.0, **options: Any) -> tuple[Object
 
 
 def own_gradients(pair: Any, loss: torch.Tensor) -> list[torch.Tensor | None]:
-    shared = {id(p) for p in pair.main.parameters()}
-    own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
+    own = [*pair.own_parameters(pair.auxiliary)]
     return list(torch.autograd.grad(loss, own, allow_unused=True, retain_graph=True))
 
 
 def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
-    """By hand: the loss's gradient at the sampled embeddings, through the mixtures, times -weight / (lambda *
-    mask share).
-    """
+    """By hand: the gradient at the sampled embeddings, through the mixtures, -weight / (lambda * share)."""
     objective, pair, part, _ = passed("gumbel", mask_fraction=0.25, temperature=2.0, adversarial_weight=3.0)
     torch.manual_seed(0)
     outcome = objective.forward(pair, part)
     gradients = own_gradients(pair, outcome.losses["rtd"])
 
     sampled, slots = outcome.observed["sampled"], part.masked_positions
-    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
-        slots
-    ]
-    log_p = pair.auxiliary.logits(states).log_softmax(-1)
+    log_p = pair.auxiliary.logits(part.masked_states(pair.auxiliary)).log_softmax(-1)
     table = pair.main.encoder.token_table().detach()
     torch.manual_seed(0)
     mixtures = ((log_p + conditional_gumbel(log_p.detach(), sampled)) / 2.0).softmax(-1) @ table
@@ -84,8 +68,7 @@ def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
     vectors = torch.zeros(len(slots), table.shape[1], requires_grad=True)
     loss = detect(pair.main, part, ids, AddedVectors(slots, vectors)).loss()
     [at_slots] = torch.autograd.grad(loss, vectors)
-    shared = {id(p) for p in pair.main.parameters()}
-    own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
+    own = [*pair.own_parameters(pair.auxiliary)]
     through = torch.autograd.grad(mixtures, own, at_slots, allow_unused=True)
     for actual, by_hand in zip(gradients, through, strict=True):
         assert (actual is None) == (by_hand is None)
@@ -123,9 +106,8 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
     """The logged losses stay what they are; the generator's gradient goes from MLM's to the adversary's."""
     options = {"anneal_from": 0.2, "anneal_to": 0.6}
     objective = toy.objective("adversarial", gradient=gradient, **options)
-    assert [objective.adversarial_share(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx(
-        [0, 0, 0.5, 1, 1]
-    )
+    shares = [objective.adversarial_share(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)]
+    assert shares == pytest.approx([0, 0, 0.5, 1, 1])
 
     def gradients(progress: float) -> tuple[float, float, float]:
         _, pair, _, outcome = passed(gradient, progress, **options)
@@ -138,7 +120,6 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
 
     first, middle, last = gradients(0.1), gradients(0.4), gradients(0.9)
     assert first[0] > 0 and first[1] == 0 and last[0] == 0 and last[1] > 0
-    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3) and middle[1] == pytest.approx(
-        last[1] / 2, rel=1e-2
-    )
+    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3)
+    assert middle[1] == pytest.approx(last[1] / 2, rel=1e-2)
     assert first[2] == pytest.approx(last[2])

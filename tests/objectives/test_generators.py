@@ -1,6 +1,4 @@
-"""Where replacements come from: networks of several sizes, frequencies, and how a network's samples are
-drawn.
-"""
+"""Where replacements come from: networks of several sizes, frequencies, and how samples are drawn."""
 
 from __future__ import annotations
 
@@ -72,6 +70,15 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
     assert metrics["auc"] is not None and "generator_loss" not in metrics
 
 
+def test_samples_follow_the_softmax_exactly() -> None:
+    """Also if the vocabulary is no multiple of the block."""
+    torch.manual_seed(0)
+    probabilities = (torch.randn(1, 300) * 2).softmax(-1)
+    uniforms = torch.rand(50_000, dtype=torch.float64)
+    drawn = vocabulary.sample(probabilities.expand(len(uniforms), -1), uniforms)
+    assert abs(chi_square(drawn, probabilities[0])) < 4
+
+
 @pytest.mark.parametrize(("temperature", "disallow"), [(1.0, True), (0.5, True), (0.5, False), (2.0, False)])
 def test_samples_have_the_temperature_and_may_exclude_the_truth(temperature: float, disallow: bool) -> None:
     generator = toy.pair_for(toy.objective("rtd")).auxiliary
@@ -97,10 +104,8 @@ def test_generators_of_every_width_have_whole_heads(size: str, architecture: Any
     widths = [1 / 8, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0]
     shapes = [generator_config(full, width, 1.0) for width in widths]
     for width, shape in zip(widths, shapes, strict=True):
-        assert shape.hidden_size % shape.num_heads == 0 and shape.hidden_size // shape.num_heads % 2 == 0
-        assert (
-            shape.num_heads == max(1, shape.hidden_size // 64) and shape.hidden_size // shape.num_heads <= 64
-        )
+        head, rest = divmod(shape.hidden_size, shape.num_heads)
+        assert rest == 0 == head % 2 and head <= 64 and shape.num_heads == max(1, shape.hidden_size // 64)
         assert abs(shape.hidden_size - width * full.hidden_size) <= 32
     assert [shape.hidden_size for shape in shapes] == sorted(shape.hidden_size for shape in shapes)
     assert generator_config(full, 1.0, 1.0) == full

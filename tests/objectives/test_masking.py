@@ -65,9 +65,8 @@ def test_every_objective_can_mask_in_every_way(name: str, scheme: str) -> None:
     masked = objective(name, scheme, mask_fraction=0.3)
     whole = masked.corrupt(toy.batches().batch(0, 8), 3, 0.0)
     parts = [masked.corrupt(toy.batches().batch(0, 8, start, start + 4), 3, 0.0) for start in (0, 4)]
-    assert whole.masked_ids.tolist() == [row for part in parts for row in part.masked_ids.tolist()], (
-        "whatever the batch layout"
-    )
+    in_parts = [row for part in parts for row in part.masked_ids.tolist()]
+    assert whole.masked_ids.tolist() == in_parts, "whatever the batch layout"
     assert not set(whole.targets.tolist()) & {toy.SPECIALS.cls, toy.SPECIALS.sep, toy.SPECIALS.pad}
     other = objective(name, "uniform", mask_fraction=0.3).corrupt(toy.batches().batch(0, 8), 3, 0.0)
     assert (whole.masked_positions.tolist() == other.masked_positions.tolist()) == (scheme == "uniform")

@@ -15,12 +15,8 @@ from electra.testing import toy
 def apart(part: Any) -> Any:
     """The same corrupted tokens, each document in a row of its own that is filled up with padding."""
     B, T = part.input_ids.shape
-    rows = [
-        (row, document)
-        for row in range(B)
-        for document in part.document_ids[row].unique().tolist()
-        if document >= 0
-    ]
+    numbered = torch.stack([torch.arange(B)[:, None].expand(B, T), part.document_ids], -1).flatten(0, 1)
+    rows = [(row, document) for row, document in numbered.unique(dim=0).tolist() if document >= 0]
     alone = {name: torch.full((len(rows), T), toy.SPECIALS.pad) for name in ("input_ids", "masked_ids")}
     document_ids, moved = torch.full((len(rows), T), -1), torch.full((B, T), -1)
     for number, (row, document) in enumerate(rows):

@@ -82,10 +82,8 @@ def test_only_a_chunk_of_logits_is_in_memory_at_once(name: str, monkeypatch: pyt
 def test_softmax_loss_and_samples_are_float32_where_products_are_not() -> None:
     generator = sharp_generator()
     torch.manual_seed(0)
-    hidden, targets = (
-        torch.randn(64, generator.encoder.config.hidden_size),
-        torch.randint(5, toy.VOCABULARY, (64,)),
-    )
+    hidden = torch.randn(64, generator.encoder.config.hidden_size)
+    targets = torch.randint(5, toy.VOCABULARY, (64,))
     uniforms = torch.rand(64, dtype=torch.float64)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         loss, sampled, _ = vocabulary.loss_and_sample(generator, hidden, targets, uniforms)

@@ -1,6 +1,4 @@
-"""The sentence-level objective: whole texts stay untouched, and [CLS] is asked whether its text was
-corrupted.
-"""
+"""The sentence-level objective: whole texts stay untouched, and [CLS] is asked about the others."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ def test_a_text_is_untouched_as_a_whole_and_a_fifth_are() -> None:
 
 
 def test_labels_of_texts_follow_from_the_tokens() -> None:
-    """By hand: a text is corrupted when a slot of it that is not untouched holds another token than the
-    original.
-    """
+    """By hand: a text is corrupted when a slot of it, not untouched, holds another token."""
     _, pair, part, outcome = passed(mask_fraction=0.4, untouched_share=0.5)
     differs = (outcome.observed["sampled"] != part.targets) & ~part.untouched
     assert int(outcome.observed["replaced"].sum()) == int(differs.sum())
@@ -47,9 +43,7 @@ def test_labels_of_texts_follow_from_the_tokens() -> None:
     labels[texts_of(part)[differs]] = 1
     ids = part.input_ids.flatten().clone()
     ids[part.masked_positions[differs]] = outcome.observed["sampled"][differs]
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
-        0, 1
-    )
+    hidden = part.encode(pair.main.encoder, ids.view_as(part.input_ids)).flatten(0, 1)
     logits = pair.heads["sentence"](hidden[part.input_ids.flatten() == toy.SPECIALS.cls]).squeeze(-1)
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
     assert 0 < labels.mean() < 1 and torch.allclose(outcome.losses["sentence"], expected, rtol=1e-5)

@@ -38,21 +38,16 @@ def test_electra_15_learns_from_the_masked_positions_alone() -> None:
 
 def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
     objective, pair, part = built("replace_mlm")
-    read = []
-    pair.main.encoder.register_forward_hook(lambda module, inputs, output: read.append((inputs[0], output)))
     outcome = objective.forward(pair, part)
-    [(ids, hidden)] = read
-    untouched = torch.ones(part.input_ids.numel(), dtype=torch.bool)
-    untouched[part.masked_positions] = False
-    assert torch.equal(ids.flatten()[untouched], part.input_ids.flatten()[untouched])
-    assert torch.equal(ids.flatten()[part.masked_positions], outcome.observed["sampled"])
-    logits = pair.main.logits(hidden.flatten(0, 1)[part.masked_positions])
-    assert torch.allclose(
-        outcome.losses["mlm"], F.cross_entropy(logits, part.targets, reduction="sum"), rtol=1e-5
-    )
+    ids = replacing.insert_samples(part, outcome.observed["sampled"])
+    logits = pair.main.logits(part.encode(pair.main.encoder, ids).flatten(0, 1)[part.masked_positions])
+    plain = F.cross_entropy(logits, part.targets, reduction="sum")
+    assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
 
 
-def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("may_copy", [False, True])
+def test_chunked_losses_equal_the_plain_ones(may_copy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loss and gradients of the one-pass output layer against autograd through the formula."""
     _, pair, _ = built("all_tokens_mlm")
     generator = pair.main
     torch.manual_seed(1)
@@ -61,16 +56,20 @@ def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPa
     targets = torch.randint(5, toy.VOCABULARY, (37,))
     shown = torch.where(torch.rand(37) < 0.7, targets, torch.randint(5, toy.VOCABULARY, (37,)))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)
-    head = generator.head
-    parameters = [hidden, gate, head.dense.weight, generator.encoder.token_table(), head.bias]
-    loss, top1_correct = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
-    ours = torch.autograd.grad(3 * loss, parameters)
-    logits = generator.logits(hidden)
-    copy = gate.sigmoid()[:, None]
-    p = copy * F.one_hot(shown, toy.VOCABULARY) + (1 - copy) * logits.softmax(-1)
-    plain = -p.gather(1, targets[:, None]).log().sum()
-    reference = torch.autograd.grad(3 * plain, parameters)
+    head, logits = generator.head, generator.logits(hidden)
+    parameters = [hidden, head.dense.weight, generator.encoder.token_table(), head.bias]
+    if may_copy:
+        parameters.append(gate)
+        loss, top1_correct = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
+        copy = gate.sigmoid()[:, None]
+        p = copy * F.one_hot(shown, toy.VOCABULARY) + (1 - copy) * logits.softmax(-1)
+        plain = -p.gather(1, targets[:, None]).log().sum()
+    else:
+        uniforms = torch.rand(37, dtype=torch.float64)
+        loss, _, top1_correct = vocabulary.loss_and_sample(generator, hidden, targets, uniforms)
+        plain = F.cross_entropy(logits, targets, reduction="sum")
     assert torch.allclose(loss, plain, rtol=1e-5) and torch.equal(top1_correct, logits.argmax(-1) == targets)
+    ours, reference = (torch.autograd.grad(3 * each, parameters) for each in (loss, plain))
     for a, b in zip(ours, reference, strict=True):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-5)
 
@@ -93,19 +92,16 @@ def test_corrective_loss_is_the_formula_and_does_not_train_the_gate() -> None:
     objective, pair, part = built("coco_lm", 32, mask_fraction=0.4)
     outcome = objective.forward(pair, part)
     sampled, slots = outcome.observed["sampled"], part.masked_positions
-    ids = part.input_ids.flatten().index_copy(0, slots, sampled)
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
-        0, 1
-    )
+    ids = replacing.insert_samples(part, sampled)
+    hidden = part.encode(pair.main.encoder, ids).flatten(0, 1)
     gate = pair.heads["copy"](hidden).squeeze(-1).sigmoid()
     p = pair.main.logits(hidden[slots]).softmax(-1).gather(1, part.targets[:, None]).squeeze(1)
     lucky = sampled == part.targets
     assert lucky.any() and not lucky.all()
     corrected = gate[slots] * lucky + (1 - gate[slots]) * p
     assert torch.allclose(outcome.losses["mlm"], -corrected.log().sum(), rtol=1e-4)
-    copy = F.binary_cross_entropy(gate, (ids == part.input_ids.flatten()).float(), reduction="none")[
-        part.is_token().flatten()
-    ].sum()
+    real, is_original = part.is_token().flatten(), (ids == part.input_ids).flatten().float()
+    copy = F.binary_cross_entropy(gate[real], is_original[real], reduction="sum")
     assert torch.allclose(outcome.losses["copy"], copy, rtol=1e-4)
     head = list(pair.heads["copy"].parameters())
     unused = torch.autograd.grad(outcome.losses["mlm"], head, allow_unused=True, retain_graph=True)
@@ -114,13 +110,10 @@ def test_corrective_loss_is_the_formula_and_does_not_train_the_gate() -> None:
 
 
 def test_flops_of_each_objective() -> None:
-    """Replace MLM is the sum of its two networks; All-Tokens MLM adds the output layer at all other
-    positions, and a gate.
-    """
+    """Replace MLM is the sum of its two networks; All-Tokens MLM adds the other positions, and a gate."""
     T, full = 16, toy.config()
-    arms = {
-        name: toy.objective(name) for name in ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")
-    }
+    names = ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")
+    arms = {name: toy.objective(name) for name in names}
     cost = {name: objective.sequence_flops(toy.shapes_for(objective), T) for name, objective in arms.items()}
     small = toy.shapes_for(arms["replace_mlm"]).auxiliary
     assert cost["replace_mlm"] == cost["mlm"] + flops.sequence_flops(small, None, T, masked_fraction=0.15)

@@ -1,6 +1,4 @@
-"""Two stages: what each trains, what happens between them, and that a kill on either side or right there
-changes nothing.
-"""
+"""Two stages: what each trains, and what happens between them."""
 
 from __future__ import annotations
 
@@ -69,9 +67,8 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
     now = copies(run, "discriminator")
     assert same(encoder, now) == initialise
     assert same(fresh, now) == (not initialise)
-    assert all(torch.equal(now[name], fresh[name]) for name in now if name.startswith("head.")), (
-        "the head is fresh either way"
-    )
+    heads = [name for name in now if name.startswith("head.")]
+    assert all(torch.equal(now[name], fresh[name]) for name in heads), "the head is fresh either way"
     loop.update(run)
     run.objective.begin_update(run.pair, SWITCH + 1, (SWITCH + 1) / STEPS, run.new_stage)
     assert not same(encoder, copies(run, "discriminator")), "copied once only"
@@ -97,10 +94,8 @@ def test_the_discriminators_first_update_has_its_own_bias_correction(
             steps = (now - before[name]).abs()
             assert torch.allclose(steps[steps > 0], torch.tensor(1e-3 * size), rtol=1e-2), name
     moments = run.optimizer.tensors()
-    assert (
-        float(moments["discriminator.head.dense.weight:step"]) == 1
-        and float(moments["generator.head.dense.weight:step"]) == SWITCH
-    )
+    steps_of = [float(moments[f"{name}.head.dense.weight:step"]) for name in ("discriminator", "generator")]
+    assert steps_of == [1, SWITCH]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +124,11 @@ def test_flops_are_averaged_over_the_stages() -> None:
 
 
 def test_settings_that_two_stages_cannot_use_are_refused(tmp_path: Path) -> None:
-    shared = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "embeddings"})
-    with pytest.raises(ConfigError) as refused:
-        build_run(shared, tmp_path, toy.store(), World())
-    assert refused.value.key == "model.sharing"
-    narrow = toy.recipe(objective={"name": "two_stage"}, model={"generator_width": 0.25})
-    with pytest.raises(ConfigError) as refused:
-        build_run(narrow, tmp_path, toy.store(), World())
-    assert refused.value.key == "model.generator_width"
+    for setting, value in (("sharing", "embeddings"), ("generator_width", 0.25)):
+        wrong = toy.recipe(objective={"name": "two_stage"}, model={setting: value})
+        with pytest.raises(ConfigError) as refused:
+            build_run(wrong, tmp_path, toy.store(), World())
+        assert refused.value.key == f"model.{setting}"
     assert "`model.generator_width=1.0`" in refused.value.fix
     free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"generator_width": 0.25})
     build_run(free, tmp_path, toy.store(), World())

@@ -64,9 +64,8 @@ def test_an_emptied_record_is_named(
 
 def test_labels_are_counted_and_scored() -> None:
     rows = [("a", "a"), ("a", "b"), ("b", "b"), ("c", "b")]
-    labels = labels_section(
-        [{"gold": gold, "predicted": said} for gold, said in rows], {"train": {"a": 7, "b": 8}}
-    )
+    records = [{"gold": gold, "predicted": said} for gold, said in rows]
+    labels = labels_section(records, {"train": {"a": 7, "b": 8}})
     assert labels is not None and labels.lead.startswith("2 of 4 ")
     [table] = labels.tables
     assert table is not None
@@ -150,9 +149,8 @@ def test_numbers_are_short_and_kept_whole() -> None:
 
 
 def test_tables_align_numbers_and_escape_text() -> None:
-    table = PageTable(
-        ("Variant", "AUC", "Note"), [("rtd", Number(0.81), None), ("mlm", None, "<b>")], "Three"
-    )
+    rows = [("rtd", Number(0.81), None), ("mlm", None, "<b>")]
+    table = PageTable(("Variant", "AUC", "Note"), rows, "Three")
     html = render(Page("Ablation", "One.", [Section("Results", "<i>", ["<u>"], tables=[table, None]), None]))
     assert html.count('<th class="n">') == 1
     assert all(f"&lt;{tag}&gt;" in html for tag in "biu")

@@ -47,11 +47,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Complaints as an office has them; the names of its columns are nobody's default."""
-    rows = [
-        f'"{n} {word}, my film",{label},x'
-        for n in range(12)
-        for word, label in (("fine", "a"), ("grim", "b"))
-    ]
+    labelled = (("fine", "a"), ("grim", "b"))
+    rows = [f'"{n} {word}, my film",{label},x' for n in range(12) for word, label in labelled]
     for name in ("complaints", "later one"):
         (tmp_path / f"{name}.csv").write_text("\n".join(["what was said,-kind,x", *rows]) + "\n")
     return tmp_path / "complaints.csv"
@@ -116,14 +113,11 @@ def test_an_evaluation(encoder: Path, tmp_path: Path) -> None:
     words += ["--out", str(out), "--no-baselines", "--finetune.epochs", "1", "--finetune.batch-size", "8"]
     assert main(words) == 0
     assert [command(each) for each in lines(out)] == [command(words)]
-    record = electra.evaluate(
-        str(encoder),
-        data=[data, tmp_path],
-        out=tmp_path / "b",
-        baselines=False,
-        settings={"epochs": 1, "batch_size": 8},
-    ).folder
-    [again] = lines(record.path)
+    settings, folders = {"epochs": 1, "batch_size": 8}, [data, tmp_path]
+    made = electra.evaluate(
+        str(encoder), data=folders, out=tmp_path / "b", baselines=False, settings=settings
+    )
+    [again] = lines(made.folder.path)
     assert replace(command(again), out=str(out)) == command(words)
 
 

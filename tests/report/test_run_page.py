@@ -164,10 +164,8 @@ def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(
     """The one that `detect` uses for the discriminator."""
     run = make_run(tmp_path / "run", steps=1)
     write_metrics(run, [{"kind": "eval", "step": 1, "metrics": {"best_f1_threshold": 0.25}}])
-    rows = [
-        {"original": "a", "generated": "b", "label": label, "p_replaced": p}
-        for p, label in ((0.3, "replaced"), (0.2, "replaced"), (0.3, "original"), (0.2, "original"))
-    ]
+    scored = ((0.3, "replaced"), (0.2, "replaced"), (0.3, "original"), (0.2, "original"))
+    rows = [{"original": "a", "generated": "b", "label": label, "p_replaced": p} for p, label in scored]
     (run / "examples.json").write_text(json.dumps([{"rows": rows}]))
     tokens = re.findall(r'class="token (\w*)"', write_page(run).read_text())
     assert tokens == ["caught", "missed", "alarm", ""]

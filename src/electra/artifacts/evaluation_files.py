@@ -86,8 +86,7 @@ class EvaluationFolder(Folder):
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, recorded value, new value) of the differences that prevent resuming with `record`.
 
-        Only the suite and the models and tasks that both plans have are compared, without the paths in
-        `source`.
+        Only the suite and the models and tasks of both plans are compared, without the paths in `source`.
         """
         old, new = self.plan, record["plan"]
         changes = differences({"suite": old.get("suite")}, {"suite": new["suite"]})

@@ -26,10 +26,8 @@ class Finding:
     """The result of one check."""
 
     path: Path
-    what: str
-    """What was checked ("weights"), to say so if there is no problem."""
-    problem: str = ""
-    """What is wrong; empty if nothing is."""
+    what: str  # was checked ("weights"), to say so if there is no problem
+    problem: str = ""  # what is wrong; empty if nothing is
 
 
 class Child(Generic[Contained]):
@@ -73,12 +71,11 @@ class Folder:
         return (path / cls.RECORD).is_file()
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Opens the folder at `path`. Raises the class's error if it is not of this kind."""
-        if not path.exists():
-            raise cls.ERROR("no such folder", where=path)
-        if not cls.is_at(path):
-            raise cls.ERROR(f"not {with_article(cls.KIND)} (it contains no {cls.RECORD})", where=path)
+    def open(cls, path: Path, fix: str = "") -> Self:
+        """Opens the folder at `path`. Raises the class's error, with `fix`, if it is not of this kind."""
+        problem = f"not {with_article(cls.KIND)} (it contains no {cls.RECORD})"
+        if not path.exists() or not cls.is_at(path):
+            raise cls.ERROR(problem if path.exists() else "no such folder", where=path, fix=fix)
         return cls(path)
 
     def exists(self) -> bool:

@@ -39,9 +39,9 @@ class Point(NamedTuple):
     tokens: float | None
     flops: float | None
     seconds: float | None
+    # The metrics of an eval row; loss, losses.NAME, counts.NAME, learning_rate, ... of a train row. None:
+    # undefined (null in the file)
     values: Mapping[str, float | None]
-    """The metrics of an eval row; loss, losses.NAME, counts.NAME, learning_rate, ... of a train row. None:
-    undefined (null in the file)."""
 
 
 class Event(NamedTuple):
@@ -133,11 +133,7 @@ class Ledger:
 
 
 class Writer:
-    """Appends whole lines to a ledger.
-
-    Attributes:
-        rows: the rows that the ledger had when the writer was opened.
-    """
+    """Appends whole lines to a ledger; `rows` are those that it had when the writer was opened."""
 
     def __init__(self, path: Path, step: int) -> None:
         """Opens the ledger at `path` to continue after `step` updates.

@@ -28,9 +28,8 @@ SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
-OTHER_WEIGHTS = tuple(
-    ["pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot"]
-)
+_OTHERS = "pytorch_model.bin tf_model.h5 flax_model.msgpack model.ckpt.index rust_model.ot"
+OTHER_WEIGHTS = tuple(_OTHERS.split())
 ONNX = "model.onnx"  # instead of the weights
 TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
 # Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
@@ -42,6 +41,7 @@ _OF_WORDS = (VOCABULARY, ADDED_TOKENS, VOCABULARY_JSON, MERGES)
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, *_OF_WORDS)
 # What `electra export` writes, with weights that are no integers
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD, DETECTION)
+NEEDED = {*FILES, *INTEGER_WEIGHTS.values(), HEAD, TASK, *TOKENIZER_FILES} - {CARD}  # by any model
 
 
 class ModelFolder(Folder):
@@ -67,11 +67,6 @@ class ModelFolder(Folder):
             problem = f"weights in several files, {' and '.join(present)}, which may differ"
             raise ModelError(problem, where=self.path, fix="Delete all but the one to use")
         return self.path / (present[0] if present and present[0] != SHARDS else WEIGHTS)
-
-    @property
-    def holds_integers(self) -> bool:
-        """Whether the weights are integers with scales, which only this package reads."""
-        return self.weights.name in INTEGER_WEIGHTS.values()
 
     @property
     def page(self) -> Path:

@@ -24,7 +24,7 @@ from electra.foundation.config import describe_change
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
 from electra.foundation.progress import Say, quiet, running_command
 from electra.foundation.signals import StopRequest
-from electra.foundation.terminal_text import with_article
+from electra.foundation.terminal_text import some_of, with_article
 
 Folder = Any  # of `artifacts.folder`, which imports this module
 
@@ -36,18 +36,13 @@ SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 
 
 class Session:
-    """A locked folder; see `open_session`.
-
-    Attributes:
-        stopping: returns whether to stop.
-        resumed: whether the folder already had its record.
-    """
+    """A locked folder; see `open_session`. `stopping()` says whether to stop."""
 
     def __init__(
         self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool, lock: ExitStack
     ) -> None:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
-        self.resumed = folder.exists()
+        self.resumed = folder.exists()  # whether it already had its record
         self._say, self._lock = say, lock
 
     def share(self) -> None:
@@ -189,8 +184,7 @@ def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Col
     names = sorted(path.name for path in folder.glob("*") if path.name not in (*allowed, COMMANDS))
     foreign = [name for name in names if not name.startswith(".")]
     if foreign and not (folder / record).exists():
-        named = foreign[0] + (", ..." if foreign[1:] else "")
-        problem = f"contains files that do not belong to {kind} ({named})"
+        problem = f"contains files that do not belong to {kind} ({some_of(foreign, most=1)})"
         raise RunFolderError(problem, where=folder, fix=fix)
 
 

@@ -39,6 +39,7 @@ class Evaluate(
 ):
     """Evaluate models on a suite of tasks (GLUE, tagging, SQuAD, BabyLM), with baselines.
 
+    All models get the same head: the suite's, or the standard one, which measures the encoder.
     A failed task does not stop the others; the report lists it, as does `Evaluation.failures` in Python. The
     same command may run several times at once: each does the tasks that no other is doing.
     """
@@ -57,7 +58,7 @@ class Evaluate(
     seeds: int = 1
     """How many times to fine-tune on each task. Published scores are often medians of several."""
     baselines: bool = True
-    """Also score the baselines that need no network: the most frequent label, and a linear model."""
+    """Also score the baselines that need no network: the most frequent label, and counted features."""
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, CHOSEN_BY_SUITE)] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
 

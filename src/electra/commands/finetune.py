@@ -80,8 +80,10 @@ class Finetune(
             with folder.locked():
                 page = write_page(folder.path)
             display.say(f"results: {folder.results}, report: {page}")
-            size, small = mebibytes(folder.model.weights.stat().st_size), "--dtype int8 --out SMALL"
-            display.say(f"model: {size}; a quarter of that: electra export {folder.path} {small}")
+            size, head = folder.model.weights.stat().st_size, folder.model.head
+            beside = f" and {mebibytes(head.stat().st_size)} of its head" if head.is_file() else ""
+            small = f"a quarter of that: electra export {folder.path} --dtype int8 --out SMALL"
+            display.say(f"model: {mebibytes(size)}{beside}; {small}")
         return FineTuned(folder)
 
 

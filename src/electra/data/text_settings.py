@@ -1,7 +1,6 @@
 """Settings of a store: how text is read, and the vocabulary to train.
 
-They are sections of a recipe and options of `electra prepare`. This module imports nothing large, so that
-`--help` is quick.
+They are sections of a recipe and options of `electra prepare`. No large import slows `--help` down.
 """
 
 from __future__ import annotations

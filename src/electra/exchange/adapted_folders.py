@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.exchange.weight_names import CHECK_CONFIG, OWN_HEAD, TUNED, Kind
-from electra.foundation.errors import ModelError, reason_of
+from electra.foundation.errors import ModelError, translated
 from electra.model.adapted import AdaptedEncoder, PublishedHead, quietly, without_code
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
@@ -55,7 +55,7 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
     sizes = [value for value in kept.values() if isinstance(value, int)]
     if max(sizes, default=0) > MAX_SIZE or kept.get("num_hidden_layers", 0) > MAX_LAYERS:
         raise UnsupportedConfig("a size is out of range")
-    try:
+    with translated(UnsupportedConfig, f"transformers cannot build this {model_type}"):
         with quietly(), torch.device("meta"):  # without memory for weights
             settings = AutoConfig.for_model(**kept)
             model: Any = AutoModel.from_config(settings)
@@ -63,7 +63,8 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
         can_be_padded = model.main_input_name == "input_ids" and "attention_mask" in accepted
         if not can_be_padded or settings.is_encoder_decoder:
             raise UnsupportedConfig(f"{type(model).__name__} is no encoder of texts that can be padded")
-        vocab_size, embedding_size = model.get_input_embeddings().weight.shape
+        with translated(UnsupportedConfig, f"{model_type} is no encoder of texts", NotImplementedError):
+            vocab_size, embedding_size = model.get_input_embeddings().weight.shape
         hidden, positions = settings.hidden_size, getattr(settings, "max_position_embeddings", 512)
         for name, module in model.named_modules():
             if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
@@ -87,13 +88,6 @@ def encoder_config(values: Mapping[str, Any]) -> EncoderConfig:
             num_token_types=getattr(settings, "type_vocab_size", 0) if "token_type_ids" in accepted else 0,
             settings=json.dumps(kept, sort_keys=True),
         )
-    except UnsupportedConfig:
-        raise
-    except NotImplementedError:
-        raise UnsupportedConfig(f"{model_type} is no encoder of texts") from None
-    except Exception as problem:  # whatever a wrong value causes
-        reason = f"transformers cannot build this {model_type} ({reason_of(problem)})"
-        raise UnsupportedConfig(reason) from None
 
 
 def read_networks(
@@ -111,17 +105,12 @@ def read_networks(
         unused += sorted(own)
     else:
         head = HEADS[kind](config)
-        try:
+        with translated(ModelError, f"its {OWN_HEAD} does not fit", RuntimeError, where=folder):
             head.load_state_dict({name.removeprefix(prefix): own[name].float() for name in own})
-        except RuntimeError as problem:
-            reason = f"its {OWN_HEAD} does not fit ({reason_of(problem)})"
-            raise ModelError(reason, where=folder) from None
-    try:
-        with quietly(), torch.inference_mode():
-            fits = encoder(torch.arange(3)[None]).shape == (1, 3, config.hidden_size)
-            _ = encoder.reads_padding  # tried before several threads use the model
-    except Exception as problem:  # it raises whatever the model lacks, such as boxes on a page
-        raise ModelError(f"it does not read texts ({reason_of(problem)})", where=folder) from None
+    # It raises whatever the model lacks, such as boxes on a page
+    with translated(ModelError, "it does not read texts", where=folder), quietly(), torch.inference_mode():
+        fits = encoder(torch.arange(3)[None]).shape == (1, 3, config.hidden_size)
+        _ = encoder.reads_padding  # tried before several threads use the model
     if not fits:
         raise ModelError("it does not give a state for each token of a text", where=folder)
     return encoder, None if head is None else head.eval(), unused
@@ -133,28 +122,23 @@ def _with_weights(
     """Returns the encoder of transformers, or the model of class `auto`, and the unused tensors' names."""
     import transformers
 
-    try:
-        with quietly():
-            whole, prefix = model, f"{model.base_model_prefix}."
-            if auto:
-                with torch.device("meta"):
-                    whole = getattr(transformers, auto).from_config(model.config)
-                for name, each in whole.named_parameters():
-                    if not name.startswith(prefix) and len(tensors.get(name, each)) != len(each):
-                        whole.config.num_labels = len(tensors[name])  # whatever config.json says
-            options = {"config": whole.config, "dtype": torch.float32, "output_loading_info": True}
-            options["ignore_mismatched_sizes"] = True  # they are in the report
-            loaded, report = type(whole).from_pretrained(None, state_dict=dict(tensors), **options)
-            places = {name: tensor.data_ptr() for name, tensor in loaded.state_dict().items()}
-            of_head = {places[name] for name in places if not name.startswith(prefix)}
-            of_head -= {places[name] for name in places if name.startswith(prefix)}
-            # The class has a head of its own, but the weights have not, as those of all-mpnet-base-v2
-            if auto and of_head and of_head <= {places.get(name) for name in report["missing_keys"]}:
-                return _with_weights(model, tensors, "", folder)
-    except ModelError:
-        raise
-    except Exception as problem:  # it raises whatever a wrong tensor causes
-        raise ModelError(f"transformers cannot load it ({reason_of(problem)})", where=folder) from None
+    with translated(ModelError, "transformers cannot load it", where=folder), quietly():
+        whole, prefix = model, f"{model.base_model_prefix}."
+        if auto:
+            with torch.device("meta"):
+                whole = getattr(transformers, auto).from_config(model.config)
+            for name, each in whole.named_parameters():
+                if not name.startswith(prefix) and len(tensors.get(name, each)) != len(each):
+                    whole.config.num_labels = len(tensors[name])  # whatever config.json says
+        options = {"config": whole.config, "dtype": torch.float32, "output_loading_info": True}
+        options["ignore_mismatched_sizes"] = True  # they are in the report
+        loaded, report = type(whole).from_pretrained(None, state_dict=dict(tensors), **options)
+        places = {name: tensor.data_ptr() for name, tensor in loaded.state_dict().items()}
+        of_head = {places[name] for name in places if not name.startswith(prefix)}
+        of_head -= {places[name] for name in places if name.startswith(prefix)}
+        # The class has a head of its own, but the weights have not, as those of all-mpnet-base-v2
+        if auto and of_head and of_head <= {places.get(name) for name in report["missing_keys"]}:
+            return _with_weights(model, tensors, "", folder)
     for name, found, expected in sorted(report["mismatched_keys"]):
         differs = f"tensor {name} has the shape {list(found)}, expected {list(expected)}"
         raise ModelError(differs, where=folder, fix=CHECK_CONFIG)

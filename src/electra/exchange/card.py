@@ -10,11 +10,11 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.private import without_paths
 from electra.artifacts.run_files import RunFolder
 from electra.data.tables.hub_files import could_be_hub_name, split_revision
 from electra.exchange.configs import LOG_ODDS
@@ -24,6 +24,7 @@ from electra.foundation.config import flatten, write_toml
 from electra.foundation.errors import ElectraError
 
 TEMPLATE = Path(__file__).with_name("card.md")
+_FOLDERS = re.compile(r"^(/|~|[A-Za-z]:[\\/]|\\\\)[^\n]*[\\/]")  # of an absolute path
 # kind -> what the example code shows of the output in transformers; others have logits
 OUTPUTS: dict[Kind, str] = {"reader": "start_logits  # and end_logits", "encoder": "last_hidden_state"}
 PIPELINES: dict[Kind, str] = {
@@ -69,10 +70,9 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
     threshold = scores.get("best_f1_threshold") if kind == "discriminator" else None
     last_row |= {} if step is None else {"step": step}
     labels = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "seconds"}
-    try:
-        audit = durable.read_json(folder.audit, ElectraError)
-    except ElectraError:  # a run from a store has none
-        audit = {}
+    audit: dict[str, Any] = {}
+    with suppress(ElectraError):  # a run from a store has none
+        audit = durable.read_object(folder.audit, ElectraError)
     is_language_model = "generator" in record and "discriminator" not in record
     return Card(
         name=f"{run.resolve().name}-{kind}",
@@ -80,13 +80,22 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
         objective=objective if kind == "encoder" or is_language_model else "",
         training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
-        audit=audit if isinstance(audit, dict) else {},
+        audit=audit,
         recipe=write_toml(without_paths(record)),
         # "runs/mine" could be a name on the hub, unless there is such a path
         base_model=split_revision(base)[0] if could_be_hub_name(base) and not Path(base).exists() else "",
         output=identity.get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=threshold if threshold is not None and 0 <= threshold <= 1 else None,
     )
+
+
+def without_paths(value: Any) -> Any:
+    """Returns plain data with every absolute path, which is private, shortened to its last part."""
+    if isinstance(value, dict):
+        return {key: without_paths(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_paths(inner) for inner in value]
+    return _FOLDERS.sub("", value) if isinstance(value, str) else value
 
 
 def card_of_language_model(run: Path) -> Card:

@@ -15,7 +15,7 @@ from electra.artifacts.model_files import CONFIG, TOKENIZER_CONFIG, ModelFolder,
 from electra.exchange.pooling import PROMPTS, json_settings
 from electra.exchange.weight_names import OWN_HEAD, TUNED, Kind, tuned_kind
 from electra.foundation import durable
-from electra.foundation.errors import ModelError, reason_of
+from electra.foundation.errors import ModelError, translated
 from electra.model.sizes import MAX_LAYERS, MAX_SIZE, EncoderConfig, UnsupportedConfig
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 # The keys that say what a fine-tuned head's outputs mean
 HEAD_KEYS = (
-    *("problem_type", "classifier_pooling", "default_label", "word_splitting"),
+    *("problem_type", "classifier_pooling", "default_label", "word_splitting", "tag_transitions"),
     *("no_answer_threshold", "output_range"),
 )
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input
@@ -179,9 +179,7 @@ def read_config(folder: Path) -> FolderConfig:
     if not path.exists() and FinetuningFolder.is_at(folder):
         fix = "Use electra predict, or pass its subfolder model/"
         raise ModelError("this is a fine-tuning folder, not a model folder", where=folder, fix=fix)
-    values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
-    if not isinstance(values, dict):
-        raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
+    values = durable.read_object(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not (model_type := values.get("model_type")):
         named = re.sub(r"(For[A-Z].*|Model)$", "", str((values.get("architectures") or ["Bert"])[0]))
         fix = f'Files of 2019 lack it: add "model_type": "{named.lower()}" if it is a {named}'
@@ -239,11 +237,8 @@ def _completed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     if isinstance(layers := values.get("num_hidden_layers"), int) and layers > MAX_LAYERS:
         raise UnsupportedConfig(f"num_hidden_layers is {layers}")  # which transformers would list one by one
-    try:
+    with translated(UnsupportedConfig, "transformers cannot read it"):
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as problem:  # it raises whatever a wrong value causes
-        reason = reason_of(problem)
-        raise UnsupportedConfig(f"transformers cannot read it ({reason})") from None
     return {**config.to_dict(), **values}
 
 

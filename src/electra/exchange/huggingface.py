@@ -46,6 +46,7 @@ from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
 from electra.foundation.progress import doing
+from electra.foundation.terminal_text import some_of
 from electra.model.adapted import AdaptedEncoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
@@ -176,7 +177,7 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
         raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
     others = {entry.name for entry in folder.iterdir() if not re.fullmatch(r"\d+_[A-Z]\w*", entry.name)}
     if others := others - {*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST, *SENTENCE_FILES}:
-        problem = f"the folder exists and contains other files ({', '.join(sorted(others)[:3])})"
+        problem = f"the folder exists and contains other files ({some_of(sorted(others))})"
         raise ModelError(problem, where=folder, fix="Choose another `out`")
 
 

@@ -14,6 +14,7 @@ from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.artifacts.model_files import (
     CONFIG,
     HEAD,
+    INTEGER_WEIGHTS,
     OTHER_WEIGHTS,
     SHARDS,
     SHARED_DIGEST,
@@ -24,22 +25,15 @@ from electra.artifacts.model_files import (
 from electra.artifacts.run_files import PairFolder, RunFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange import run_folder, weight_names
+from electra.exchange import weights as weight_files
 from electra.exchange.configs import CLASSES, FolderConfig, read_config
 from electra.exchange.loaded import Loaded as Loaded  # noqa: PLC0414 - others import it from here
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.source import locate
 from electra.exchange.weight_names import TUNED, Kind
-from electra.exchange.weights import (
-    dequantize,
-    digest,
-    read_safetensors,
-    read_shards,
-    recorded_digest,
-    require_numbers,
-)
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, some_of
 from electra.model.adapted import PublishedHead
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
@@ -63,7 +57,6 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
     The kind "encoder" accepts any model, with its head; for a run, it means the discriminator, or the
     generator if there is no discriminator. Without the `step` of a checkpoint, a run's finished network is
     loaded, or its newest intact checkpoint.
-
     Raises AbsentNetwork if the model has no such network, and another ElectraError if the model, its
     checkpoint or its tokenizer is missing, damaged or not supported. Warns of a DamagedModel if other files
     of the model changed since it was saved, or damaged checkpoints were skipped.
@@ -104,7 +97,7 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     config = folder_config.encoder
     if (sibling := model.shares_encoder_with) is not None:
         weights = _shared_tensors(model, sibling, config.architecture) | weights
-    require_numbers(weights, folder)
+    weight_files.require_numbers(weights, folder)
     notes, head_weights, labels = list[str](), dict[str, Tensor](), folder_config.labels
     if config.settings:
         from electra.exchange import adapted_folders as adapted
@@ -136,9 +129,8 @@ def _load_folder(folder: Path, network: Kind) -> Loaded:
     tokenizer = Tokenizer.load(sibling or folder)
     require_entries(tokenizer, config, folder)
     if unused_names:
-        examples = ", ".join(name.removeprefix(weight_names.FOREIGN) for name in unused_names[:3])
-        more = ", ..." if len(unused_names) > 3 else ""
-        notes.append(f"not used: {plural(len(unused_names), 'other tensor')} ({examples}{more})")
+        examples = some_of([name.removeprefix(weight_names.FOREIGN) for name in unused_names])
+        notes.append(f"not used: {plural(len(unused_names), 'other tensor')} ({examples})")
     if tokenizer.vocab_size < 0.99 * config.vocab_size - PADDING:
         sizes = f"{tokenizer.vocab_size:,} entries for {config.vocab_size:,} embeddings"
         notes.append(f"the tokenizer has {sizes}: check that it is the model's")
@@ -166,10 +158,10 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Reads the weights of a folder, which must be safetensors. Raises ModelError."""
     model = ModelFolder(folder)
     if (path := model.weights).is_file():
-        tensors = read_safetensors(path)
-        return dequantize(tensors, path) if model.holds_integers else tensors
+        tensors = weight_files.read_safetensors(path)
+        return weight_files.dequantize(tensors, path) if path.name in INTEGER_WEIGHTS.values() else tensors
     if (index := folder / SHARDS).is_file():
-        return read_shards(index)
+        return weight_files.read_shards(index)
     others = [name for name in OTHER_WEIGHTS if (folder / name).is_file()]
     fix = "Pass a folder that contains weights"
     if others:
@@ -181,7 +173,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
     """Returns the digest that identifies what a network uses of its sibling: tensors and tokenizer."""
-    return f"{digest(encoder)} {tokenizer.digest}"
+    return f"{weight_files.digest(encoder)} {tokenizer.digest}"
 
 
 def _shared_tensors(model: ModelFolder, sibling: Path, architecture: str) -> dict[str, Tensor]:
@@ -192,7 +184,7 @@ def _shared_tensors(model: ModelFolder, sibling: Path, architecture: str) -> dic
         for name, tensor in read_tensors(sibling).items()
         if (name in names if isinstance(names, list) else name.startswith(weight_names.PREFIX[architecture]))
     }
-    saved_digest = recorded_digest(model.weights, SHARED_DIGEST)
+    saved_digest = weight_files.recorded_digest(model.weights, SHARED_DIGEST)
     if saved_digest not in (None, shared_digest(shared, Tokenizer.load(sibling))):
         problem = f"this belongs to another encoder or tokenizer than those in {sibling.name}/"
         raise ModelError(problem, where=model.path, fix="Copy both folders from the same model")
@@ -239,8 +231,7 @@ def _own_networks(
         head_weights, used = weight_names.finetuned_head(tensors, architecture, kind)
         unused = [name for name in unused if name not in used]
     if of_encoder := [name for name in unused if name.startswith(weight_names.PREFIX[architecture])]:
-        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
-        problem = f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}"
+        problem = f"the encoder in config.json has no parameter for tensor {some_of(of_encoder, most=1)}"
         raise ModelError(problem, where=folder, fix=weight_names.CHECK_CONFIG)
     encoder = modules["encoder"]
     assert isinstance(encoder, Encoder)

@@ -41,7 +41,7 @@ from electra.exchange.load import KIND_PHRASES, Loaded, absent, require_entries
 from electra.exchange.pooling import MEAN, read_text_vector, vector_files
 from electra.exchange.weight_names import Kind
 from electra.foundation import durable
-from electra.foundation.errors import ModelError, reason_of
+from electra.foundation.errors import ModelError, translated
 from electra.foundation.machine import library
 from electra.foundation.progress import doing
 from electra.model.encoder import PLAIN, Encoder, Variation
@@ -126,10 +126,8 @@ def commit_graph(  # noqa: PLR0917
 ) -> float:
     """Traces and checks `graph`, then writes it as a model folder with the config.json `settings`.
 
-    `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns the
-    largest difference between the outputs of the graph and the network. Raises ModelError if the graph's
-    outputs differ from the network's, or `out` cannot be written; and ConfigError if a library that this
-    needs is not installed.
+    `purpose` is what the card says of a fine-tuned model, and `further` has its other files. Returns and
+    raises as `write_onnx`.
     """
     require_replaceable(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
@@ -213,8 +211,7 @@ def _compare(loaded: Loaded, graph: Graph, path: Path) -> float:
 def load_onnx(folder: Path, network: Kind) -> Loaded:
     """Loads the model folder of a graph; as the kind of network, "encoder" accepts any.
 
-    Raises AbsentNetwork if the graph is of another kind, and ModelError if it is missing or damaged, or does
-    not match its config.json.
+    Raises AbsentNetwork if it is of another kind, ModelError if it is missing, damaged or unlike config.json.
     """
     model = ModelFolder(folder)
     graphs = model.graphs
@@ -294,11 +291,9 @@ class OnnxEncoder(Encoder):
         dtypes = {"tensor(int32)": np.int32}  # as some programs write; others have int64
         given = {name: arrays[name].numpy() for name in self.inputs}
         given = {name: given[name].astype(dtypes.get(kind, np.int64)) for name, kind in self.inputs.items()}
-        try:
+        problem = f"the graph cannot compute {output!r}"
+        with translated(ModelError, problem, where=self.path, fix=REEXPORT):
             [result] = self.session.run([self.outputs[output]], given)
-        except Exception as error:  # the library has a dozen exception classes without a common base
-            problem = f"the graph cannot compute {output!r} ({reason_of(error)})"
-            raise ModelError(problem, where=self.path, fix=REEXPORT) from None
         return np.asarray(result, np.float32)
 
 
@@ -343,8 +338,5 @@ def open_session(path: Path) -> Any:
     runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    try:
+    with translated(ModelError, "onnxruntime cannot open the graph", where=path, fix=REEXPORT):
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the library has a dozen exception classes without a common base
-        problem = f"onnxruntime cannot open the graph ({reason_of(error)})"
-        raise ModelError(problem, where=path, fix=REEXPORT) from None

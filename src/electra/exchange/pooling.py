@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from electra.artifacts.model_files import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
 from electra.foundation import durable
-from electra.foundation.errors import ModelError, reason_of
+from electra.foundation.errors import ModelError, translated
 from electra.foundation.machine import library
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def read_text_vector(folder: Path) -> TextVector | None:
         if name == "Pooling" and pooling is None:
             pooling = _pooling(folder / path / CONFIG)
         elif name == "Normalize" and pooling is not None:
-            steps.append((name, _normalize))
+            steps.append((name, lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)))
         elif name in WEIGHTED and pooling is not None:
             steps.append((name, _library_step(folder, name, path)))
         elif name != "Dropout":
@@ -222,10 +222,7 @@ def _usual_length(model: Path, has_settings: bool) -> int | None:
 
 def json_settings(path: Path) -> dict[str, Any]:
     """Returns the object in a JSON file; {} if there is no such file. Raises ModelError if damaged."""
-    values = durable.read_json(path, ModelError) if path.is_file() else {}
-    if not isinstance(values, dict):
-        raise ModelError("not a JSON object", where=path)
-    return values
+    return durable.read_object(path, ModelError) if path.is_file() else {}
 
 
 def _positive(values: Mapping[str, Any], key: str, where: Path, least: int = 1) -> int | None:
@@ -281,11 +278,6 @@ def _prompt(path: Path) -> tuple[str, int | None]:
     return prompt, _positive(settings, "truncate_dim", path)
 
 
-def _normalize(x: Tensor) -> Tensor:
-    result: Tensor = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    return result
-
-
 def _library_step(folder: Path, name: str, path: str) -> Step:
     """Returns a step that sentence-transformers computes, from safetensors and without code of the folder."""
     from electra.exchange.weights import read_safetensors, require_numbers
@@ -305,12 +297,8 @@ def _library_step(folder: Path, name: str, path: str) -> Step:
     import torch
     from sentence_transformers.sentence_transformer import modules
 
-    try:
+    with translated(ModelError, "sentence-transformers cannot load this step", where=where):
         module = getattr(modules, name).load(str(folder / path), local_files_only=True)
-    except Exception as problem:  # it raises whatever a wrong setting causes
-        message = f"sentence-transformers cannot load this step ({reason_of(problem)})"
-        raise ModelError(message, where=where) from None
-
     module.eval().requires_grad_(False)
 
     def apply(x: Tensor) -> Tensor:

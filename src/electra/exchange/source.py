@@ -7,19 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from electra.artifacts.included import included_model, included_names
-from electra.artifacts.model_files import (
-    CARD,
-    CONFIG,
-    FILES,
-    HEAD,
-    INTEGER_WEIGHTS,
-    ONNX,
-    SHARDS,
-    TASK,
-    TOKENIZER_FILES,
-    WEIGHTS,
-    ModelFolder,
-)
+from electra.artifacts.model_files import CONFIG, NEEDED, ONNX, SHARDS, TOKENIZER_FILES, WEIGHTS, ModelFolder
 from electra.artifacts.run_files import SUBFOLDERS
 from electra.data.tables.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
@@ -27,11 +15,10 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError, Note
 from electra.foundation.options import expand_path
 
-_MODEL = {*FILES, *INTEGER_WEIGHTS.values(), HEAD, TASK, *TOKENIZER_FILES} - {CARD}
 _FILES = [  # names or patterns, without the card and graphs
-    *(*_MODEL, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
+    *(*NEEDED, SHARDS, "model-*-of-*.safetensors", *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
-    *(f"{folder}/{name}" for folder in SUBFOLDERS for name in _MODEL),
+    *(f"{folder}/{name}" for folder in SUBFOLDERS for name in NEEDED),
 ]
 
 

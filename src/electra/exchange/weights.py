@@ -1,8 +1,7 @@
 """Reads and writes weights in safetensors format, with a digest that detects damage.
 
-For storage, weights may be 8-bit or 4-bit integers with scales; they are float32 again once they are read. A
-matrix NAME becomes integers, and the scales by which they are multiplied are in NAME.scale. Vectors stay in
-float32.
+For storage, matrices may be 8-bit or 4-bit integers with scales; they are float32 again once they are read. A
+matrix NAME becomes integers, and the scales by which they are multiplied are in NAME.scale.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from electra.artifacts.model_files import FILES_DIGEST, Dtype
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import ModelError, translated
 
 DIGEST = "sha256"  # key in the file's header
 BITS: dict[Dtype, Literal[8, 4]] = {"int8": 8, "int4": 4}
@@ -83,10 +82,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     fix = "Download or export it again"
-    try:
+    kinds = (SafetensorError, OSError, ValueError)
+    with translated(ModelError, "not a valid safetensors file", kinds, where=path, fix=fix):
         tensors, saved_digest = dict(load_file(path)), recorded_digest(path)
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise ModelError(f"not a valid safetensors file ({problem})", where=path, fix=fix) from None
     if saved_digest not in (None, digest(tensors)):
         message = "damaged: the tensors differ from those that were saved (SHA-256 mismatch)"
         raise ModelError(message, where=path, fix=fix)
@@ -132,9 +130,8 @@ def quantize(tensors: Mapping[str, Tensor], bits: Literal[8, 4]) -> dict[str, Te
     value / 127. So it changes by at most half a scale, 0.4 % of that value.
 
     4 bits: GROUP neighbouring weights of a row share a scale, a float16: of several, the one with the
-    smallest squared error. Two weights are stored in a byte, the first in its lower half. A matrix whose
-    width is no multiple of GROUP, or whose values are too large or too small for such a scale, is stored in 8
-    bits.
+    smallest squared error. Two weights are stored in a byte, the first in its lower half. 8 bits hold a
+    matrix whose width is no multiple of GROUP, or whose values do not fit such a scale.
     """
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():

@@ -103,8 +103,8 @@ class SeedOptions:
     accuracy on dev (default: on). Predicted labels stay the same. Requires 100 texts or words in dev.
     """
     baselines: bool = True
-    """Also score baselines: the majority answer, a linear model on TF-IDF or overlap features (for tagging,
-    each word's most frequent tag), and one on the states of the encoder before training.
+    """Also score baselines: the majority answer (for tagging, also each word's most frequent tag), a linear
+    model of counted features, and one on the states of the encoder before training.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -120,19 +120,21 @@ class ModelOptions:
     """The model's initial weights. random: the same architecture with random initialization, as a baseline.
     """
     head: str = "auto"
-    """The head, or the path of a .py file that defines one. auto: transformers; but with at most 2,000
-    labelled texts or words, and no option of the training set, frozen if it scores better on a held-out fifth
-    of the training examples, or neither is better than chance there. transformers: the standard head, that of
-    the model's transformers class. frozen: the encoder is not trained, and a linear model is fitted to its
-    states in seconds; often best with few labels. It encodes the texts of a pair separately and compares the
-    vectors; for pairs it cannot be exported to ONNX. linear: the head of ELECTRA's published code.
+    """The head, or the path of a .py file that defines one. auto: with at most 2,000 labelled
+    texts or 25,000 labelled words, and no training option set, the cheapest of frozen, counts and
+    transformers that no other beats by more than a standard error on held-out training examples; else
+    transformers.
+    transformers: the standard head, that of the model's transformers class. frozen: the encoder is not
+    trained, and a linear model is fitted to its states in seconds. It encodes the texts of a pair separately
+    and compares the vectors; for pairs it cannot be exported to ONNX. counts: frozen states and counted
+    features of words and characters; not exported to ONNX. linear: the head of ELECTRA's published code.
     transformers can load the whole model if its head is transformers or, for tagging with ELECTRA
     encoders, frozen or linear; otherwise it loads the encoder, and the head's weights are in a separate file.
     """
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token
     (default: as in the encoder's sentence-transformers settings; if there are none, mean for the modern
-    architecture and the head frozen, else cls). A classifier whose pooling its
+    architecture and the heads frozen and counts, else cls). A classifier whose pooling its
     transformers class lacks is saved as an encoder and a file with the head's weights.
     """
     dropout: float | None = None
@@ -152,7 +154,7 @@ class UpdateOptions:
 
     epochs: float | None = None
     """Passes over the training data (default: 1, 2, 3 or 10, depending on the task, and more with few
-    examples; 0 with the head frozen). With 0, nothing is trained: the head is scored as it is.
+    examples; 0 with the heads frozen and counts). With 0, nothing is trained: the head is scored as it is.
     """
     batch_size: int = 32
     """Examples per update."""
@@ -241,7 +243,7 @@ class ResolvedSettings(Settings):
     max_length: int
     calibrate: bool
     separate_texts: bool = False
-    """Whether the two texts of a pair are encoded separately (head frozen)."""
+    """Whether the two texts of a pair are encoded separately (heads frozen and counts)."""
     read_columns: tuple[str, ...] = ()
     """The columns of the training texts, if the user named none."""
 

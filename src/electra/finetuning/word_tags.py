@@ -23,6 +23,7 @@ from scipy.special import softmax
 from torch import Tensor
 from typing_extensions import override
 
+from electra.artifacts.model_files import CONFIG
 from electra.data.tables.table_files import Data
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import FORMATS, WORD_COLUMNS, SentenceReader
@@ -35,6 +36,7 @@ from electra.finetuning.labelled.word_splitting import (
 )
 from electra.finetuning.score.entities import OUTSIDE, complete_tags, entity_scores, is_entity_tag, is_outside
 from electra.finetuning.score.metrics import METRICS, Score, f_score
+from electra.finetuning.score.transitions import Transitions, best_sequence, count_transitions
 from electra.finetuning.task import (
     Cell,
     HeadKind,
@@ -49,11 +51,12 @@ from electra.finetuning.task import (
     probability,
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
-from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.foundation.errors import ConfigError, DataError, ModelError, nearest
 from electra.inference.detection import overlapping_windows
 
 CORRECT, INCORRECT = "c", "i"  # labels of words in error detection
-DEFAULT_KEY, SPLITTING_KEY = "default_label", "word_splitting"  # keys in a saved model's config.json
+# keys in a saved model's config.json
+DEFAULT_KEY, SPLITTING_KEY, TRANSITIONS_KEY = "default_label", "word_splitting", "tag_transitions"
 Scheme = Literal["words", "entities", "errors", "auto"]
 METRICS_OF_SCHEME: dict[Scheme, tuple[str, ...]] = {
     "words": ("accuracy", "f1_macro"),
@@ -78,6 +81,7 @@ class WordTagging(Task):
     splitting: Splitting = "punctuation"  # how texts are split into words
     threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
     as_written: bool = False  # whether words of a text are read with its spaces, not with one each
+    transitions: Transitions = ()  # of entity tags; (): each word gets its most probable tag
     every_score: bool = False  # whether `table` has the probability of each label
     texts: tuple[tuple[str, ...], ...] = tuple((name,) for name in WORD_COLUMNS)
     label: tuple[str, ...] = ("tag", "tags", "labels")
@@ -117,24 +121,27 @@ class WordTagging(Task):
         if piece := next((tag for tag in counts if re.match(r"\[['\"]|['\"].*['\"],$", tag)), None):
             problem, fix = f"{piece!r} is a piece of a printed list", "Write lists as JSON lines (.jsonl)"
             raise DataError(problem, where=file_of(examples), fix=fix)
-        if scheme == "entities":
+        if is_entities := scheme == "entities":
             _require_entity_tags(examples)
         pairs = (pair for example in examples for pair in zip(example.texts, example.gold, strict=True))
         if scheme == "words" and are_words(pairs):
             problem, fix = f"the {len(counts):,} tags are words, such as lemmas", "Check `label_column`"
             raise DataError(problem, where=file_of(examples), fix=fix)
         if scheme != "errors":
-            outside_tag = next(filter(is_outside, counts), None) if scheme == "entities" else None
+            outside_tag = next(filter(is_outside, counts), None) if is_entities else None
             default = outside_tag or counts.most_common(1)[0][0]
         fitted = replace(
             self,
             scheme=scheme,
-            labels=self.labels or (complete_tags(counts) if scheme == "entities" else tuple(sorted(counts))),
+            labels=self.labels or (complete_tags(counts) if is_entities else tuple(sorted(counts))),
             metrics=METRICS_OF_SCHEME[scheme],
             default=default,
             splitting=infer_splitting(word for example in examples for word in example.texts),
         )
-        classes = [index for example in examples for index in fitted.gold_classes(example)]
+        rows = [fitted.gold_classes(example) for example in examples]
+        if is_entities:
+            fitted = replace(fitted, transitions=count_transitions(rows, len(fitted.labels)))
+        classes = [*chain(*rows)]
         if len(set(classes)) < 2:
             raise nothing_to_learn(f"every word has the label {next(iter(counts))!r}", examples)
         return replace(fitted, weights=balanced_weights(classes, len(fitted.labels)) if self.balanced else ())
@@ -147,13 +154,15 @@ class WordTagging(Task):
             self,
             labels=labels,
             default=default if default in labels else labels[0],
+            transitions=_read_transitions(config.get(TRANSITIONS_KEY, []), len(labels)),
             splitting=splittings[0] if splittings else self.splitting,
         )
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         splitting = {} if self.splitting == "punctuation" else {SPLITTING_KEY: self.splitting}
-        return {DEFAULT_KEY: self.default, **splitting}
+        transitions = {TRANSITIONS_KEY: self.transitions} if self.transitions else {}
+        return {DEFAULT_KEY: self.default, **splitting, **transitions}
 
     @property
     def marked(self) -> str | None:
@@ -233,6 +242,7 @@ class WordTagging(Task):
             example=np.array(example_indices, np.int64),
             targets=targets if labelled else None,
             token_targets=True,
+            texts=[examples[index].texts for index in example_indices],
             context=windows,
             notes=nonzero_notes(notes),
         )
@@ -255,6 +265,8 @@ class WordTagging(Task):
         return [self.labels[index] for index in self._classes(prediction)]
 
     def _classes(self, prediction: npt.NDArray[np.float32]) -> list[int]:
+        if self.threshold is None and self.transitions:
+            return best_sequence(prediction, self.transitions)
         if self.threshold is None or self.marked is None:
             return [int(index) for index in prediction.argmax(-1)]
         marked = self.labels.index(self.marked)
@@ -296,6 +308,7 @@ class WordWindow(NamedTuple):
     ids: Ids
     words: Ids  # the indices of the words that are scored in this window
     positions: Ids  # the position in `ids` of the first token of each of these words
+    ends: Ids  # the position behind its last token, or behind the text in this window
 
 
 def word_windows(
@@ -319,6 +332,7 @@ def word_windows(
     positions_in_words = np.flatnonzero(word_of < len(words))
     word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
     first = positions_in_words[first]
+    last = np.append(first[1:], len(positions_in_words) and positions_in_words[-1] + 1)[: len(first)]
     room = max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
@@ -328,8 +342,19 @@ def word_windows(
         scored = np.flatnonzero((first >= keep_from) & (first < keep_to))
         if len(scored):
             window = np.concatenate([before, ids[start:stop], after])
-            windows.append(WordWindow(window, word_indices[scored], first[scored] - start + len(before)))
+            places = [ends[scored] - start + len(before) for ends in (first, np.minimum(last, stop))]
+            windows.append(WordWindow(window, word_indices[scored], *places))
     return windows
+
+
+def _read_transitions(rows: Any, num_labels: int) -> Transitions:
+    """Returns the transitions of a saved model; ModelError if they are not of its labels."""
+    for row in rows if isinstance(rows, list) else [rows]:
+        is_row = isinstance(row, list) and len(row) == 3 and all(type(number) is int for number in row)
+        if not is_row or min(row) < 0 or max(row[:2]) > num_labels:
+            problem = f"{row!r} is not [label, next label, count] with numbers of labels"
+            raise ModelError(problem, where=CONFIG, key=TRANSITIONS_KEY, fix="Fix or remove it")
+    return tuple((before, after, count) for before, after, count in rows)
 
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:

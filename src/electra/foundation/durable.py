@@ -369,13 +369,21 @@ def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
         raise error(f"not readable as JSON ({problem})", where=where, fix=fix) from None
 
 
+def read_object(path: Path, error: type[ElectraError], fix: str = "") -> dict[str, Any]:
+    """Returns the object in a JSON file. Raises `error` as `read_json` does, and for any other value."""
+    value = read_json(path, error, fix)
+    if not isinstance(value, dict):
+        raise error("not a JSON object", where=path, fix=fix)
+    return value
+
+
 def read_record(path: Path, format: int, error: type[ElectraError], what: str, fix: str) -> dict[str, Any]:
     """Reads a JSON object whose `format` must equal `format`; raises `error` otherwise.
 
     `what` names the expected record in the message, with its article.
     """
-    record = read_json(path, error, fix)
-    if not isinstance(record, dict) or record.get("format") != format:
+    record = read_object(path, error, fix)
+    if record.get("format") != format:
         raise error(f"not {what} of this version", where=path, fix=fix)
     return record
 

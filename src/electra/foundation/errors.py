@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from electra.foundation.terminal_text import one_line, when
 
@@ -14,15 +16,11 @@ _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 class ElectraError(Exception):
     """A problem the user can fix. The command line prints it as one line and exits with `exit_code`.
 
-    Attributes:
-        what: what is wrong, in plain words.
-        where: the file, line or field with the problem.
-        key: the setting with the problem, such as "training.steps" or "out".
-        fix: what to do about it.
+    It says `what` is wrong, `where` (the file, line or field), in which setting (`key`, such as
+    "training.steps" or "out"), and what to do about it (`fix`).
 
-    A setting that `what` or `fix` mentions is in backquotes, with or without a value:
-    "Lower `training.learning_rate`, or use `training.precision=fp32`". `line` spells it the way the user
-    types settings.
+    A setting that `what` or `fix` mentions is in backquotes, with or without a value, and spelled by `line`
+    as the user types it: "Lower `training.learning_rate`, or use `training.precision=fp32`".
     """
 
     exit_code = 2
@@ -157,9 +155,23 @@ class Interrupted(KeyboardInterrupt):
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the first line of an error's message, or the name of its type if it has none."""
-    lines = str(error).strip().splitlines()
+    """Returns the operating system's or the first line of an error's message, else the name of its type."""
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def translated(error: type[Exception], what: str, kinds: Any = Exception, **location: Any) -> Iterator[None]:
+    """Turns errors of `kinds` (a class or several) in the block, but our own, into `error`: `what` (reason).
+
+    Libraries raise dozens of classes for a stranger's file. `location` has the error's `where`, `key`, `fix`.
+    """
+    try:
+        yield
+    except (ElectraError, error):
+        raise
+    except kinds as problem:
+        raise error(f"{what} ({reason_of(problem)})", **location) from None
 
 
 def nearest(name: str, known: list[str], cutoff: float = 0.6) -> str:

@@ -4,8 +4,7 @@
     path/to/mine.py     a file, with the name `mine`
 
 Names ignore case, hyphens and underscores. A file runs only if the user named it: on the command line, in a
-call, or with `trust`. Folders and TOML files are data: code that they name is loaded only if the user has
-also named the file.
+call, or with `trust`. Folders and TOML files are data: the user must also name the code that they name.
 """
 
 from __future__ import annotations
@@ -34,19 +33,12 @@ trusted: list[Path] = []  # files that may run, the last named first
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of extension, such as objectives.
+    """A kind of extension, such as objectives."""
 
-    Attributes:
-        name: a singular noun, for messages and the keys of records.
-        package: the package whose modules are the built-in extensions of this kind.
-        defines: the names that a module must define.
-        option: the option that selects an extension, the same in every command.
-    """
-
-    name: str
-    package: str
-    defines: tuple[str, ...]
-    option: str
+    name: str  # a singular noun, for messages and the keys of records
+    package: str  # the package whose modules are the built-in extensions of this kind
+    defines: tuple[str, ...]  # the names that a module must define
+    option: str  # the option that selects an extension, the same in every command
 
     def names(self) -> list[str]:
         """Returns the sorted names of the built-in extensions of this kind."""
@@ -61,9 +53,8 @@ class Kind:
     def load(self, name: str) -> ModuleType:
         """Returns the module of a name or a path.
 
-        Raises:
-            ConfigError: there is none; the file is not trusted, has the name of a built-in extension, cannot
-                be imported, or lacks what its kind must define.
+        Raises ConfigError if there is none, or if the file is not trusted, has the name of a built-in
+        extension, cannot be imported, or lacks what its kind must define.
         """
         canonical, file = self.canonical_name(name), _trusted_file(name)
         ours, flag = self._built_in(canonical), f"--{self.option} FILE"

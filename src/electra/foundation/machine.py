@@ -52,27 +52,18 @@ def _torch(path: str) -> Any:
 class DeviceKind:
     """The properties of a kind of accelerator; a row of `DEVICES`."""
 
-    name: str
-    """Its name in messages."""
+    name: str  # in messages
     is_available: Callable[[], bool]
-    has_bf16: Callable[[], bool]
-    """Whether it computes in bf16 fast enough for bf16 to be the default."""
-    has_compiler: Callable[[], bool]
-    """Whether torch.compile finds the compiler that it needs."""
-    flops: float
-    """A rough guess of its FLOPs per second, for estimates of how long a number of steps takes."""
-    float64: bool = True
-    """Whether it can compute in float64."""
-    own_memory: bool = False
-    """Whether weights, optimizer states and activations are in device memory, not in main memory."""
-    chunk: int = 1
-    """Number of vocabulary logits to compute at a time, as a multiple of the number for a CPU."""
-    wait: Callable[[], None] = lambda: None
-    """Blocks until all its kernels have finished."""
-    peak_memory: Callable[[], int] = lambda: (
+    has_bf16: Callable[[], bool]  # whether it computes in bf16 fast enough for bf16 to be the default
+    has_compiler: Callable[[], bool]  # whether torch.compile finds the compiler that it needs
+    flops: float  # a rough guess of its FLOPs per second, for estimates of how long a number of steps takes
+    float64: bool = True  # whether it can compute in float64
+    own_memory: bool = False  # whether weights, optimizer states and activations are not in main memory
+    chunk: int = 1  # vocabulary logits to compute at a time, as a multiple of the number for a CPU
+    wait: Callable[[], None] = lambda: None  # blocks until all its kernels have finished
+    peak_memory: Callable[[], int] = lambda: (  # in bytes
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     )
-    """Returns the peak memory use in bytes."""
 
 
 DEVICES: dict[str, DeviceKind] = {

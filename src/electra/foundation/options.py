@@ -15,16 +15,14 @@ from electra.foundation.errors import ConfigError, ElectraError
 STDIN = "-"  # the name of standard input where a file is expected
 MAX_SHOWN_PATH = 200  # characters of a path in an error
 
-Source = str | os.PathLike[str]
-"""A folder or a file, an artifact, or the name of a model on the hub."""
+Source = str | os.PathLike[str]  # a folder or a file, an artifact, or the name of a model on the hub
 
 
 class OnCommandLine(NamedTuple):
     """Marks a field that takes more types in Python than on a command line; `kind` is the type there."""
 
     kind: Any
-    repeated: bool = False
-    """Whether each value repeats the option (--data a --data b); otherwise all follow it (--sizes a b)."""
+    repeated: bool = False  # whether each value repeats the option (--data a --data b) or all follow it
 
 
 Sources = Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...])]

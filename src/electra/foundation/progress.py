@@ -1,7 +1,7 @@
 """How functions report their work: lines that stay, and progress, which the next report replaces.
 
-Whoever does what takes long says so with `doing`, at any depth; the display that is open shows it. Folders
-record the `running_command`.
+Whoever takes long says so with `doing`, at any depth: the open display shows it. Folders record
+`running_command`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-Say = Callable[[str], None]
-"""Prints a line that stays."""
+Say = Callable[[str], None]  # prints a line that stays
+# Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)
 Progress = Callable[[str, float | None], None]
-"""Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
+# Returns the shell line of the command that is at work; empty if none is
 running_command: ContextVar[Callable[[], str]] = ContextVar("running_command", default=str)
-"""Returns the shell line of the command that is at work; empty if none is."""
 displays: list[Progress] = []  # of the displays that are open, the innermost last
 
 

@@ -31,14 +31,10 @@ _wakes_thread = False
 
 
 class StopRequest:
-    """A context manager around work that can stop; poll it by calling it: `while not stop(): ...`.
-
-    Attributes:
-        received: the first signal, or None.
-    """
+    """A context manager around work that can stop; poll it by calling it: `while not stop(): ...`."""
 
     def __init__(self) -> None:
-        self.received: signal.Signals | None = None
+        self.received: signal.Signals | None = None  # the first
         self._restored = ExitStack()
 
     def __enter__(self) -> StopRequest:

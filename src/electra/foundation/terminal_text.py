@@ -6,6 +6,8 @@ become U+FFFD. Newlines and tabs stay; `one_line` turns them into spaces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 HIDDEN_CODES = (  # code points that a terminal or a viewer obeys instead of showing them
     *(code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"),
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),  # direction marks, line and paragraph separators
@@ -40,6 +42,12 @@ def with_article(noun: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Returns a count with its noun: `1 seed`, `3 seeds`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def some_of(names: Sequence[str], count: int | None = None, most: int = 3) -> str:
+    """Returns the first names and how many others there are, of `count` in all (None: all of `names`)."""
+    others = (len(names) if count is None else count) - most
+    return ", ".join(names[:most]) + when(others > 0, f" and {others:,} more")
 
 
 def when(applies: object, text: str) -> str:

@@ -29,10 +29,8 @@ class Piece:
     """Work, called as `work(say=say, stop=stop)`; once `stop()`, it saves and raises `Interrupted`."""
 
     name: str
-    folder: Path
-    """Only this piece writes there. It need not exist."""
-    record: str
-    """The file in the folder that is written last: the piece is finished when it is there."""
+    folder: Path  # only this piece writes there; it need not exist
+    record: str  # the file in the folder that is written last: the piece is finished when it is there
     work: Callable[..., object]
 
     def is_finished(self) -> bool:

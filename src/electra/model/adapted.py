@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -157,14 +158,11 @@ class AdaptedEncoder(Encoder):
         if hasattr(whole, "set_attention_type"):  # BigBird's first short text would turn it to this for good
             whole.set_attention_type("original_full")
         self.model: Any = without_pooler(whole)
-        self._reads_padding: bool | None = None
 
-    @property
+    @cached_property
     def reads_padding(self) -> bool:
         """Whether texts must be read without padding; tried once."""
-        if self._reads_padding is None:
-            self._reads_padding = reads_padding(self.model, self.config.pad_id)
-        return self._reads_padding
+        return reads_padding(self.model, self.config.pad_id)
 
     @override
     def forward(
@@ -230,7 +228,6 @@ class PublishedHead(nn.Module):
     def __init__(self, model: Any) -> None:  # the whole model; its base is that of an `AdaptedEncoder`
         super().__init__()
         self._whole = (model,)  # in a tuple, so that the encoder is no submodule
-        self._reads_padding: bool | None = None
         children = dict(model.named_children()) | {"pooler": getattr(model.base_model, "pooler", None)}
         self.parts = nn.ModuleDict({
             name: part for name, part in children.items() if part not in (None, model.base_model)
@@ -241,12 +238,15 @@ class PublishedHead(nn.Module):
         """The model, encoder included."""
         return self._whole[0]
 
+    @cached_property
+    def reads_padding(self) -> bool:
+        """Whether texts must be read without padding; tried once."""
+        return reads_padding(self.whole.base_model, self.whole.config.pad_token_id or 0)
+
     def tuned_logits(self, ids: Tensor, document_ids: Tensor | None, types: Tensor | None) -> Tensor:
         """Returns a fine-tuned head's logits [B, outputs] or [B, T, outputs]; the arguments are [B, T]."""
         mask = torch.ones_like(ids) if document_ids is None else (document_ids >= 0).long()
-        if self._reads_padding is None:
-            self._reads_padding = reads_padding(self.whole.base_model, self.whole.config.pad_token_id or 0)
-        if not self._reads_padding or bool(mask.all()):
+        if not self.reads_padding or bool(mask.all()):
             return self._logits(ids, mask, types)
         lengths_B, found = mask.sum(1), dict[int, Tensor]()
         for length in sorted({*lengths_B.tolist()}):

@@ -76,15 +76,11 @@ class Encoder(nn.Module):
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
     ) -> Tensor:
-        """Returns the last layer's states [B, T, D].
+        """Returns the last layer's states [B, T, D]; ids are [B, T].
 
-        Args:
-            input_ids: Token ids [B, T].
-            position_ids: Positions [B, T] (default: 0, 1, 2, ... in every row).
-            document_ids: Ids [B, T] of the documents that share a row, -1 at padding. Tokens attend to tokens
-                with the same id (default: to all tokens of the row).
-            token_type_ids: Token types [B, T] (default: 0); ignored by encoders without token types.
-            variation: An experiment's changes.
+        Positions default to 0, 1, 2, ... in every row, token types to 0 (encoders without them ignore them).
+        `document_ids` are those of the documents that share a row, -1 at padding: tokens attend to tokens
+        with the same id (default: to all tokens of the row). `variation`: an experiment's changes.
         """
         mask_B1TT = variation.limit_attention(attention_mask(document_ids), input_ids)
         states_BTD = self.embed(input_ids, position_ids, token_type_ids, variation)

@@ -14,27 +14,20 @@ from collections.abc import Iterable
 
 from electra.artifacts.network_names import Head
 from electra.model.networks import Network, Networks
-from electra.model.sizes import TRAITS, EncoderConfig
+from electra.model.sizes import EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 MASKED_FRACTION = 0.15625  # default fraction of masked positions in the script
 
 
-def product_flops(config: EncoderConfig, length: int) -> float:
-    """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens."""
-    h = config.hidden_size
-    attention = 4 * 2 * h * h + 2 * 2 * h * length
-    feed_forward = TRAITS[config.architecture].feed_forward_matrices * 2 * h * config.intermediate_size
-    return (attention + feed_forward) * length
-
-
 def layer_flops(config: EncoderConfig, length: int) -> float:
     """Returns the FLOPs of the forward pass of one layer on one sequence of `length` tokens."""
     h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
+    products = 4 * 2 * h * h + 2 * 2 * h * length + config.feed_forward_matrices * 2 * h * i
     attention = 3 * h + (SOFTMAX + DROPOUT + 1) * length * heads
     output = h + DROPOUT * h + h + LAYER_NORM
     feed_forward = ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
-    return product_flops(config, length) + (attention + output + feed_forward) * length
+    return (products + attention + output + feed_forward) * length
 
 
 def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float:
@@ -82,11 +75,8 @@ def forward_flops(
 
 def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
     """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
-    trained_flops, frozen_flops = (
-        forward_flops(rows, length, masked_fraction=masked_fraction)
-        for rows in (networks.trained, networks.frozen)
-    )
-    return 2 * trained_flops + frozen_flops
+    trained_flops = forward_flops(networks.trained, length, masked_fraction=masked_fraction)
+    return 2 * trained_flops + forward_flops(networks.frozen, length, masked_fraction=masked_fraction)
 
 
 def sequence_flops(

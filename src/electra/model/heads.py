@@ -15,10 +15,8 @@ from electra.model.sizes import EncoderConfig
 class GeneratorHead(nn.Module):
     """Dense -> gelu -> norm -> output layer: BERT's MLM head, at the embedding size.
 
-    Args:
-        config: The encoder's configuration.
-        tied: Whether the output weights are the encoder's token embeddings. Some published models have
-            separate ones; models trained here never do.
+    If it is `tied`, the output weights are the encoder's token embeddings. Some published models have
+    separate ones; models trained here never do.
     """
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:

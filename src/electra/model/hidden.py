@@ -27,11 +27,6 @@ class Row:
     ids: Ints  # [T] with [CLS] and [SEP]
     words: Ints  # [T] index in the sentence of each token's word; NO_WORD at the special tokens
 
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens without the two special ones."""
-        return len(self.ids) - 2
-
 
 class LayerStates(Variation):
     """Records the states [B, T, D] of a forward pass: the embeddings, then each layer's output."""

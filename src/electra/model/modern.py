@@ -112,26 +112,6 @@ class ModernEncoder(Encoder):
         """Whether a layer attends to a window instead of all tokens."""
         return index % self.config.global_every > 0
 
-    def mask_and_rotations(
-        self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
-    ) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Returns the attention mask, and the cosines and sines of the rotary positions.
-
-        The last two are [T, K] or, with `position_ids`, [B, 1, T, K].
-
-        Args:
-            local: Whether the layers attend to a window.
-            mask_B1TT: Where attention is allowed in layers without a window, or None.
-            length: Number of tokens in a row.
-            position_ids: Positions [B, T] (default: 0, 1, 2, ... in every row).
-        """
-        cos, sin = (self.window_cos, self.window_sin) if local else (self.cos, self.sin)
-        if local:
-            mask_B1TT = windowed_mask(mask_B1TT, self.config.window, length, cos.device)
-        if position_ids is None:
-            return mask_B1TT, cos[:length], sin[:length]
-        return mask_B1TT, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)
-
     @override
     def embed(
         self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
@@ -141,9 +121,20 @@ class ModernEncoder(Encoder):
 
     @override
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
-        are_local = (False, True) if self.config.global_every > 1 else (False,)
+        """Returns the mask, cosines and sines of layers without a window and, if there are any, with one.
+
+        The cosines and sines of the rotary positions are [T, K] or, with `position_ids`, [B, 1, T, K].
+        """
         length = input_ids.shape[1]
-        return [self.mask_and_rotations(local, mask_B1TT, length, position_ids) for local in are_local]
+        found = [(mask_B1TT, self.cos, self.sin)]
+        if self.config.global_every > 1:
+            mask_B1TT = windowed_mask(mask_B1TT, self.config.window, length, input_ids.device)
+            found.append((mask_B1TT, self.window_cos, self.window_sin))
+        if position_ids is None:
+            return [(mask, cos[:length], sin[:length]) for mask, cos, sin in found]
+        return [
+            (mask, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)) for mask, cos, sin in found
+        ]
 
     @override
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:

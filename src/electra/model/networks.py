@@ -17,16 +17,13 @@ Role = Literal["main", "auxiliary", "frozen"]
 
 @dataclass(frozen=True)
 class Network:
-    """A network of a run.
-
-    Its role is one of
-        main       the network that the run is for
-        auxiliary  trained together with the main one
-        frozen     never trained, saved or exported: for example a teacher, read from a model folder
-    """
+    """A network of a run."""
 
     name: str
     role: Role
+    """main: that which the run is for; auxiliary: trained together with it; frozen: never trained, saved or
+    exported, such as a teacher that is read from a model folder.
+    """
     shape: EncoderConfig | None = None
     """Shape of its encoder; None if it is that of a `source` that has not been opened yet."""
     head: Head = "generator"

@@ -210,11 +210,8 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     architectures = [encoder.config.architecture for encoder in (mine, theirs)]
     if isinstance(theirs, AdaptedEncoder) and isinstance(mine, ElectraEncoder):
         if sharing == "all" or theirs.token_table().shape != mine.token_table().shape:
-            problem, fix = (
-                "the two networks share no more than a token table",
-                "Set `model.sharing` to token or none",
-            )
-            raise ConfigError(problem, key="model.sharing", fix=fix)
+            problem = "the two networks share no more than a token table"
+            raise ConfigError(problem, key="model.sharing", fix="Set `model.sharing` to token or none")
         mine.set_words(theirs.words)
     elif len(set(architectures)) > 1 or isinstance(mine, AdaptedEncoder):
         # the models that they start from, or one of them and the recipe
@@ -227,11 +224,9 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     elif mine.config == theirs.config:
         auxiliary.encoder = theirs
     else:
-        raise ConfigError(
-            "sharing all weights requires a generator of the discriminator's size",
-            key="model.sharing",
-            fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
-        )
+        problem = "sharing all weights requires a generator of the discriminator's size"
+        fix = "Set `model.generator_width` and `model.generator_depth` to 1.0, or share less"
+        raise ConfigError(problem, key="model.sharing", fix=fix)
     if sharing == "disentangled":
         theirs.set_words(DisentangledTable(theirs.words))
 
@@ -250,15 +245,11 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
 
     Each matrix has a random key of its own, so that the weights do not depend on the order of building.
 
-    Args:
-        module: All networks, or one.
-        seed: Determines the keys.
-        initialisation: One of
-            paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
-            reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
-                the embedding projection and the discriminator's last layer.
-            fan_in: as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
-                last matrix of each residual branch; embedding tables as in `paper`.
+        paper      normal with standard deviation 0.02, truncated at two deviations (BERT)
+        reference  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the
+                   embedding projection and the discriminator's last layer
+        fan_in     as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
+                   last matrix of each residual branch; embedding tables as in `paper`
     """
     encoders = {name: each for name, each in module.named_modules() if isinstance(each, Encoder)}
     num_layers = {name: encoder.config.num_layers for name, encoder in encoders.items()}

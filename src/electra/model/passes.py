@@ -11,11 +11,11 @@ Shapes: B rows of a batch, T positions of its longest row.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 POOL_ROWS = 1024  # rows sorted by length together
 SIMILAR = 0.85  # of the longest row's length; a shorter row begins a batch, if a quarter of this one is full
-_thread = threading.local()  # .before_batch: the function to call before each batch
+_before_batch: ContextVar[Callable[[], None]] = ContextVar("before_batch", default=lambda: None)
 
 
 @contextmanager
@@ -42,17 +42,11 @@ def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
 
     An exception that it raises ends the iteration. In a nested block only its own is called.
     """
-    outer = getattr(_thread, "before_batch", None)
-    _thread.before_batch = call
+    outer = _before_batch.set(call)
     try:
         yield
     finally:
-        _thread.before_batch = outer
-
-
-def _before_batch() -> None:
-    if (call := getattr(_thread, "before_batch", None)) is not None:
-        call()
+        _before_batch.reset(outer)
 
 
 @dataclass(frozen=True)
@@ -88,23 +82,18 @@ def map_rows(
     precision: str = "fp32",
     pad: int = 0,
 ) -> Iterator[Result]:
-    """Yields the result of `network` for each row, in the order of the rows.
+    """Yields the result of `network` for each row of token ids, special ones included, in their order.
 
-    One pool of rows and results is in memory at a time. In it the longest rows come first, so that a batch
-    that exceeds the memory fails at once.
+    `network` returns one result per row of a batch; it runs in inference mode, in several threads at once.
+    `precision` is "fp32" or "bf16". One pool of rows and results is in memory at a time. In it the longest
+    rows come first, so that a batch that exceeds the memory fails at once.
 
     On a CPU, each thread computes batches of its own: unlike threads that share an operation, they do not
     wait for each other, whatever other programs do, and the results do not depend on their number.
-
-    Args:
-        rows: Token ids, including special tokens.
-        network: Returns one result per row of a batch; runs in inference mode, in several threads at once.
-        device: Where the batches are put.
-        precision: "fp32" or "bf16".
-        pad: The token id that fills a batch.
     """
     device = torch.device(device)
-    for pool_start, pool in _pools(rows):
+    source, pool_start = iter(rows), 0
+    while pool := list(islice(source, POOL_ROWS)):
         lengths = list(map(len, pool))
         if precision == "bf16":
             lengths = [min(few_lengths(length), max(lengths)) for length in lengths]
@@ -122,6 +111,7 @@ def map_rows(
         for members, found in zip(groups, _spread(compute, groups, device), strict=True):
             results.update(zip(members, found, strict=True))
         yield from (results[i] for i in range(len(pool)))
+        pool_start += len(pool)
 
 
 def _spread(
@@ -131,14 +121,14 @@ def _spread(
     workers, before = threads.workers() if device.type == "cpu" else 1, torch.get_num_threads()
     if min(workers, len(groups)) == 1:
         for group in groups:
-            _before_batch()
+            _before_batch.get()()
             yield compute(group)
         return
     waiting = deque[Future[Result]]()
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as executor:
         try:
             for group in groups:
-                _before_batch()
+                _before_batch.get()()
                 waiting.append(executor.submit(compute, group))
                 if len(waiting) > workers:
                     yield waiting.popleft().result()
@@ -155,13 +145,6 @@ def few_lengths(length: int) -> int:
     """
     step = 1 << max(1, length.bit_length() - 3)
     return -(-length // step) * step
-
-
-def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
-    source, pool_start = iter(rows), 0
-    while pool := list(islice(source, POOL_ROWS)):
-        yield pool_start, pool
-        pool_start += len(pool)
 
 
 def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:

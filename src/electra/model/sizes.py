@@ -24,23 +24,6 @@ class UnsupportedConfig(Exception):
 
 
 @dataclass(frozen=True)
-class Traits:
-    """Properties of an architecture that do not depend on the size."""
-
-    norm_eps: float
-    factorised: bool = True  # token embeddings may be narrower or wider than the layers
-    feed_forward_matrices: int = 2  # three if it is gated
-    full_width_embeddings: bool = False  # by default, embeddings are as wide as the layers
-
-
-TRAITS: dict[Architecture, Traits] = {
-    "electra": Traits(norm_eps=1e-12),
-    "transformers": Traits(norm_eps=1e-12),  # any other encoder (adapted.py)
-    "modern": Traits(norm_eps=1e-5, factorised=False, feed_forward_matrices=3, full_width_embeddings=True),
-}
-
-
-@dataclass(frozen=True)
 class Size:
     """A discriminator's size, and the relative width of its generator."""
 
@@ -91,10 +74,16 @@ class EncoderConfig:
         return self.architecture != "modern" and self.num_token_types > 1
 
     @property
+    def feed_forward_matrices(self) -> int:
+        """The number of matrices of a feed-forward network: three if it is gated."""
+        return 3 if self.architecture == "modern" else 2
+
+    @property
     def min_parameters(self) -> int:
         """A lower bound on the number of parameters: the token table and the layers' matrices."""
-        matrices = TRAITS[self.architecture].feed_forward_matrices
-        layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
+        layer = self.hidden_size * (
+            4 * self.hidden_size + self.feed_forward_matrices * self.intermediate_size
+        )
         num_layers = 1 if self.settings else self.num_layers  # some share one layer's weights
         return self.vocab_size * self.embedding_size + num_layers * layer
 
@@ -137,55 +126,44 @@ def resolve_size(name: str, layers: int | None = None, hidden_size: int | None =
     return size
 
 
-def discriminator_config(
-    size: Size,
-    architecture: Architecture,
-    *,
-    vocab_size: int,
-    dropout: float,
-    attention_dropout: float,
-    pad_id: int,
-) -> EncoderConfig:
-    """Returns the shape of a full-size network: a discriminator, or the masked LM of the BERT baseline."""
-    traits = TRAITS[architecture]
+def discriminator_config(size: Size, architecture: Architecture, **others: Any) -> EncoderConfig:
+    """Returns the shape of a full-size network: a discriminator, or the masked LM of the BERT baseline.
+
+    `others` are the fields of `EncoderConfig` that no size determines.
+    """
+    is_modern = architecture == "modern"
     return EncoderConfig(
         architecture=architecture,
-        vocab_size=vocab_size,
-        embedding_size=size.hidden_size if traits.full_width_embeddings else size.embedding_size,
+        embedding_size=size.hidden_size if is_modern else size.embedding_size,
         hidden_size=size.hidden_size,
         num_layers=size.num_layers,
         num_heads=max(1, size.hidden_size // HEAD_SIZE),
         intermediate_size=_intermediate(size.hidden_size, architecture),
         max_positions=size.max_positions,
-        dropout=dropout,
-        attention_dropout=attention_dropout,
-        norm_eps=traits.norm_eps,
-        pad_id=pad_id,
+        norm_eps=1e-5 if is_modern else 1e-12,
+        **others,
     )
 
 
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
     """Returns the shape of the auxiliary network; that of an adapted one is the paper's.
 
-    Args:
-        discriminator: Shape of the main network.
-        width: Fraction of its hidden size, rounded to whole attention heads (below one, to an even number).
-        depth: Fraction of its layers.
+    `width` and `depth` are fractions of the main network's hidden size, rounded to whole attention heads
+    (below one, to an even number), and of its layers.
     """
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
     hidden += hidden % 2  # rotary positions rotate pairs of dimensions
     if discriminator.settings:
-        eps = TRAITS["electra"].norm_eps
         discriminator = replace(
-            discriminator, architecture="electra", settings="", num_token_types=2, norm_eps=eps
+            discriminator, architecture="electra", settings="", num_token_types=2, norm_eps=1e-12
         )
-    factorised = TRAITS[discriminator.architecture].factorised
+    is_modern = discriminator.architecture == "modern"  # its embeddings are as wide as its layers
     return replace(
         discriminator,
         hidden_size=hidden,
-        embedding_size=discriminator.embedding_size if factorised else hidden,
+        embedding_size=hidden if is_modern else discriminator.embedding_size,
         num_layers=max(1, round(discriminator.num_layers * depth)),
         num_heads=max(1, hidden // HEAD_SIZE),
         intermediate_size=_intermediate(hidden, discriminator.architecture),
@@ -193,4 +171,4 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    return 4 * hidden if TRAITS[architecture].feed_forward_matrices == 2 else -(-8 * hidden // 3 // 32) * 32
+    return -(-8 * hidden // 3 // 32) * 32 if architecture == "modern" else 4 * hidden

@@ -79,10 +79,8 @@ class Objective(masking.MaskingObjective):
     def __init__(self, config: Config, **context: Any) -> None:
         super().__init__(config, **context)
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
-            raise ConfigError(
-                f"must be between anneal_from ({config.anneal_from}) and 1, not {config.anneal_to}",
-                key="objective.anneal_to",
-            )
+            problem = f"must be between anneal_from ({config.anneal_from}) and 1, not {config.anneal_to}"
+            raise ConfigError(problem, key="objective.anneal_to")
         check_positive(config, ("temperature", "discriminator_weight", "mask_fraction"), "objective.")
 
     @property
@@ -183,11 +181,8 @@ def with_gradient(loss: Tensor, factor: float) -> Tensor:
 def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M: Tensor) -> Tensor:
     """Returns minus the summed reward, with REINFORCE's gradient (Williams 1992).
 
-    Args:
-        log_p_MV: Log-probabilities of the generator at the M slots.
-        sampled_M: The sampled tokens.
-        reward_M: The discriminator's loss at each slot; no gradient.
-        baseline_M: The expected reward, subtracted to reduce the variance; no gradient.
+    The reward is the discriminator's loss at each slot, and the baseline the expected reward, subtracted to
+    reduce the variance; both are without gradient.
     """
     surrogate = -((reward_M - baseline_M) * log_p_MV.gather(1, sampled_M[:, None]).squeeze(1)).sum()
     return surrogate - surrogate.detach() - reward_M.sum()

@@ -58,11 +58,9 @@ class Objective(replacing.NoisyObjective):
         super().__init__(config, **context)
         self.auxiliary = config.discriminator_weight > 0
         if not self.teacher_weights:
-            raise ConfigError(
-                "must not be 0 if vectors_weight is 0 too: nothing would be distilled",
-                key="objective.states_weight",
-                fix="Set one of the two above 0, or train without a teacher: electra pretrain",
-            )
+            problem = "must not be 0 if vectors_weight is 0 too: nothing would be distilled"
+            fix = "Set one of the two above 0, or train without a teacher: electra pretrain"
+            raise ConfigError(problem, key="objective.states_weight", fix=fix)
 
     @property
     def teacher_weights(self) -> dict[str, float]:
@@ -149,10 +147,8 @@ class Objective(replacing.NoisyObjective):
             losses["states"] = torch.stack(sums).mean()
         if "vectors" in self.teacher_weights:
             text_index = _text_index(corrupted).flatten()[real]
-            vectors = (
-                self._text_vectors(states.flatten(0, 1)[real], text_index)
-                for states in (_project(pair, num_layers, student_last), teacher_last)
-            )
+            states = (_project(pair, num_layers, student_last), teacher_last)
+            vectors = (self._text_vectors(each.flatten(0, 1)[real], text_index) for each in states)
             losses["vectors"] = _cosine_distance(*vectors).sum()
         return Outcome(losses, observed)
 

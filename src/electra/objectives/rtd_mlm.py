@@ -69,10 +69,6 @@ class Objective(replacing.NoisyObjective):
         assert isinstance(head, GeneratorHead)
         return Generator(pair.main.encoder, head)
 
-    def share_of_mlm(self, progress: float) -> float:
-        """Returns the fraction of rows that use the MLM loss at this fraction of the training."""
-        return 1.0 if progress < self.config.mlm_first else self.config.mlm_share
-
     @property
     @override
     def phases(self) -> Sequence[float]:
@@ -91,7 +87,7 @@ class Objective(replacing.NoisyObjective):
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
-        mlm_share = self.share_of_mlm(progress)
+        mlm_share = 1.0 if progress < self.config.mlm_first else self.config.mlm_share
         mlm_rows = np.floor((batch.examples + 1.0) * mlm_share) > np.floor(batch.examples * mlm_share)
         num_real = int((batch.document_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]

@@ -83,11 +83,8 @@ class Objective(masking.MaskingObjective):
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         generator, discriminator = pair.auxiliary, pair.main
-        assert (
-            isinstance(corrupted, UntouchedBatch)
-            and generator is not None
-            and isinstance(discriminator, Discriminator)
-        )
+        assert generator is not None and isinstance(discriminator, Discriminator)
+        assert isinstance(corrupted, UntouchedBatch)
         replaced = replacing.replace(generator, corrupted, self.config)
         shown = torch.where(corrupted.untouched, corrupted.targets, replaced.sampled)
         detection = detect(discriminator, corrupted, replacing.insert_samples(corrupted, shown))

@@ -49,11 +49,8 @@ class Objective(rtd.Objective):
     def __init__(self, config: Config, **context: Any) -> None:
         super().__init__(config, **context)
         if self.noise is not None:
-            raise ConfigError(
-                "two-stage training needs a generator to train",
-                key="objective.generator",
-                fix="Remove `objective.generator`",
-            )
+            problem, fix = "two-stage training needs a generator to train", "Remove `objective.generator`"
+            raise ConfigError(problem, key="objective.generator", fix=fix)
 
     @property
     @override

@@ -29,10 +29,7 @@ def write_page(path: Path) -> Path:
     tables = [PageTable.pairs("Settings", settings), PageTable.pairs("Environment", environment)]
     lines = []
     for number, seed in folder.seeds():
-        of_seed = durable.read_json(seed.results, RunFolderError)
-        if not isinstance(of_seed, dict):
-            fix = "Rerun electra finetune"
-            raise RunFolderError("not the results of a seed", where=seed.results, fix=fix)
+        of_seed = durable.read_object(seed.results, RunFolderError, fix="Rerun electra finetune")
         losses = of_seed.get("losses", ())
         lines.append(Series(f"seed {number}", [step for step, _ in losses], [loss for _, loss in losses]))
     lead = "Mean since the previous point."

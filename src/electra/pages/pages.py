@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from electra.artifacts import (
-    AnalysisFolder,
-    EvaluationFolder,
-    FinetuningFolder,
-    Folder,
-    RunFolder,
-    StudyFolder,
-    kind_of,
-    open_folder,
-)
+from electra import artifacts
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.foundation.terminal_text import with_article
@@ -24,21 +15,19 @@ from electra.pages import run_page as run
 from electra.pages import study_page as study
 from electra.pages import suite_page as suite
 
-PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
-    RunFolder: run.write_page,
-    StudyFolder: study.write_page,
-    EvaluationFolder: suite.write_page,
-    AnalysisFolder: probes.write_page,
-    FinetuningFolder: finetuning.write_page,
+PAGES: Mapping[type[artifacts.Folder], Callable[[Path], Path]] = {
+    artifacts.RunFolder: run.write_page,
+    artifacts.StudyFolder: study.write_page,
+    artifacts.EvaluationFolder: suite.write_page,
+    artifacts.AnalysisFolder: probes.write_page,
+    artifacts.FinetuningFolder: finetuning.write_page,
 }
 
 
 def write_page(folder: Path) -> Path:
     """Writes the page of a folder of any kind and returns its path. Raises RunFolderError for bad records."""
     folder = Path(folder)
-    kind = kind_of(folder)
-    if kind is None:
-        kind = type(open_folder(folder))  # raises, naming what is there instead
+    kind = artifacts.kind_of(folder) or type(artifacts.open_folder(folder))  # raises, naming what is there
     if kind not in PAGES:
         problem = f"{with_article(kind.KIND)} has no page"
         raise RunFolderError(problem, where=folder, fix="Pass a run or the folder of a result")

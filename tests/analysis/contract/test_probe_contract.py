@@ -21,11 +21,6 @@ class TestEveryProbe(ProbeContract):
     probe = PROBES.names()
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return write_data(tmp_path / "data")
-
-
 def test_permuted_labels_give_chance(tmp_path: Path) -> None:
     permuted = write_data(tmp_path / "data", permute=True, sentences=400)
     estimate = run_probe("errors", scorer(tmp_path, Oracle), permuted).headline["AUC"]
@@ -34,17 +29,12 @@ def test_permuted_labels_give_chance(tmp_path: Path) -> None:
 
 
 def test_options_reach_the_probes_that_have_them() -> None:
-    options = analysis.options_for(
-        ["calibration", "errors"], ["resamples=7", "errors.language=de", "rows=3", "surprisal=false"]
-    )
-    assert options == {
-        "calibration": {"resamples": 7, "rows": 3},
-        "errors": {"resamples": 7, "language": "de", "surprisal": False},
-    }
-    assert analysis.options_for(["minimal_pairs"], ["scorers=odds,pll"]) == {
-        "minimal_pairs": {"scorers": ["odds", "pll"]}
-    }
-    assert analysis.options_for(["reranking"], ["total=5"]) == {"reranking": {"total": "5"}}
+    given = ["resamples=7", "errors.language=de", "rows=3", "surprisal=false"]
+    options = analysis.options_for(["calibration", "errors"], given)
+    assert options["calibration"] == {"resamples": 7, "rows": 3}
+    assert options["errors"] == {"resamples": 7, "language": "de", "surprisal": False}
+    several = analysis.options_for(["minimal_pairs", "reranking"], ["scorers=odds,pll", "total=5"])
+    assert several["minimal_pairs"] == {"scorers": ["odds", "pll"]} and several["reranking"]["total"] == "5"
     assert analysis.create("reranking", {"scorers": ["pll"]}).config.scorers == ("pll",)
 
 
@@ -88,12 +78,9 @@ def test_data_are_found_by_the_first_pattern_that_matches(tmp_path: Path) -> Non
         (tmp_path / "a" / name).symlink_to(tmp_path)
     assert item.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
     assert len(item.find([tmp_path])) == 1
-    assert item.find([tmp_path, tmp_path / "a"]) == item.find(
-        [tmp_path]
-    )  # a file is read once, whatever folders lead to it
-    assert item.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [
-        tmp_path / "a/dev.tsv"
-    ]  # and one that is named comes first
+    # a file is read once, whatever folders lead to it, and one that is named comes first
+    assert item.find([tmp_path, tmp_path / "a"]) == item.find([tmp_path])
+    assert item.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]
     for name in ("dev.tsv", "dev.tsv~", "dev.tsv.gz.part"):
         (tmp_path / "a/ged/fce-x" / name).touch()
     # not its compressed copy too, nor an editor's
@@ -108,9 +95,8 @@ def test_findings_become_plain_json() -> None:
     findings.add(Estimate(1.0, 0.5), measure="m", of="y")
     encoded = findings.to_json()
     assert encoded["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
-    assert encoded["numbers"] == [
-        {"axes": ["measure", "of"], "rows": [["n", "y", 3], ["m", "y", 1.0, 0.5, None]]}
-    ]
+    rows = [["n", "y", 3], ["m", "y", 1.0, 0.5, None]]
+    assert encoded["numbers"] == [{"axes": ["measure", "of"], "rows": rows}]
     plain = {"x": [1.0, None], "p": "a/b", "t": True}
     assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == plain
 
@@ -151,7 +137,8 @@ def test_models_get_distinct_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert caught.value.where == "runs/a"
 
 
-def test_different_vocabularies_are_refused_by_name(tmp_path: Path, data: Path) -> None:
+def test_different_vocabularies_are_refused_by_name(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
     one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
     probe = analysis.create("generators", {"resamples": 5, "length": 20})
     with pytest.raises(ModelError) as caught:

@@ -8,16 +8,9 @@ from scipy.special import expit
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from electra.laboratory.analysis.measures import bootstrap
+from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.ranking import Ranking, f_score
-from electra.laboratory.analysis.measures.reliability import (
-    Bins,
-    brier,
-    ece,
-    log_loss,
-    recalibrations,
-    temperature,
-)
+from electra.laboratory.analysis.measures.reliability import bin_sums, bins_of, brier, ece, recalibrations
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -27,17 +20,13 @@ def test_ranking_is_scikit_learns_with_ties_and_weights(seed: int) -> None:
     scores = np.round(draw.normal(size=200) + labels, 1)  # many ties
     weights = draw.integers(0, 4, 200).astype(float)
     ranking = Ranking(scores, labels)
-    assert ranking.auc(weights) == pytest.approx(metrics.roc_auc_score(labels, scores, sample_weight=weights))
-    assert ranking.average_precision(weights) == pytest.approx(
-        metrics.average_precision_score(labels, scores, sample_weight=weights)
-    )
-    at_threshold = ranking.at(0.5, weights)
-    precision, recall, f, _ = metrics.precision_recall_fscore_support(
-        labels, scores >= 0.5, beta=0.5, average="binary", sample_weight=weights
-    )
-    assert (at_threshold["precision"], at_threshold["recall"], at_threshold["F0.5"]) == pytest.approx(
-        (precision, recall, f)
-    )
+    weighted = {"sample_weight": weights}
+    assert ranking.auc(weights) == pytest.approx(metrics.roc_auc_score(labels, scores, **weighted))
+    precision = metrics.average_precision_score(labels, scores, **weighted)
+    assert ranking.average_precision(weights) == pytest.approx(precision)
+    how = {"beta": 0.5, "average": "binary", **weighted}
+    *expected, _ = metrics.precision_recall_fscore_support(labels, scores >= 0.5, **how)
+    assert [*ranking.at(0.5, weights).values()] == pytest.approx(expected)
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
@@ -62,7 +51,7 @@ def test_undefined_measures_are_nan() -> None:
 
 def test_calibration_error_by_hand() -> None:
     p, y, w = np.array([0.1, 0.3, 0.6, 0.8]), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)
-    bins = Bins.make(p, 2, "width")  # [0.1, 0.3] mean .2, half wrong; [0.6, 0.8] mean .7, half wrong
+    bins = bins_of(p, 2, "width")  # [0.1, 0.3] mean .2, half wrong; [0.6, 0.8] mean .7, half wrong
     assert ece(p, y, w, bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
     assert ece(p, y, np.array([1.0, 0, 0, 1]), bins) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)  # one item a bin
     parts = brier(p, y, w, bins)
@@ -76,8 +65,8 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     draw = np.random.default_rng(1)
     p = draw.beta(1, 4, 500)
     y = (draw.random(500) < p**1.3).astype(float)
-    bins = Bins.make(p, 10, kind)  # type: ignore[arg-type]
-    weight, mean_p, share = bins.sums(p, y, np.ones(500))
+    bins = bins_of(p, 10, kind)  # type: ignore[arg-type]
+    weight, mean_p, share = bin_sums(p, y, np.ones(500), bins)
     theirs = calibration_curve(y, p, n_bins=10, strategy="uniform" if kind == "width" else "quantile")
     assert np.allclose(share[weight > 0], theirs[0]) and np.allclose(mean_p[weight > 0], theirs[1])
     weights = draw.integers(0, 3, 500).astype(float)
@@ -85,20 +74,19 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     assert parts["Brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
     total = parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts["within bins"]
     assert total == pytest.approx(parts["Brier"])
-    assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
+    loss = reliability.log_loss(p, y, weights)
+    assert loss == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
 
 
 def test_recalibration_recovers_the_temperature() -> None:
     draw = np.random.default_rng(2)
     true = draw.normal(-1, 1.5, 20_000)
     y = (draw.random(20_000) < expit(true)).astype(float)
-    assert temperature(3 * true, y) == pytest.approx(3, rel=0.05)
+    assert reliability.temperature(3 * true, y) == pytest.approx(3, rel=0.05)
     maps = recalibrations(3 * true + 2, y)
     ones = np.ones(len(y))
-    errors = {
-        name: ece(p, y, ones, Bins.make(p, 15, "mass"))
-        for name, p in ((name, m(3 * true + 2)) for name, m in maps.items())
-    }
+    found = {name: mapped(3 * true + 2) for name, mapped in maps.items()}
+    errors = {name: ece(p, y, ones, bins_of(p, 15, "mass")) for name, p in found.items()}
     assert errors["uncalibrated"] > 0.15 and errors["temperature"] > 0.05  # an offset is beyond one number
     assert errors["scale and offset"] < 0.015 and errors["isotonic"] < 0.015
     assert list(recalibrations(true, np.zeros(len(true)))) == ["uncalibrated", "temperature"]

@@ -1,6 +1,4 @@
-"""Minimal pairs: files, accuracy, ties, intervals; a scorer that knows nothing gets chance, one that knows
-all gets 1.
-"""
+"""Minimal pairs: files, accuracy, ties, intervals; scorers that know nothing and all."""
 
 from __future__ import annotations
 

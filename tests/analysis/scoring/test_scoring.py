@@ -102,9 +102,8 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
     for kind in ("discriminator", "generator"):
         loaded = small.network(tmp_path, kind)  # type: ignore[arg-type]
         by_scorer = sentence_scores(loaded, TEXTS, scorers_for(loaded))
-        assert list(by_scorer) == [
-            name for name, scorer in SCORERS.items() if scorers.NETWORKS[scorer.reading] == kind
-        ]
+        usable = [name for name, scorer in SCORERS.items() if scorers.NETWORKS[scorer.reading] == kind]
+        assert list(by_scorer) == usable
         for name, scores in by_scorer.items():
             for text, score in zip(TEXTS, scores, strict=True):
                 values = naive(loaded, text, SCORERS[name].reading)
@@ -125,9 +124,8 @@ def test_an_electric_networks_energies_have_odds_but_no_probability(tmp_path: Pa
     assert scorers_for(electric) == ["odds", "odds-mean", "margin"]
     row = torch.tensor([electric.tokenizer.encode("a cat ate .").ids])
     energies = electric.logits(row)[0, 1:-1].detach().double().sum()
-    assert sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"][0] == pytest.approx(
-        -float(energies), abs=1e-5
-    )
+    [odds] = sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"]
+    assert odds == pytest.approx(-float(energies), abs=1e-5)
     with pytest.raises(ModelError) as caught:
         sentence_scores(electric, ["a cat"], ["original"])
     assert "odds, odds-mean, margin" in caught.value.fix

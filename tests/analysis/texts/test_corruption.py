@@ -1,6 +1,4 @@
-"""Texts of probes: tokens replaced at which places by which draws, held-out rows, learners' sentences; what
-networks say of rows, and words and their tokens.
-"""
+"""Texts of probes: replaced tokens, held-out rows, learners' sentences; what networks say of them."""
 
 from __future__ import annotations
 

@@ -37,14 +37,11 @@ UNCHECKED = (os.PathLike, typing.get_origin(Mapping[str, Any]))  # a command rea
 class Sections(NamedTuple):
     """Annotates a field that takes settings by dotted name; each of them is an option."""
 
+    # Returns the sections by name: each is a dataclass, or an instance of one whose values are the defaults.
+    # The argument is the command line, which may determine the sections.
     read: Callable[[Sequence[str]], Mapping[str, Any]]
-    """Returns the sections by name: each is a dataclass, or an instance of one whose values are the defaults.
-    The argument is the command line, which may determine the sections.
-    """
-    short: Mapping[str, str]
-    """Additional names for single settings."""
-    omit: frozenset[str] = frozenset()
-    """Fields of the dataclasses that are not options here."""
+    short: Mapping[str, str]  # additional names for single settings
+    omit: frozenset[str] = frozenset()  # fields of the dataclasses that are not options here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +49,9 @@ class Command(Generic[R_co]):
     """The base of all commands. R_co is what the Python function returns."""
 
     EXAMPLES: ClassVar[tuple[str, ...]]
+    # Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`
     SECTIONS: ClassVar[Mapping[str, type]] = {}
     ADVICE: ClassVar[Mapping[str, str]] = {}  # on options it does not have, and ("") on one argument too many
-    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a notebook's cell, or nowhere in a script). "quiet": nowhere. A function
     is called with (line, share).
@@ -98,8 +95,28 @@ class Command(Generic[R_co]):
 
     @property
     def line(self) -> str:
-        """The shell line that runs this command again."""
-        return line_of(self)
+        """The shell line that runs this command again, with all arguments and options that are not defaults.
+
+        Rows from Python cannot be typed: the name of their option stands for them, as in --data DATA.
+        """
+        kind: Any = type(self)
+        known, first, rest = {option.name: option for option in options_of(kind)}, list[str](), list[str]()
+        for option in declared(kind):
+            value = getattr(self, option.name)
+            marks = getattr(hints_of(kind)[option.name], "__metadata__", ())
+            sections = next((mark for mark in marks if isinstance(mark, Sections)), None)
+            if option.name == "progress" or (_can_be_typed(value) and value == option.default):
+                continue
+            if sections is not None:
+                for name, setting in (value or {}).items():
+                    rest += _setting_words(name.replace("-", "_"), setting, sections, known)
+            elif option.positional:
+                first += _spelled(value, option)
+            else:
+                rest += _option_words(option, value)
+        is_marked = any(word.startswith("-") and word != "-" for word in first)
+        words = [*rest, "--", *first] if is_marked else [*first, *rest]  # after --, nothing is an option
+        return shlex.join(["electra", command_name(kind), *words])
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -115,11 +132,6 @@ class Command(Generic[R_co]):
 def command_name(command: type[Command[Any]]) -> str:
     """Returns a command's name: that of its file."""
     return command.__module__.rpartition(".")[2]
-
-
-def has_dry_run(command: type[Command[Any]]) -> bool:
-    """Whether the command takes `--dry-run`."""
-    return command.preview is not Command.preview
 
 
 def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
@@ -269,32 +281,6 @@ def declared(kind: type) -> list[Option]:
         flags, heading = each.metadata.get("flags", ()), headings[each.name]
         options.append(Option(each.name, each.name, *shell, default, not each.kw_only, kind, flags, heading))
     return sorted(options, key=lambda option: bool(option.heading))
-
-
-def line_of(command: Command[Any]) -> str:
-    """Returns the shell line of a command: its arguments, and every option that differs from its default.
-
-    Rows that were passed from Python cannot be typed: the name of their option stands for them, as in
-    --data DATA.
-    """
-    kind: Any = type(command)
-    known, first, rest = {option.name: option for option in options_of(kind)}, list[str](), list[str]()
-    for option in declared(kind):
-        value = getattr(command, option.name)
-        marks = getattr(hints_of(kind)[option.name], "__metadata__", ())
-        sections = next((mark for mark in marks if isinstance(mark, Sections)), None)
-        if option.name == "progress" or (_can_be_typed(value) and value == option.default):
-            continue
-        if sections is not None:
-            for name, setting in (value or {}).items():
-                rest += _setting_words(name.replace("-", "_"), setting, sections, known)
-        elif option.positional:
-            first += _spelled(value, option)
-        else:
-            rest += _option_words(option, value)
-    is_marked = any(word.startswith("-") and word != "-" for word in first)
-    words = [*rest, "--", *first] if is_marked else [*first, *rest]  # after --, nothing is an option
-    return shlex.join(["electra", command_name(kind), *words])
 
 
 def _setting_words(name: str, value: Any, sections: Sections, known: Mapping[str, Option]) -> list[str]:

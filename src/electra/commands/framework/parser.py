@@ -19,14 +19,7 @@ from typing import Any, NoReturn
 
 from typing_extensions import override
 
-from electra.commands.framework.command import (
-    Command,
-    Option,
-    command_name,
-    has_dry_run,
-    negative,
-    options_of,
-)
+from electra.commands.framework.command import Command, Option, command_name, negative, options_of
 from electra.foundation.errors import ConfigError, unknown_choice
 from electra.foundation.extensions import FLAGS, is_path
 
@@ -106,7 +99,7 @@ def _parser(command: type[Command[Any]], options: list[Option], *, with_texts: b
         flags += [short] if is_free else []
         help_text = described(option).replace("%", "%%") if with_texts else None
         _add(groups[title], option, flags, help_text)
-    if has_dry_run(command):
+    if command.preview is not Command.preview:
         text = inspect.getdoc(command.preview)
         parser.add_argument("--dry-run", dest="dry run", action="store_true", help=text)
     for flag in FLAGS - parser._option_string_actions.keys():  # names code that a folder was made with

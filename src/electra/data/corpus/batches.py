@@ -38,24 +38,21 @@ SHORTEST = 5  # tokens in a row; a block then has 3 slots, of which at least one
 class TokenRows:
     """Rows of token ids, ready for a model: B rows of T positions."""
 
-    input_ids: Int64
-    """[B, T]"""
-    position_ids: Int64
-    """[B, T] from 0 in each document; 0 at padding."""
-    document_ids: Int64
-    """[B, T] 0, 1, 2, ... for the documents of a row; -1 at padding."""
+    input_ids: Int64  # [B, T]
+    position_ids: Int64  # [B, T] from 0 in each document; 0 at padding
+    document_ids: Int64  # [B, T] 0, 1, 2, ... for the documents of a row; -1 at padding
+    # [B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents; never masked or replaced
     special: npt.NDArray[np.bool_]
-    """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents; never masked or replaced."""
-    packed: bool
-    """Whether a row has several documents or padding, so that attention needs `document_ids`."""
+    packed: bool  # whether a row has several documents or padding, so that attention needs `document_ids`
 
 
 @dataclass(frozen=True)
 class Batch(TokenRows):
     """The rows of one step, or a process's part of them."""
 
-    examples: npt.NDArray[np.uint64]
-    """[B] the indices of the examples in the training, which key all random draws for a row."""
+    examples: npt.NDArray[
+        np.uint64
+    ]  # [B] their indices in the training, which key all random draws for a row
 
     @cached_property
     def digest(self) -> str:
@@ -96,8 +93,11 @@ class Batches:
         """Returns the rows of the blocks with these indices [B], in the same order."""
         indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
-        begin, begin_document = self._first_token(indices * width)
-        last = np.minimum(indices * width + width, self._slots) - 1
+        slots = indices * width
+        begin_document = self._stream.document(slots)
+        begin_document += slots >= self._stream.stop(begin_document)  # on a separator: the next document
+        begin = np.maximum(slots, self._stream.start(begin_document))  # the first slot with a token
+        last = np.minimum(slots + width, self._slots) - 1
         end_document = self._stream.document(last)
         end = np.minimum(last, self._stream.stop(end_document) - 1)  # the last token, before a separator
         num_slots = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
@@ -125,12 +125,6 @@ class Batches:
         # Stores of other programs may have special tokens inside documents, such as an end-of-text token.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
         return TokenRows(ids, position, document_ids, special, packed=bool(padding.any() or inner.any()))
-
-    def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns, for each slot, the first slot with a token at or after it, and that slot's document."""
-        document = self._stream.document(slots)
-        document += slots >= self._stream.stop(document)  # on a separator: the start of the next document
-        return np.maximum(slots, self._stream.start(document)), document
 
 
 class _Stream:

@@ -65,8 +65,7 @@ def factorise(matrix: sparse.csr_array, dimensions: int) -> Float64:
     """Returns vectors [V, D] of a matrix M = U S V^T [V, V]: a rotation of U sqrt(S) for the D largest S.
 
     Subspace iteration with M M^T from random columns gives a basis Q. The result is Q (B^T B)^(1/4) with B =
-    M^T Q. Singular vectors are not computed one by one, because their signs and order depend on the linear
-    algebra library.
+    M^T Q, because signs and order of singular vectors depend on the linear algebra library.
     """
     keys = seeds.keys(0, "cooccurrence", 0, np.arange(matrix.shape[0]))
     vectors = seeds.uniforms(keys, dimensions) - 0.5

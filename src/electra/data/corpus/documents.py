@@ -22,10 +22,8 @@ _CHUNK_DOCUMENTS = 1 << 12
 class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
-    Sources are files, folders, globs, `-`, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
-    `scratch` is a folder for copies of sources that cannot be read twice; files need none.
-
-    Raises CorpusError if a source does not exist. Iterating raises it if text cannot be read.
+    Sources are files, folders, globs, `-`, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`; those that cannot
+    be read twice are copied to `scratch`. Raises CorpusError if one does not exist or cannot be read.
     """
 
     def __init__(self, sources: Sequence[Argument], config: CorpusConfig, scratch: Path = Path()) -> None:
@@ -53,11 +51,10 @@ class KeptDocument(NamedTuple):
     """A document to encode."""
 
     text: str
+    # 16 bytes of BLAKE2b of the text in Unicode's form NFC: the first half decides whether it is held out,
+    # the second whether it is in the sample for the vocabulary
     digest: bytes
-    """16 bytes of BLAKE2b of the text in Unicode's form NFC: the first half decides whether it is held out,
-    the second whether it is in the sample for the vocabulary."""
     is_held_out: bool
-    """Whether it belongs to the held-out text."""
 
 
 def keep_documents(documents: Documents, audit: Audit, stage: str) -> Iterator[KeptDocument]:

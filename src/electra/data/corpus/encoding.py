@@ -26,7 +26,7 @@ from electra.data.corpus import wordpiece
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 _MAX_CACHED = 1 << 23  # characters of words, after which the cache is emptied (about 200 MB)
-_SURROGATES = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKS = re.escape(string.punctuation)
 _WORD = re.compile(rf"[^ \t\n\r{_MARKS}]+|[{_MARKS}]")
 _SEPARATORS = ".,-()!?:'"  # candidates: no other character is normalised into one of them
@@ -70,14 +70,14 @@ class CorpusEncoder:
     def __call__(self, texts: Sequence[str]) -> list[Ids]:
         """Returns the ids of each text; lone surrogates are read as U+FFFD."""
         if not self._by_word:
-            return self._encode([_SURROGATES.sub("\ufffd", text) for text in texts])
+            return self._encode([SURROGATE.sub("\ufffd", text) for text in texts])
         if self._characters > _MAX_CACHED:
             self._clear_cache()
         num_cached = len(self._indices)
         words: list[int] = []
         ends = [0]  # of the words of each text
         for text in texts:
-            whole = _SURROGATES.sub("\ufffd", normalize("NFC", text) if self._composes else text)
+            whole = SURROGATE.sub("\ufffd", normalize("NFC", text) if self._composes else text)
             words += map(self._indices.__getitem__, _WORD.findall(whole))
             ends.append(len(words))
         self._encode_new(list(islice(reversed(self._indices), len(self._indices) - num_cached))[::-1])

@@ -29,10 +29,8 @@ def hold_out(work: Path, share: float, audit: Audit) -> None:
 
     If the hash selects none, the document with the smallest hash is held out, or only its end if it is more
     than a tenth of the corpus. If the hash selects few, more documents follow in the order of their hashes.
-    If it selects all, they all become training documents first.
-
-    `share` is the fraction of the corpus that is held out from the end of a single document. Raises
-    CorpusError if there is no text, or too little.
+    If it selects all, they all become training documents first. `share` is the fraction of the corpus that is
+    held out from the end of a single document. Raises CorpusError if there is no text, or too little.
     """
     train, held_out = (split_files(work, split) for split in SPLITS)
     if not audit.documents_train:  # the hash selects all

@@ -1,11 +1,10 @@
 """Reads documents from files: plain text, or the text field of tables.
 
-Imperfect text is repaired: UTF-8 is expected, or what the beginning of the file looks like;
-text and csv may also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become
-U+FFFD and are counted; NUL characters are dropped and counted; CRLF and CR become LF. A file that is
-mostly not text is refused. Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as
-the next document, cut at a space if there is one, so that memory stays bounded whatever the size of a
-file or line.
+Imperfect text is repaired: UTF-8 is expected, or what the beginning of the file looks like; text and csv may
+also be cp1252, with a note. Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted;
+NUL characters are dropped and counted; CRLF and CR become LF. A file that is mostly not text is refused.
+Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as the next document, cut at a
+space if there is one, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -21,26 +20,14 @@ from typing import IO, Any, NamedTuple
 
 from electra.data.corpus import python_docs
 from electra.data.corpus.sources import Source, convert_errors
+from electra.data.tables import lines
 from electra.data.tables.hub_files import DATA_SET, load_data_set
-from electra.data.tables.lines import (
-    HEAD,
-    IN_UTF8,
-    SURROGATES,
-    Place,
-    decode_head,
-    garbled,
-    guess_encoding,
-    note_garbled,
-    note_guess,
-    open_bytes,
-    open_text,
-    refuse_other_content,
-)
+from electra.data.tables.lines import HEAD, SURROGATES, Place
 from electra.data.tables.printed import LineEnds
 from electra.data.tables.table import ReadOptions, get_field, stream_table
 from electra.data.text_settings import CorpusConfig, Unit
 from electra.foundation.errors import CorpusError, DataError
-from electra.foundation.terminal_text import plural
+from electra.foundation.terminal_text import plural, some_of
 
 TEXT_EXPANSION_RATIO = 1000  # see `lines.open_bytes`
 MAX_DOCUMENT = 1 << 20  # characters
@@ -101,25 +88,19 @@ class Faults:
             share = f"{self.broken:,} of {self.rows:,} rows"
             notes.append(f"{share} cannot be read and were left out: {examples}")
         if self.nulls:
-            places = _first(self.first_nulls, self.nulls)
+            places = some_of(self.first_nulls, self.nulls)
             notes.append(f"{self.nulls:,} of {self.rows:,} rows have no text: {places}")
         if self.undecoded:
             size, count = plural(sum(self.undecoded.values()), "byte"), plural(len(self.undecoded), "file")
-            files = _first([f"{name} ({number:,})" for name, number in self.undecoded.items()])
-            advice = f"If they have another encoding, {IN_UTF8[0].lower()}{IN_UTF8[1:]}"
+            files = some_of([f"{name} ({number:,})" for name, number in self.undecoded.items()])
+            advice = f"If they have another encoding, {lines.IN_UTF8[0].lower()}{lines.IN_UTF8[1:]}"
             notes.append(f"{size} in {count} could not be decoded and were replaced: {files}. {advice}")
         if ends := self.ends.note():
             notes.append(f"{ends}; `data.keep_hyphens` joins none")
         if self.garbled:
             example, file = next(iter(self.garbled)), self.garbled_file
-            notes.append(f"{file}: {note_garbled(self.garbled.total(), example, file)}")
-        return notes + [f"{_first(files)}: {note}" for note, files in self.files.items()]
-
-
-def _first(names: list[str], count: int | None = None) -> str:
-    """Joins the first few names, and appends the number of the others, out of `count` (None: all names)."""
-    others = (len(names) if count is None else count) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {others:,} more" if others > 0 else "")
+            notes.append(f"{file}: {lines.note_garbled(self.garbled.total(), example, file)}")
+        return notes + [f"{some_of(files)}: {note}" for note, files in self.files.items()]
 
 
 def read_source(source: Source, config: CorpusConfig, faults: Faults | None = None) -> Iterator[ReadText]:
@@ -134,10 +115,10 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
         read = _text_file if source.format == "txt" else _table
         replaced = 0
         try:
-            with convert_errors(source.name, OSError):
+            with convert_errors(OSError, where=source.name):
                 for document in read(source, source.path, config, faults):
                     replaced += document.replaced
-                    if found := garbled(document.text):
+                    if found := lines.garbled(document.text):
                         faults.garbled.update(found)
                         faults.garbled_file = faults.garbled_file or source.name
                     yield document
@@ -148,38 +129,31 @@ def read_source(source: Source, config: CorpusConfig, faults: Faults | None = No
 
 
 def _text_file(source: Source, path: Path, config: CorpusConfig, faults: Faults) -> Iterator[ReadText]:
-    with open_bytes(path, TEXT_EXPANSION_RATIO, source.name) as stream:
+    with lines.open_bytes(path, TEXT_EXPANSION_RATIO, source.name) as stream:
         head = stream.peek(HEAD)[:HEAD]
-        codec = guess_encoding(head, is_complete=len(head) < HEAD)
-        beginning = decode_head(head, codec)
+        codec = lines.guess_encoding(head, is_complete=len(head) < HEAD)
+        beginning = lines.decode_head(head, codec)
         if codec == "cp1252":
-            faults.files.setdefault(note_guess(codec, beginning), []).append(source.name)
+            faults.files.setdefault(lines.note_guess(codec, beginning), []).append(source.name)
         _refuse_binary(beginning, codec, source.name)
-        refuse_other_content(beginning, "txt", source.name)
+        lines.refuse_other_content(beginning, "txt", source.name)
         is_wiki = bool(_WIKI.match(beginning))
-        characters = lines = 0
-        with open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
+        characters = num_lines = 0
+        with lines.open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
             for document in _split_file(text, config.unit, is_wiki):
-                characters, lines = characters + len(document.text), lines + document.text.count("\n")
+                characters += len(document.text)
+                num_lines += document.text.count("\n")
                 yield document._replace(text=faults.ends.text(document.text))
-    if config.unit == "file" and not is_wiki and characters >= LARGE_FILE and lines >= 100:
+    if config.unit == "file" and not is_wiki and characters >= LARGE_FILE and num_lines >= 100:
         note = "read as one document; if its parts are documents, pass --data.unit blank-line or line"
         faults.files.setdefault(note, []).append(source.name)
 
 
 def clean_text(text: str) -> ReadText:
     """Repairs text whose undecodable bytes are surrogates, as this module's docstring describes."""
-    replaced = nuls = 0
-    if "\0" in text:
-        nuls = text.count("\0")
-        text = text.replace("\0", "")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            replaced = sum(map(len, SURROGATES.findall(text)))
-            text = SURROGATES.sub("\ufffd", text)
-    return ReadText(text, replaced, nuls)
+    undecoded = [] if text.isascii() else SURROGATES.findall(text)
+    text, nuls = text.replace("\0", ""), text.count("\0")
+    return ReadText(SURROGATES.sub("\ufffd", text) if undecoded else text, sum(map(len, undecoded)), nuls)
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
@@ -188,7 +162,7 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
     if count > 8 and count * 10 > len(head):
         kind = "UTF-8" if encoding == "utf-8-sig" else encoding
         problem = f"not {kind} text ({count} of its first {len(head)} characters are not text)"
-        raise CorpusError(problem, where=name, fix=IN_UTF8)
+        raise CorpusError(problem, where=name, fix=lines.IN_UTF8)
 
 
 def _split_file(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[ReadText]:

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ from electra.data.tables.lines import COMPRESSIONS
 from electra.data.tables.table_files import FORMATS as TABLE_FORMATS
 from electra.data.tables.table_files import is_saved_dataset, saved_splits, split_name, unknown_extension
 from electra.foundation import durable
-from electra.foundation.errors import CorpusError, ElectraError, reason_of
+from electra.foundation.errors import CorpusError, translated
 from electra.foundation.options import STDIN
 from electra.foundation.progress import Say, quiet
 from electra.foundation.terminal_text import plural, with_article
@@ -33,6 +33,7 @@ FORMATS = {".txt": "txt", **TABLE_FORMATS}
 _WIKI_FILE = re.compile(r"wiki_\d+")  # the names that WikiExtractor gives to its files
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
 Argument = str | Path
+convert_errors = partial(translated, CorpusError, "cannot be read")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Source:
             return python_docs.describe()
         if self.path is None:
             return {"name": self.name, "argument": self.name}
-        with convert_errors(self.name, OSError):
+        with convert_errors(OSError, where=self.name):
             size, digest = self.path.stat().st_size, durable.sha256(self.path)
             listing = {"name": self.name, "size": size, "sha256": digest}
         return listing | ({"argument": self.argument} if self.argument else {})
@@ -69,7 +70,7 @@ def find_sources(
         raise CorpusError("no text to read", fix=fix)
     found: dict[Any, Source] = {}
     for argument in arguments:
-        with convert_errors(str(argument), OSError):
+        with convert_errors(OSError, where=argument):
             for source in _expand(argument, scratch, format, say):
                 found.setdefault(source.path.resolve() if source.path else source.name, source)
     return list(found.values())
@@ -110,7 +111,7 @@ def _expand(given: Argument, scratch: Path, format: str, say: Say) -> Iterator[S
     elif _is_pipe(argument):
         source = Source(argument, None, _format_of(path.name, format) or "txt", argument)
         file = sys.stdin.fileno() if argument == STDIN else path
-        with convert_errors(argument), open(file, "rb", closefd=argument != STDIN) as stream:
+        with convert_errors(where=argument), open(file, "rb", closefd=argument != STDIN) as stream:
             yield _copied(source, path.name, stream, scratch)
     elif path.is_file():
         yield Source(argument, path, _known_format(path.name, argument, format))
@@ -134,12 +135,9 @@ def _folder(name: str, root: Path, format: str, say: Say) -> Iterator[Source]:
         fix = "Pass a store as `store`" if kind is StoreFolder else "Pass the folder of the text"
         raise CorpusError(f"{with_article(kind.KIND)}, not text", where=name, fix=fix)
 
-    def fail(error: OSError) -> None:
-        raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
-
     files: list[Path] = []
     skipped: dict[str, list[str]] = {}  # extension -> names
-    for folder in walk_folders(root, fail=fail, enter=lambda folder: kind_of(folder) not in own):
+    for folder in walk_folders(root, error=CorpusError, enter=lambda folder: kind_of(folder) not in own):
         if splits := saved_splits(folder):
             fix = f"Pass one: {', '.join(map(str, splits.values()))}"
             raise CorpusError("the data set has several splits", where=folder, fix=fix)
@@ -184,25 +182,8 @@ def _copied(source: Source, name: str, stream: IO[bytes], scratch: Path) -> Sour
     suffix = Path(name).suffix.lower()
     compression = suffix if suffix in COMPRESSIONS else ""
     target = scratch / f"source-{index:06d}.{source.format}{compression}"
+    read = convert_errors(where=source.name)(stream.read)  # what it raises is told from errors of the disk
     with durable.explain_disk_errors(target), open(target, "wb") as file:
-        while block := _read_block(stream, source.name):
+        while block := read(1 << 20):
             file.write(block)
     return replace(source, path=target)
-
-
-def _read_block(stream: IO[bytes], name: str) -> bytes:
-    """Reads up to 1 MiB; what the stream raises is told from errors of the disk."""
-    with convert_errors(name):
-        return stream.read(1 << 20)
-
-
-@contextmanager
-def convert_errors(name: str, kind: type[Exception] = Exception) -> Iterator[None]:
-    """Turns errors of class `kind` into a CorpusError that names the source."""
-    try:
-        yield
-    except ElectraError:
-        raise
-    except kind as problem:
-        reason = getattr(problem, "strerror", None) or reason_of(problem)
-        raise CorpusError(f"cannot be read ({reason})", where=name) from problem

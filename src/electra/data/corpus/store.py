@@ -87,17 +87,11 @@ class TokenStore:
         path = Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
-        folder = StoreFolder(path)
-        if not folder.exists():
-            problem = "not a token store (it contains no store.json)"
-            problem = problem if path.exists() else "no such token store"
-            raise StoreError(problem, where=path, fix="Make one with electra prepare")
+        folder = StoreFolder.open(path, fix="Make one with electra prepare")
         description = durable.read_json(path / folder.RECORD, StoreError, fix=REBUILD)
         try:
-            if description["format"] != FORMAT:
-                found = description["format"]
-                problem = f"the store has format {found}, but this version reads format {FORMAT}"
-                raise _damage(problem, path)
+            if (found := description["format"]) != FORMAT:
+                raise _damage(f"the store has format {found}, but this version reads format {FORMAT}", path)
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
             splits: dict[str, TokenDocuments] = {}
             for split in SPLITS:

@@ -1,9 +1,8 @@
 """Builds a token store: reads documents, drops empty and duplicate ones, holds some out, encodes, writes.
 
 The bytes of a store depend only on the text and the settings: documents are encoded independently and written
-in the order of reading, whatever the number of workers. The store is built in a sibling folder
-`.NAME.building` and gets its name in one rename. A killed build leaves that folder, and the next build
-empties it.
+in the order of reading, whatever the number of workers. The store is built in a sibling folder,
+`.NAME.building`, and gets its name in one rename. The next build empties what a killed one leaves.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ def build_store(
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
-    The tokenizer may be the settings for training one on the corpus. As many `workers` encode as there are
-    cores, unless their number is given.
-
-    Raises CorpusError for text that is missing or cannot be read, StoreError if `out` is not a store or was
-    built from different text or settings, RunFolderError if another process is building it, and
+    The tokenizer may be the settings for training one on the corpus. By default, a worker encodes on each
+    core. Raises CorpusError for text that is missing or cannot be read, StoreError if `out` is not a store or
+    was built from different text or settings, RunFolderError if another process is building it, and
     TokenizerError or ConfigError if no vocabulary can be trained, or too many tokens are unknown.
     """
     out, config = Path(out), config or CorpusConfig()
     existing = _existing_store(sources, tokenizer, out, config)
     if existing is not None:
-        _remove_stale_build(out)
+        if out.with_name(f".{out.name}.building").is_dir():  # of a killed build, or of one that is at work
+            with suppress(RunFolderError, StoreError), _build_folder(out):
+                pass
         return existing
     with _build_folder(out) as work:
         existing = _existing_store(sources, tokenizer, out, config)  # another process may have built it
@@ -172,13 +171,6 @@ def _build_folder(out: Path) -> Iterator[Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
-
-
-def _remove_stale_build(out: Path) -> None:
-    """Removes the folder of a killed build next to a finished store, unless another build is using it."""
-    if out.with_name(f".{out.name}.building").is_dir():
-        with suppress(RunFolderError, StoreError), _build_folder(out):
-            pass
 
 
 def _existing_store(

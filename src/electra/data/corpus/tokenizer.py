@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from electra.artifacts.model_files import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data.corpus import byte_bpe, tokenizer_folder, tokenizer_limits, wordpiece
-from electra.data.corpus.encoding import CorpusEncoder
+from electra.data.corpus.encoding import SURROGATE, CorpusEncoder
 from electra.data.corpus.tokenizer_folder import STYLES, VOCABULARIES, Specials
 from electra.data.tables.hub_files import could_be_hub_name, download
 from electra.data.text_settings import TokenizerConfig
@@ -32,19 +31,16 @@ __all__ = ["Count", "Encoding", "Tokenizer", "TokenizerConfig"]
 _SPACES = (byte_bpe.SPACE, *byte_bpe.BYTE_SPACES)  # prefixes of tokens that begin a word
 _PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
 EXAMPLES, CHARACTERS = 20, 2000  # texts with unknown tokens that are kept, and of each the characters
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Encoding(NamedTuple):
     """A text or a pair with special tokens, as the input of a model; each list has one entry per token."""
 
     ids: list[int]
+    # Start and end in characters of the token's own text, without white space; (0, 0) for special tokens
     offsets: list[tuple[int, int]]
-    """Start and end in characters of the token's own text, without white space; (0, 0) for special tokens."""
-    words: list[int | None]
-    """The index of the word in the token's own text; None for special tokens."""
-    segments: list[int]
-    """0 in the first text, 1 in the second."""
+    words: list[int | None]  # the index of the word in the token's own text; None for special tokens
+    segments: list[int]  # 0 in the first text, 1 in the second
     special: list[bool]
 
 
@@ -128,9 +124,8 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], config: TokenizerConfig, *, has_forms: bool = False) -> Tokenizer:
         """Trains a vocabulary on `texts`, which are iterated repeatedly.
 
-        With `has_forms`, the corpus has texts that are not in Unicode's form NFC.
-
-        Raises TokenizerError if there is no text, or `vocab_size` is too small for byte-level BPE.
+        With `has_forms`, the corpus has texts that are not in Unicode's form NFC. Raises TokenizerError if
+        there is no text, or `vocab_size` is too small for byte-level BPE.
         """
         is_bpe = config.kind == "bpe"  # which always composes
         raw = byte_bpe.train(texts, config) if is_bpe else wordpiece.train(texts, config, has_forms)
@@ -194,19 +189,16 @@ class Tokenizer:
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """Encodes a text or a pair with special tokens."""
+        texts = [text] if pair is None else [text, pair]
         with tokenizer_limits.explain_panics(self.origin):
-            parts = [
-                self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
-                for part in (text, pair)
-                if part is not None
-            ]
-        for part, encoded in zip((text, pair or ""), parts, strict=False):
+            parts = [self._raw.encode(SURROGATE.sub("\ufffd", t), add_special_tokens=False) for t in texts]
+        for part, encoded in zip(texts, parts, strict=True):
             self.counted.add(part, len(encoded.ids), encoded.ids.count(self.specials.unk))
         encoding = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in encoding.special_tokens_mask]
         # From the parts, since RoBERTa's processor trims offsets once more. Type ids do not tell the texts
         # apart in every tokenizer; sequence ids do, but those of a pair's first text may be left out.
-        texts, spans, offsets = (text, pair or ""), [iter(part.offsets) for part in parts], []
+        spans, offsets = [iter(part.offsets) for part in parts], []
         for sequence, is_special in zip(encoding.sequence_ids, special, strict=True):
             number = int(sequence == 1)
             span = (0, 0) if is_special else _without_spaces(texts[number], *next(spans[number]))
@@ -220,7 +212,7 @@ class Tokenizer:
 
     def unknown_words(self, text: str) -> list[str]:
         """Returns the parts of a text that are unknown tokens."""
-        encoding = self._raw.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        encoding = self._raw.encode(SURROGATE.sub("\ufffd", text), add_special_tokens=False)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
         return [text[start:end] for id_, (start, end) in spans if id_ == self.specials.unk and start < end]
 
@@ -264,9 +256,8 @@ class Tokenizer:
     def files(self) -> dict[str, bytes]:
         """Returns the files of a tokenizer folder, from which transformers produces identical ids.
 
-        For the tokenizer classes that it knows, transformers 5 rebuilds the pipeline from a few flags, and
-        would lower-case a cased vocabulary. PreTrainedTokenizerFast uses tokenizer.json unchanged, and the
-        input names keep token_type_ids.
+        transformers 5 rebuilds the pipelines of the classes that it knows from a few flags, and would
+        lower-case a cased vocabulary; PreTrainedTokenizerFast does not. Input names keep token_type_ids.
         """
         content = json.loads(self.definition)
         settings: dict[str, Any] = {

@@ -29,7 +29,7 @@ from electra.artifacts.model_files import (
 )
 from electra.data.corpus import tokenizer_limits, wordpiece
 from electra.foundation import durable
-from electra.foundation.errors import TokenizerError, reason_of
+from electra.foundation.errors import TokenizerError, reason_of, translated
 
 FILES = (*TOKENIZER_FILES, CONFIG)
 VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)
@@ -84,11 +84,11 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
     `files` are as from `files_in`. Raises TokenizerError if one is missing or damaged, or transformers cannot
     read the folder without running code or with a fast tokenizer.
     """
-    settings = _object(files[TOKENIZER_CONFIG]) if TOKENIZER_CONFIG in files else {}
+    settings = _object(files, TOKENIZER_CONFIG)
     name = _check_settings(settings, files, origin)
     named = {role: text for role in Specials._fields if (text := _content(settings.get(f"{role}_token")))}
     if TOKENIZER in files:
-        content = _object(files[TOKENIZER])
+        content = _object(files, TOKENIZER)
         if "model" not in content:
             raise TokenizerError("not a tokenizer.json (it has no model)", where=files[TOKENIZER])
         tokenizer_limits.check(content, origin)
@@ -103,8 +103,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
             # Some folders name only the bos and eos tokens.
             named[role] = named.get(role) or next(present, "") or _content(settings.get(key)) or ""
         return json.dumps(content, ensure_ascii=False), {role: text for role, text in named.items() if text}
-    model_type = _object(files[CONFIG]).get("model_type") if CONFIG in files else None
-    kind = str(model_type or "") if name in _GENERIC else name
+    kind = str(_object(files, CONFIG).get("model_type") or "") if name in _GENERIC else name
     if VOCABULARY not in files and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
@@ -148,13 +147,10 @@ def sentencepiece_error(path: Path) -> TokenizerError:
 def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
     """Builds the library's tokenizer from a definition. Raises TokenizerError if it cannot be used."""
     tokenizer_limits.check(content, origin)
-    with tokenizer_limits.explain_panics(origin):
-        try:
-            return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
-        except Exception as error:  # the library raises bare Exceptions
-            problem = f"cannot be used as a tokenizer ({error})"
-            fix = f"It may be damaged, or need a newer version than tokenizers {tokenizers.__version__}"
-            raise TokenizerError(problem, where=origin, fix=fix) from None
+    fix = f"It may be damaged, or need a newer version than tokenizers {tokenizers.__version__}"
+    unusable = translated(TokenizerError, "cannot be used as a tokenizer", where=origin, fix=fix)
+    with tokenizer_limits.explain_panics(origin), unusable:
+        return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
 
 
 def _check_settings(settings: Mapping[str, Any], files: Mapping[str, Path], origin: object) -> str:
@@ -172,8 +168,7 @@ def _check_settings(settings: Mapping[str, Any], files: Mapping[str, Path], orig
         if option in settings and not isinstance(value := settings[option], bool | None):
             problem = f"must be true or false, not {json.dumps(value)[:80]}"
             raise TokenizerError(problem, where=where, key=option)
-    name = settings.get("tokenizer_class") or ""
-    name = name or (_object(files[CONFIG]).get("tokenizer_class") if CONFIG in files else "") or ""
+    name = settings.get("tokenizer_class") or _object(files, CONFIG).get("tokenizer_class") or ""
     if not isinstance(name, str):
         problem = f"must be a name, not {json.dumps(name)[:80]}"
         raise TokenizerError(problem, where=where, key="tokenizer_class")
@@ -217,8 +212,7 @@ def _convert(
             kind = AutoTokenizer if definition is None else PreTrainedTokenizerFast
             tokenizer = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         except Exception as error:  # of every kind: the files are a stranger's
-            model = _object(files[CONFIG]) if CONFIG in files else {}
-            named = config.get("tokenizer_class") or model.get("model_type")
+            named = config.get("tokenizer_class") or _object(files, CONFIG).get("model_type")
             problem = f"transformers cannot read this tokenizer ({named}: {reason_of(error)[:200]})"
             where = files.get(TOKENIZER_CONFIG, origin)
             raise TokenizerError(problem.replace(name, str(origin)), where=where, fix=_CONVERT) from None
@@ -237,11 +231,8 @@ def _entries(content: Mapping[str, Any]) -> Any:
     return entries if isinstance(entries, Mapping) else [entry[0] for entry in entries or () if entry]
 
 
-def _object(path: Path) -> dict[str, Any]:
-    content = durable.read_json(path, TokenizerError)
-    if not isinstance(content, dict):
-        raise TokenizerError(f"expected an object, got {type(content).__name__}", where=path)
-    return content
+def _object(files: Mapping[str, Path], name: str) -> dict[str, Any]:
+    return durable.read_object(files[name], TokenizerError) if name in files else {}
 
 
 def _content(token: Any) -> str | None:

@@ -1,7 +1,6 @@
 """The share of unknown tokens, which every command says above 1 % and refuses above 20 %.
 
-Texts cannot be told apart where their tokens are unknown. Every tokenizer counts what it encodes; the counts
-of a store are in its audit.
+Texts of unknown tokens cannot be told apart. Tokenizers count what they encode, and a store has an audit.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The trainer of `tokenizers` is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
 map, which decides ties between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the
 `##x` pieces are passed to the trainer as special tokens in a fixed order, and the tokenizer is rebuilt from
-the vocabulary with only the five real special tokens. The pipeline is BERT's (Devlin et al. 2019), as in the
-ELECTRA paper.
+the vocabulary with only the five special tokens. The pipeline is BERT's (Devlin et al. 2019), as ELECTRA's.
 """
 
 from __future__ import annotations
@@ -44,13 +43,9 @@ def choose_accents(
 ) -> tuple[TokenizerConfig, dict[str, Any] | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
-    Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, become
-    equal.
-
-    Returns:
-        The settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
-        separates from letters, with the "share" of characters that have any (None: the text has none, or the
-        settings exclude their removal).
+    Without, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.
+    Returns the settings with the decision, and "removed", whether to remove the marks that Unicode's NFD
+    separates from letters, with the "share" of characters that have any (None: there are none, or they stay).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
@@ -70,9 +65,8 @@ def choose_accents(
 def train(texts: Iterable[str], config: TokenizerConfig, has_forms: bool = False) -> tokenizers.Tokenizer:
     """Trains a WordPiece vocabulary on `texts`, which are iterated repeatedly.
 
-    With little text, the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY
-    times. `has_forms`: whether other texts are not in Unicode's form NFC. Raises TokenizerError if there is
-    no text.
+    With little text, the vocabulary is smaller than requested: entries must occur MIN_FREQUENCY times.
+    `has_forms`: whether other texts are not in Unicode's form NFC. Raises TokenizerError without text.
     """
     normalizer = _normalizer(texts, config, has_forms)
     texts = [_LONG.sub(r"\g<0> ", text) for text in texts]  # training is quadratic in the length of a word
@@ -144,15 +138,10 @@ def _alphabet(texts: Iterable[str], normalizer: normalizers.Normalizer, config: 
     It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
     vocabulary (in a small vocabulary, up to 500). Each character needs up to two entries, x and ##x.
     """
-    words: Counter[str] = Counter()
-    for word, count in count_words(texts).items():
-        words[normalizer.normalize_str(word)] += count
     counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
+    for word, count in count_words(texts).items():
+        for character in "".join(normalizer.normalize_str(word).split()):
             counts[character] += count
-    for character in [character for character in counts if character.isspace()]:
-        del counts[character]
     uncovered = _COVERAGE * counts.total()
     limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))
     alphabet: list[str] = []

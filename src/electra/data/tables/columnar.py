@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from electra.data.tables.lines import COMPRESSIONS, expansion_error
-from electra.foundation.errors import DataError, reason_of
+from electra.foundation.errors import DataError, translated
 from electra.foundation.machine import library
 
 # A column chunk is decompressed whole: to at most this many bytes, or this many times its size.
@@ -33,8 +34,11 @@ def open_columnar(
     """
     if path.suffix.lower() in COMPRESSIONS:
         raise DataError(f"a compressed {kind} file", where=name, fix="Unpack it: it is compressed inside")
-    pyarrow = _library(name)
-    with _errors(pyarrow, kind, name):
+    for part in ("pyarrow.ipc", "pyarrow.parquet"):
+        pyarrow = library(part, "data", "parquet and Arrow files", DataError, where=name)
+    kinds = (pyarrow.ArrowException, OSError, ValueError, RecursionError)
+    explained = partial(translated, DataError, f"not a readable {kind} file", kinds, where=name)
+    with explained():
         if kind == "parquet":
             file = pyarrow.parquet.ParquetFile(path)
             _refuse_bombs(file.metadata, path.stat().st_size, name)
@@ -53,7 +57,7 @@ def open_columnar(
     with_json = [each for each in map(schema.field, wanted) if _has_json(each)]
 
     def rows() -> Iterator[dict[str, Any]]:
-        with _errors(pyarrow, kind, name):
+        with explained():
             if kind == "parquet":
                 batches = file.iter_batches(BATCH_ROWS, columns=wanted)
             elif is_stream:
@@ -144,12 +148,12 @@ def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -
 def _class_name(names: list[str], value: Any) -> Any:
     if isinstance(value, list):
         return [_class_name(names, item) for item in value]
-    if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if value < len(names):
         return names[value] if value >= 0 else None  # -1: no label
-    if isinstance(value, int) and not isinstance(value, bool):
-        listed = ", ".join(names[:5])
-        raise DataError(f"class {value}, but the data names only {len(names)} ({listed}, from 0)")
-    return value
+    listed = ", ".join(names[:5])
+    raise DataError(f"class {value}, but the data names only {len(names)} ({listed}, from 0)")
 
 
 def _classes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
@@ -174,16 +178,3 @@ def class_names(features: Any) -> dict[str, list[str]]:
 
     classes = {column: names(feature) for column, feature in features.items()}
     return {column: label_names for column, label_names in classes.items() if label_names}
-
-
-def _library(name: str) -> Any:
-    library("pyarrow.ipc", "data", "parquet and Arrow files", DataError, where=name)
-    return library("pyarrow.parquet", "data", "parquet and Arrow files", DataError, where=name)
-
-
-@contextmanager
-def _errors(pyarrow: Any, kind: str, name: str) -> Iterator[None]:
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise DataError(f"not a readable {kind} file ({reason_of(error)})", where=name) from None

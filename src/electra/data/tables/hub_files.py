@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.included import included_names
-from electra.foundation.errors import ElectraError, reason_of
+from electra.foundation.errors import ElectraError, reason_of, translated
 from electra.foundation.machine import library
 
 DATA_SET = "hub:"  # what the names of data sets begin with
@@ -56,8 +56,7 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
         problem = "not a local folder, and the hub cannot be reached"
         fix = suggestion or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
     except Exception as cause:  # network, names, permissions: the library raises dozens of kinds
-        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
-        problem, fix = f"download from the hub failed ({reason})", "Check the name, then try again"
+        problem, fix = f"download from the hub failed ({reason_of(cause)})", "Check the name, then try again"
     raise error(problem, where=name, fix=fix)
 
 
@@ -69,8 +68,5 @@ def load_data_set(name: str, error: type[ElectraError], split: str | None = None
     """
     datasets = library("datasets", "hub", "hub data sets", error, where=name)
     path, config, named_split = (name.removeprefix(DATA_SET).split(":") + ["", ""])[:3]
-    try:
+    with translated(error, "cannot be loaded", where=name, fix="Use the form hub:NAME:CONFIG:SPLIT"):
         return datasets.load_dataset(path, config or None, split=named_split or split)
-    except Exception as problem:  # network, names, formats: the library raises dozens of kinds
-        fix = "Use the form hub:NAME:CONFIG:SPLIT"
-        raise error(f"cannot be loaded ({reason_of(problem)})", where=name, fix=fix) from problem

@@ -2,8 +2,7 @@
 
 Bytes are decompressed in bounded memory, and every problem with them is an error that names the file.
 Characters are UTF-8 unless the file is UTF-16 or UTF-32, or looks like cp1252. A byte that cannot be decoded
-becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The caller decides what ends a
-line; see `line_end`.
+becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. Callers choose the `line_end`.
 """
 
 from __future__ import annotations
@@ -194,11 +193,9 @@ def encoding_of(head: bytes) -> str:
 def guess_encoding(content: bytes, is_complete: bool = True) -> str:
     """Returns the probable codec of a file's content: that of `encoding_of`, or cp1252.
 
-    If the file has further bytes (not `is_complete`), the last character may be incomplete.
-
-    cp1252, which Windows writes in Western Europe, is chosen if the text is not UTF-8 and letters beyond
-    ASCII are rarely adjacent, unlike in other alphabets. A file that is UTF-8 except for a few bytes counts
-    as UTF-8.
+    cp1252, which Windows writes in Western Europe, is chosen if the text is not UTF-8 (but for a few bytes)
+    and letters beyond ASCII are rarely adjacent, unlike in other alphabets. If the file has further bytes
+    (not `is_complete`), the last character may be incomplete.
     """
     codec = encoding_of(content[:HEAD])
     if codec == "utf-8-sig":

@@ -22,7 +22,7 @@ from electra.data.tables.word_columns import read_blocks
 from electra.foundation.errors import DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, Source
-from electra.foundation.terminal_text import decode_argument, plural, when
+from electra.foundation.terminal_text import decode_argument, plural, some_of, when
 
 Texts = Source | Iterable[str]
 CONLL = (".conll", ".conllu", ".iob", ".bio")
@@ -34,16 +34,16 @@ CONLL = (".conll", ".conllu", ".iob", ".bio")
 def records(rows: Any, where: str = "") -> list[Any]:
     """Returns the rows of a table, a data set or any other iterable as a list.
 
-    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow; libraries
-    are not imported for that. Raises DataError if two columns have the same name, or the argument cannot be
-    iterated over.
+    Tables are those of pandas, Polars (lazy, too), pyarrow, DuckDB and others that export Arrow, which are
+    not imported for that. Raises DataError if two columns have the same name, or there is nothing to iterate.
     """
     for method in ("collect", "to_table"):  # of a lazy frame, a data set of pyarrow
         rows = getattr(rows, method)() if hasattr(type(rows), method) else rows
     methods = [name for name in ("to_dicts", "to_pylist", "to_dict") if hasattr(rows, name)]
     if hasattr(rows, "__arrow_c_stream__") and not methods:
         rows = library("pyarrow", "data", "tables of Arrow").RecordBatchReader.from_stream(rows).read_all()
-    names = _columns(rows)
+    columns = getattr(rows, "column_names", getattr(rows, "columns", None))
+    names = [] if columns is None else list(columns)
     if repeated := [name for name in names if names.count(name) > 1]:
         raise DataError(f"two columns have the name {repeated[0]!r}", where=where, fix="Rename one")
     if getattr(rows, "features", None) and hasattr(rows, "with_format"):
@@ -77,11 +77,6 @@ def each_text(texts: Any) -> Iterator[str]:
         yield text if isinstance(text, str) else ""
 
 
-def _columns(table: Any) -> list[str]:
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    return [] if names is None else list(names)
-
-
 def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
     with suppress(TypeError):
         if not isinstance(values, bytes):
@@ -108,9 +103,8 @@ def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = No
 
     The texts are those of a file (a table, lines, hOCR, ALTO, PAGE or DjVu XML, CoNLL), of a folder of files,
     of standard input ("-"), or as passed. Tables and lines may be larger than memory. `ends` joins the words
-    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes.
-
-    Raises DataError for what is no text, and if there is none.
+    that are divided at the ends of lines. A text that is missing is "". Both are counted in notes. Raises
+    DataError for what is no text, and if there is none.
     """
     ends = ends or LineEnds()
     if isinstance(texts, str) and is_blank(texts):
@@ -129,10 +123,9 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
         yield passage
     notes = [ends.note()] if ends.note() else []
     if blank:
-        numbers = ", ".join(str(each.line) for each in blank[:3])
-        more = f" and {len(blank) - 3:,} more" if len(blank) > 3 else ""
         count = f"{len(blank):,} of {plural(total, 'text')}"
-        notes.append(f"{count} are empty and get no answer ({numbers}{more})")
+        numbers = some_of([str(each.line) for each in blank])
+        notes.append(f"{count} are empty and get no answer ({numbers})")
     if broken:
         notes.append(note_garbled(len(broken), broken[0], name))
     for note in notes:
@@ -151,7 +144,7 @@ def text_files(texts: Texts) -> list[Path]:
     if not os.path.isdir(texts):
         return [file] if isinstance(file := _file(texts), Path) else []
     known = (".txt", *TABLES, *SCANNED, *CONLL)
-    folders = walk_folders(Path(texts), fail=_refuse_folder)
+    folders = walk_folders(Path(texts), error=DataError)
     files = [file for folder in folders for file in sorted(folder.iterdir())]
     files = [file for file in files if file.is_file() and split_name(file)[1] in known]
     if not files:
@@ -178,10 +171,6 @@ def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
     return (Passage(text, {"text": text}, name, number) for number, text in lines)
 
 
-def _refuse_folder(error: OSError) -> None:
-    raise DataError(f"cannot be read ({error.strerror})", where=error.filename) from error
-
-
 def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: LineEnds) -> Iterator[Passage]:
     blank, others = list[str](), list[str]()
     for file in files:
@@ -196,8 +185,10 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
         raise NoWords(f"no words in {plural(len(files), 'file')}{named}", where=where)
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            note = when(bool(where), f"{where}: ") + f"{problem} {len(names)} of {len(files)} files: {listed}"
+            note = (
+                when(bool(where), f"{where}: ")
+                + f"{problem} {len(names)} of {len(files)} files: {some_of(names)}"
+            )
             warnings.warn(note, Note, stacklevel=2)
 
 
@@ -247,7 +238,9 @@ def _file(texts: Texts) -> Data | None:
     path = Path(texts)
     if is_file(path):
         return path
-    if isinstance(texts, os.PathLike) or _looks_like_a_file(texts):
+    suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
+    looks_like_one = path.suffix.lower() in suffixes or "/" in str(texts)
+    if isinstance(texts, os.PathLike) or (looks_like_one and not any(map(str.isspace, texts))):
         raise DataError("no such file", where=str(texts), fix="Check the path")
     return None
 
@@ -255,8 +248,3 @@ def _file(texts: Texts) -> Data | None:
 def is_file(path: Path) -> bool:
     """Whether there is a file, a pipe or a device at the path."""
     return os.path.exists(path) and not os.path.isdir(path)  # a long text, or one with a NUL, is no path
-
-
-def _looks_like_a_file(name: str) -> bool:
-    suffixes = (*TABLES, *COMPRESSIONS, *SCANNED, *CONLL, ".txt")
-    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)

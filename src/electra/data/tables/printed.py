@@ -3,8 +3,7 @@
 A word is joined where the whole is known: to the text itself, or to a model as a token of its own. It keeps
 its hyphen where the text has it so within a line, or where both halves are words and the whole is not
 (well-known). Signs that mean nothing else (a soft hyphen, U+00AC, U+2E17) join unless the text has the word
-with a hyphen. Another word is joined if it has fewer tokens than its halves, and keeps its hyphen otherwise,
-and if no model is at hand.
+with a hyphen. Another word is joined only if it has fewer tokens than its halves, in a model that is at hand.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ class Whole(NamedTuple):
 class LineEnds:
     """Joins the words that are divided at the ends of lines, and counts them.
 
-    `num_tokens` says how many tokens a model has for a word (None: no model is at hand); with `keep`, no
-    hyphen is removed.
+    `num_tokens` says how many tokens a model has for a word (None: no model is at hand); `keep`: all hyphens.
     """
 
     def __init__(self, num_tokens: Callable[[str], int] | None = None, keep: bool = False) -> None:

@@ -54,8 +54,7 @@ class Word(NamedTuple):
     box: Box = ()
 
 
-Lines = list[list[Word]]
-"""The words of a paragraph, by line."""
+Lines = list[list[Word]]  # the words of a paragraph, by line
 
 
 class OtherXml(NoWords):

@@ -24,21 +24,10 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any
 
-from electra.data.tables import columnar, delimited, layouts, lines
+from electra.data.tables import columnar, delimited, layouts, lines, table_files
 from electra.data.tables.characters import visible
 from electra.data.tables.lines import EXPANSION_RATIO, HEAD, SURROGATES, Place, decode_head
-from electra.data.tables.table_files import (
-    FORMATS,
-    TABLES,
-    Data,
-    Given,
-    extension_of,
-    files_of,
-    parts_pattern,
-    saved_splits,
-    split_name,
-    unknown_extension,
-)
+from electra.data.tables.table_files import Data, Given
 from electra.foundation.errors import DataError, NoWords
 from electra.foundation.terminal_text import plural, when
 
@@ -174,16 +163,16 @@ def stream_table(source: Data, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """
     if isinstance(source, Given):
         return _open(source, options)
-    if source.is_dir() and len(splits := saved_splits(source)) > 1:
+    if source.is_dir() and len(splits := table_files.saved_splits(source)) > 1:
         fix = f"Pass one: {', '.join(str(source / name) for name in splits)}"
         raise DataError("the data set has several splits", where=source, fix=fix)
-    files = files_of(source)
+    files = table_files.files_of(source)
     if not files:
         raise DataError("no such file", where=source)
     # A table of several files has the columns and rows of all.
     tables = [_open(file, options) for file in files]
     notes = [note for table in tables for note in table.notes]
-    pattern = parts_pattern(source)
+    pattern = table_files.parts_pattern(source)
     if not options.lenient and pattern != source and len(list(source.parent.glob(pattern.name))) > 1:
         notes.append(f"this is one part of several; {pattern.name} matches all of them")
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
@@ -199,17 +188,17 @@ def _open(source: Data, options: ReadOptions) -> Table:
         if source.rows is not None:
             plain = map(columnar.plain, source.rows)
             return Table(source, (), ((Place(str(source), n, False), row) for n, row in enumerate(plain, 1)))
-        kind = FORMATS[source.extension]
+        kind = table_files.FORMATS[source.extension]
     elif not source.exists():
         problem = "a link that leads nowhere" if source.is_symlink() else "no such file"
         raise DataError(problem, where=options.name)
     else:
-        kind = options.format or FORMATS.get(split_name(source)[1], "")
+        kind = options.format or table_files.FORMATS.get(table_files.split_name(source)[1], "")
     if kind in ("parquet", "arrow") and isinstance(source, Path):
         columns, rows = columnar.open_columnar(source, kind, options.name, options.only)
         return Table(source, columns, ((Place(options.name, n, False), row) for n, row in enumerate(rows, 1)))
     if not kind:
-        raise unknown_extension(Path(options.name), TABLES)
+        raise table_files.unknown_extension(Path(options.name), table_files.TABLES)
     if kind in ("csv", "tsv"):
         return _delimited(source, kind, options)
     read = _json_lines if kind == "jsonl" else _json
@@ -327,7 +316,7 @@ def read_bytes(source: Data) -> bytes:
 
 def read_lines(source: Data, codec: str | None = None) -> Iterator[tuple[Place, str]]:
     """Yields each line's place and text without its end. Raises DataError for a NUL or undecodable bytes."""
-    kind = FORMATS.get(extension_of(source), "")
+    kind = table_files.FORMATS.get(table_files.extension_of(source), "")
     for number, line in enumerate(_decoded(source, kind, codec, DEFAULT_OPTIONS), 1):
         place = Place(str(source), number)
         refuse_nul(line, place)
@@ -478,8 +467,7 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
 def cell_text(row: Mapping[str, Any], column: str, where: object, empty: Data | None = None) -> str:
     """Returns the text of a cell; words in a list are joined by spaces.
 
-    Raises DataError for other values and without one; with `empty`, the table of the row, a cell without a
-    text has the text "".
+    Raises DataError for other values, and without one unless `empty`, the row's table, is passed: then "".
     """
     value, problem = get_field(row, column), ""
     has_column = column in row or value is not None

@@ -60,8 +60,7 @@ def saved_splits(folder: Path) -> dict[str, Path]:
 def parts_of(path: Path) -> list[Path]:
     """Returns the files or saved folders that match a path or pattern; there may be none for a pattern.
 
-    Any other path is returned whether it exists or not. Raises DataError if a pattern matches only some of
-    the parts that should exist.
+    Any other path is returned, be it there or not. Raises DataError if a pattern matches only some parts.
     """
     if path.exists() or not any(character in path.name for character in "*?["):
         return [path]

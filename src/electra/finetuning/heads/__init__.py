@@ -14,7 +14,7 @@ from electra.foundation.extensions import HEADS
 def load_head(name: str) -> HeadFactory:
     """Returns the head with this name, or the head in the .py file with this path.
 
-    "auto" is `transformers`, unless and until the runner chooses `frozen`. Raises ConfigError if there is no
+    "auto" is `transformers`, unless and until the runner chooses another. Raises ConfigError if there is no
     such head, or its `HEAD` is not a HeadFactory.
     """
     head: HeadFactory = HEADS.load_as("transformers" if name == AUTO else name, "HEAD", HeadFactory).HEAD

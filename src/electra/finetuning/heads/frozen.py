@@ -4,17 +4,15 @@ A text is represented by the mean of its tokens' states, a token by its own stat
 encoded separately, and the pair is represented by |u - v| and u * v of their vectors u and v (InferSent,
 Conneau et al. 2017), because an encoder that is not trained for it does not compare two texts in one input.
 Long pairs are truncated as for the other heads, the longer text first. The penalty on the weights is chosen
-by cross-validation on the training examples. With few labels this often scores higher than a trained encoder.
-scikit-learn fits it: a logistic regression (one for each label with `multi_label`), or a ridge regression.
+by cross-validation on the training examples (linear_fit.py). With few labels this often scores higher than a
+trained encoder. A token's own state in the last layer is what transformers' taggers and ONNX graphs read.
 
 Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,22 +25,14 @@ from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.task import Task
-from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, batch_of
-from electra.foundation.arrays import Floats
+from electra.finetuning.linear_fit import Problem, choose, fit
+from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows, batch_of
+from electra.foundation.arrays import Vectors
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import advance, expect
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import EncoderConfig
-
-FOLDS = 3
-SELECTION_ROWS = 3000  # a random sample of at most this many rows decides on the strength; the fit uses all
-STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # candidates for the inverse of the penalty on squared weights
-CERTAIN = 20.0  # the logit of a label that every training example has
-MANY_LABELS = 200  # more are too many for a quick logistic regression
-QUICK_EXAMPLES, QUICK_ROWS = 4_000, 20_000  # the examples and states that a quick fit reads
-QUICK_SIZE = 50_000  # states times labels above which a quick fit does not choose its penalty
 
 
 class PairClassifier(Head):
@@ -116,16 +106,45 @@ class Frozen(Linear):
 
 @torch.no_grad()
 def fit_states(
-    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", quick: bool = False
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
 ) -> None:
-    """Fits the last layer of a head, which is linear, to the encoder's states.
+    """Fits the last layer of a head, which is linear, to the encoder's states of at most `limit` examples.
 
-    The encoder runs in `precision`. If `quick`, at most QUICK_EXAMPLES examples are read (see `fit_linear`).
+    The encoder runs in `precision`.
     """
-    windows, chosen = data.windows, np.arange(len(data.windows))
+    rows = read_rows(head, encoder, data, precision, limit)
+    problem = Problem(data.task, [rows.states], rows.targets)
+    fitted = fit(problem, choose(problem, rows.folds))
+    head.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
+    head.output.bias.copy_(torch.from_numpy(fitted.bias))
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What a linear head is fitted to: a row for each text or pair, or for each word with a tag."""
+
+    states: Vectors  # [N, D]
+    targets: npt.NDArray[Any]  # [N], or [N, O] with several labels
+    folds: Ids  # [N]
+
+    def by_window(self, outputs_NO: Vectors, windows: Windows) -> list[Vectors]:
+        """Returns outputs of the rows of all windows as those of a head: 0 for tokens without a tag."""
+        if not windows.token_targets:
+            return list(outputs_NO)
+        are_rows = [target != NO_TARGET for target in windows.targets or ()]
+        found = np.zeros((sum(map(len, are_rows)), outputs_NO.shape[1]), np.float32)
+        found[np.concatenate(are_rows)] = outputs_NO
+        return np.split(found, np.cumsum([*map(len, are_rows)])[:-1])
+
+
+@torch.no_grad()
+def read_rows(
+    head: Head, encoder: Encoder, data: TrainingData, precision: str = "fp32", limit: int | None = None
+) -> TrainingRows:
+    """Returns what the last layer of a head reads of the training windows, at most `limit`, with answers."""
+    windows = data.windows
+    chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:limit])
     assert windows.targets is not None, "training data has answers"
-    if quick and len(windows) > QUICK_EXAMPLES:
-        chosen = np.sort(np.random.default_rng(0).permutation(len(windows))[:QUICK_EXAMPLES])
     if isinstance(head, PairClassifier):
         check_pairs(data.tokenizer)
     encoder.eval()
@@ -146,116 +165,13 @@ def fit_states(
     inputs = [windows.input_ids[i] for i in chosen]
     expect(len(inputs))
     states = list(map_rows(inputs, compute_states, data.device, precision=precision))
-    x_ND = torch.cat(states).double().numpy()
     answers: list[Any] = [np.asarray(windows.targets[i]) for i in chosen]
     if head.per_token:
         targets = np.concatenate([target[target != NO_TARGET] for target in answers])
     else:
         targets = np.stack(answers)
-    mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
-    groups = np.repeat(windows.example[chosen], [len(example_states) for example_states in states])
-    weight_OD, bias_O = fit_linear((x_ND - mean_D) / scale, targets, data.task, groups, quick)
-    weight_OD = weight_OD / scale
-    head.output.weight.copy_(torch.from_numpy(weight_OD))
-    head.output.bias.copy_(torch.from_numpy(bias_O - weight_OD @ mean_D))
-
-
-def fit_linear(
-    x_ND: Floats, targets: npt.NDArray[Any], task: Task, groups: Ids, quick: bool = False
-) -> tuple[Floats, Floats]:
-    """Returns the weights [O, D] and biases [O] of a linear model of numbers, classes or labels.
-
-    `groups` are the rows' examples [N]. If `quick`, many rows or classes get a fixed penalty, few iterations
-    and at most QUICK_ROWS rows.
-    """
-    from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
-
-    weight_OD, bias_O = np.zeros((task.num_outputs, x_ND.shape[1])), np.zeros(task.num_outputs)
-    strengths = [{"C": strength} for strength in STRENGTHS]
-    if targets.ndim == 1 and targets.dtype.kind == "f":
-        penalties = [{"alpha": 1 / strength} for strength in STRENGTHS]
-        ridge = fit_best(Ridge(), penalties, x_ND, targets.astype(np.float64), negative_error, groups)
-        return ridge.coef_[None], np.array([ridge.intercept_])
-    weights: Any = "balanced" if task.balanced else None
-    model: Any = LogisticRegression(max_iter=200, class_weight=weights)
-    if quick and len(targets) * task.num_outputs > QUICK_SIZE:
-        rows = np.random.default_rng(0).permutation(len(targets))[:QUICK_ROWS]
-        x_ND, targets = x_ND[rows].astype(np.float32), targets[rows]  # twice as fast
-        groups, strengths = groups[rows], [{"C": 0.1}]
-        model = LogisticRegression(max_iter=50, class_weight=weights)
-    if targets.ndim == 1 and len(found := np.unique(targets)) == 1:  # a part of the data, or a sample
-        bias_O[found] = CERTAIN
-        return weight_OD, bias_O
-    if targets.ndim > 1:
-        for label, of_label in enumerate(targets.T.astype(np.int64)):
-            if len(set(of_label)) > 1:
-                fitted = fit_best(model, strengths, x_ND, of_label, log_likelihood, groups)
-                weight_OD[label], bias_O[label] = fitted.coef_[0], fitted.intercept_[0]
-            else:  # a label that all examples have, or none
-                bias_O[label] = CERTAIN if of_label[0] else -CERTAIN
-        return weight_OD, bias_O
-    if quick and task.num_outputs > MANY_LABELS:
-        fitted = RidgeClassifier(10.0, class_weight=weights).fit(x_ND, targets)
-    else:
-        fitted = fit_best(model, strengths, x_ND, targets, log_likelihood, groups)
-    weights, biases = fitted.coef_, fitted.intercept_
-    if len(fitted.classes_) == 2:  # one logit, of the second class: half of it for each
-        weights, biases = np.vstack([-weights, weights]) / 2, np.array([-1, 1]) * biases / 2
-    bias_O[:] = biases.min() - CERTAIN  # of labels without an example
-    weight_OD[fitted.classes_], bias_O[fitted.classes_] = weights, biases
-    return weight_OD, bias_O
-
-
-def fit_best(  # noqa: PLR0917
-    model: Any,
-    candidates: Sequence[Mapping[str, Any]],
-    x: Any,
-    targets: npt.NDArray[Any],
-    goodness: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float],
-    groups: npt.NDArray[np.int64] | None = None,
-) -> Any:
-    """Returns the model, fitted to all rows with the best of the candidate parameters.
-
-    They are compared by the mean `goodness` of held-out predictions (numbers, or probabilities of the classes
-    that occur) in fixed folds; rows of a group are held out together. If there are too few rows of all
-    classes but one, the middle candidate is used. `x` is [N, K], dense or sparse; targets are numbers or
-    classes [N], or 0 and 1 for each label [N, labels].
-    """
-    from sklearn.base import clone
-    from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
-    from threadpoolctl import threadpool_limits
-
-    rows = np.sort(np.random.default_rng(0).permutation(len(targets))[:SELECTION_ROWS])
-    some_x, some = x[rows], targets[rows]
-    some_groups = None if groups is None else groups[rows]
-    folds: Any = KFold
-    if some.ndim == 1 and some.dtype.kind == "i":
-        is_grouped = some_groups is not None and len(np.unique(some_groups)) < len(rows)
-        folds = StratifiedGroupKFold if is_grouped else StratifiedKFold
-    options = {"cv": folds(FOLDS, shuffle=True, random_state=0), "groups": some_groups}
-    options["method"] = "predict" if some.dtype.kind == "f" else "predict_proba"
-    scores = []
-    with threadpool_limits(1, "blas"), warnings.catch_warnings():  # so small that threads only wait
-        warnings.simplefilter("ignore")  # few rows of a class, or a fit that has not quite converged
-        try:
-            for each in candidates if len(candidates) > 1 else ():
-                held_out = cross_val_predict(clone(model).set_params(**each), some_x, some, **options)
-                scores.append(goodness(some, held_out))
-            best = candidates[int(np.argmax(scores))] if scores else candidates[0]
-        except ValueError:  # a fold with one class alone, or fewer rows than folds
-            best = candidates[len(candidates) // 2]
-        return clone(model).set_params(**best).fit(x, targets)
-
-
-def log_likelihood(targets: npt.NDArray[Any], probabilities: npt.NDArray[Any]) -> float:
-    """Returns the mean log-likelihood of classes [N]."""
-    chosen = probabilities[np.arange(len(targets)), np.unique(targets, return_inverse=True)[1]]
-    return float(np.log(np.maximum(chosen, 1e-9)).mean())
-
-
-def negative_error(targets: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> float:
-    """Returns the mean squared error with a minus sign."""
-    return -float(np.square(targets - numbers).mean())
+    folds = np.repeat(data.folds()[windows.example[chosen]], [*map(len, states)])
+    return TrainingRows(torch.cat(states).numpy(), targets, folds)
 
 
 HEAD = Frozen()

@@ -1,9 +1,8 @@
 """Reads spans of text, as annotation tools export them, as BIO tags of words.
 
 A cell has a list of spans: each a list of start, end and type (doccano, GLiNER, spaCy) or an object (spaCy,
-doccano, Prodigy, Label Studio, transformers' pipelines). Offsets count characters, UTF-16 units, bytes or
-words, and an end is included or not. One convention is chosen for a file: that of the texts of the spans
-where they come along, else by where words begin and end.
+doccano, Prodigy, Label Studio, transformers' pipelines). One convention of offsets is chosen for a file: that
+of the texts of the spans where they come along, else by where words begin and end.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
 """Reads questions with their contexts and answers, from SQuAD's JSON (1.1, 2.0) or tables.
 
-A table has the columns id, question, context and answers; SQuAD's JSON has them nested, also as a list of
-articles or paragraphs, or one on each line. If there is no column `answers`, the answers are `answer`,
-`answer_text` or, beside `answer_start`, `text`. `answers` is a list
-of {"text", "answer_start"}; or {"text": [...], "answer_start": [...]}, as in the version on the Hugging Face
-hub; or a string or a list of strings, which are searched for in the context. An empty list means that the
-context does not answer the question. Offsets count Unicode code points, like Python's str. An answer that is
-not at its offset is moved to its nearest occurrence; one that does not occur in its context is used for
-scoring, but not for training. The numbers of both are reported. An offset outside the context is an error.
+SQuAD's JSON may also be a list of articles or paragraphs, or have one on each line (MRQA). What columns and
+cells may hold, and what becomes of answers that are not at their offset, is in docs/finetuning-data.md.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Baselines, fitted to the same training examples and scored by the same metrics.
 
-majority           predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
-TF-IDF or overlap  a linear model of the TF-IDF of words and bigrams for single texts, or of the overlap of
-                   the words for pairs: scikit-learn's logistic regression, for numbers its ridge regression,
-                   whose strength is chosen by cross-validation on the training examples. For tagging, the
-                   most frequent tag of each word
-frozen encoder     the head `frozen` on the encoder to be fine-tuned, before training
+majority        predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
+counts          a linear model of what can be counted in a text, a pair or around a word (counts.py)
+frozen encoder  the head `frozen` on the encoder to be fine-tuned, before training
+
+and, for tagging, the most frequent tag of each word.
 
 Question answering has none, nor have texts without answers and your own tasks, whose predictions may be of
 any kind.
@@ -13,50 +12,51 @@ any kind.
 
 from __future__ import annotations
 
-import math
-import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache
-from itertools import pairwise, product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from electra.artifacts.finetuning_files import NOISY_BELOW, FinetuningFolder
+from electra.finetuning import linear_fit
+from electra.finetuning.counts import Counts, Kind, words
 from electra.finetuning.heads import load_head
-from electra.finetuning.heads.frozen import fit_best, fit_states, negative_error
+from electra.finetuning.heads.frozen import fit_states
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
+from electra.finetuning.linear_fit import Problem, choose, out_of_fold
 from electra.finetuning.score.evaluate import evaluate
-from electra.finetuning.score.metrics import METRICS, Score
+from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import Settings
+from electra.finetuning.task import Task
 from electra.finetuning.text_answers import MultiLabelClassification
 from electra.finetuning.train.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.train.one_seed import build_model
 from electra.finetuning.train.prepared import FROZEN, Finetuning, encoder_pooling, resolve
 from electra.foundation import durable
-from electra.foundation.arrays import Floats
+from electra.foundation.arrays import Floats, Vectors
 from electra.foundation.errors import RunFolderError
 from electra.foundation.extensions import TASKS
 from electra.foundation.progress import doing
+from electra.foundation.terminal_text import when
 
 Predict = Callable[[Sequence[Example]], list[Any]]
 """A function from examples to the task's predictions.
 
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
-NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
+NAMES = MAJORITY, COUNTS = "majority", "counts"
+WORD_TAGS = "most frequent tag of each word"
 FROZEN_ENCODER = "frozen encoder"  # the head `frozen` among the baselines
 WRONG = "eval_wrong"  # the rows of dev that a baseline answered wrongly, in floors.json
-STRENGTHS = (1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
-MANY_FITS = 1_000_000  # examples times labels; with more, cheaper models
-NEIGHBOURS = 5
-WORD = re.compile(r"\w+|[^\w\s]")
-NUM_OVERLAPS = 7
+QUICK_EXAMPLES = 4_000  # that the frozen encoder reads
+MANY_FITS, MANY_EXAMPLES = 1_000_000, 100_000  # examples times labels, and examples, that are counted
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -73,11 +73,6 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
-def lexical_title(dataset: Dataset) -> str:
-    """Returns what the linear baseline of a text or a pair is called."""
-    return "word overlap" if len(dataset.splits["train"][0].texts) > 1 else "TF-IDF"
-
-
 def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder) -> None:
     """Computes and saves the scores of the baselines, by name, under keys such as `eval_accuracy`.
 
@@ -86,14 +81,11 @@ def measure_all(dataset: Dataset, prepared: Finetuning, folder: FinetuningFolder
     wanted = {f"eval_{metric}" for metric in dataset.task.metrics}
     if (known := read(folder)) and all(wanted <= values.keys() for values in known.values()):
         return
-    train, linear = dataset.splits["train"], lexical_title(dataset)
-    if dataset.task.head == "tagger":
-        linear = "most frequent tag of each word"
-    elif dataset.task.num_outputs > 1 and len(train) > (size := MANY_FITS // dataset.task.num_outputs):
-        is_multi_label = isinstance(dataset.task, MultiLabelClassification)
-        linear += f", {size:,} examples" if is_multi_label else f", {NEIGHBOURS} nearest neighbours"
-    answers = {}
-    for name, title in {MAJORITY: MAJORITY, LINEAR: linear}.items():
+    answers: dict[str, dict[str, list[Any]]] = {}
+    train = dataset.splits["train"]
+    count = len(limited(dataset.task, train))
+    for name in (MAJORITY, WORD_TAGS, COUNTS) if dataset.task.head == "tagger" else NAMES:
+        title = name + when(name == COUNTS and count < len(train), f" of {count:,} examples")
         doing(f"baseline {title}")
         answers[title] = predictions(name, dataset)
     if dataset.task.head in load_head(FROZEN).kinds and prepared.settings.head != FROZEN:
@@ -168,7 +160,7 @@ def frozen_predictions(prepared: Finetuning, dataset: Dataset) -> dict[str, list
     frozen = replace(prepared, settings=resolve(settings, dataset, start.config, encoder_pooling(start)))
     model = build_model(frozen, 0)
     assert isinstance(model.head, Head)
-    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, quick=True)
+    fit_states(model.head, model.encoder, frozen.training_data, frozen.precision, limit=QUICK_EXAMPLES)
     splits = frozen.splits.items()
     return {name: evaluate(frozen, model, split, frozen.precision).predictions for name, split in splits}
 
@@ -211,9 +203,11 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     if task.head == "reader":
         return None
     if task.head == "tagger":
-        return _fit_tags(task, train, by_word=baseline == LINEAR)
-    if baseline == LINEAR and any(words(text) for example in train for text in example.texts):
-        return _fit_linear(task, train)
+        if baseline != COUNTS:
+            return _fit_tags(task, train, by_word=baseline == WORD_TAGS)
+        return _fit_counts(task, train)
+    if baseline == COUNTS and any(words(text) for example in train for text in example.texts):
+        return _fit_counts(task, train)
     if task.num_outputs == 1:
         answer = np.array([task.shown_gold(example) for example in train]).mean(keepdims=True)
     elif isinstance(task, MultiLabelClassification):
@@ -224,109 +218,47 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     return lambda examples: [answer] * len(examples)
 
 
-def _fit_linear(task: Any, train: Sequence[Example]) -> Predict:
-    """Fits a pipeline of features of the texts and a linear model."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
+def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
+    """Fits a linear model of counted features, with balanced classes if the task's score is then better."""
+    train = limited(task, train)
+    is_tagger, texts = task.head == "tagger", [example.texts for example in train]
+    kind: Kind = "words" if is_tagger else "texts" if len(texts[0]) == 1 else "pairs"
+    counts, folds = (
+        Counts.learn(kind, texts, task.num_outputs),
+        Dataset(task, {"train": tuple(train)}, {}, ()).folds,
+    )
+    targets = [task.gold_classes(each) if is_tagger else task.target(each) for each in train]
+    folds = np.repeat(folds, [*map(len, texts)]) if is_tagger else folds
+    block, answers = counts.matrix(texts), (np.concatenate if is_tagger else np.stack)(targets)
 
-    is_multi_label, size = isinstance(task, MultiLabelClassification), MANY_FITS // task.num_outputs
-    if is_multi_label and len(train) > size:
-        train = [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
-    features = make_pipeline(*_features(train)).fit([example.texts for example in train])
+    def predictions(outputs: Vectors, examples: Sequence[Example]) -> list[Any]:
+        if not is_tagger:
+            return list(task.predict(list(outputs), None, examples))
+        return np.split(softmax(outputs, axis=-1), np.cumsum([len(each.texts) for each in examples])[:-1])
 
-    def read(examples: Sequence[Example]) -> Any:
-        return features.transform([example.texts for example in examples])
+    def tried(task: Task) -> tuple[float, Problem, float]:
+        problem = Problem(task, [block], answers)
+        strength = choose(problem, folds)
+        if not may_balance:
+            return 0.0, problem, strength
+        found = task.score(predictions(out_of_fold(problem, folds, strength), train), train)
+        return found[task.metrics[0]].value or 0.0, problem, strength
 
-    if task.num_outputs == 1:
-        numbers = np.array([task.shown_gold(example) for example in train])
-        alphas = [{"alpha": 1 / strength} for strength in STRENGTHS]
-        ridge = fit_best(Ridge(), alphas, read(train), numbers, negative_error)
-        return lambda examples: list(ridge.predict(read(examples))[:, None])
-    metric = METRICS.get(task.metrics[0])
-    targets = np.stack([task.target(example) for example in train]).astype(np.int64)
-    # One class against the rest: as good, and ten times as fast with many classes.
-    model: Any = OneVsRestClassifier(LogisticRegression(solver="liblinear"))
-    weights = (None,) if task.metrics[0] == "accuracy" else (None, "balanced")
-    candidates: list[dict[str, Any]] = [
-        {"estimator__C": strength, "estimator__class_weight": weight}
-        for strength, weight in product(STRENGTHS, weights)
-    ]
-    if len(train) > size:
-        neighbours = min(NEIGHBOURS, len(train))
-        model = KNeighborsClassifier(neighbours, weights="distance", algorithm="brute", metric="cosine")
-        candidates = [{}]
-
-    def goodness(gold: npt.NDArray[Any], probabilities: npt.NDArray[Any]) -> float:
-        predicted = probabilities > 0.5 if is_multi_label else np.unique(gold)[probabilities.argmax(1)]
-        score = metric(predicted, gold > 0 if is_multi_label else gold) if metric else None
-        return float(np.mean(predicted == gold)) if score is None or score.value is None else score.value
-
-    fitted = fit_best(model, candidates, read(train), targets, goodness)
-
-    def predict(examples: Sequence[Example]) -> list[Any]:
-        probabilities = fitted.predict_proba(read(examples))
-        if is_multi_label:
-            return list(probabilities)
-        all_classes = np.zeros((len(examples), task.num_outputs))  # a class without examples gets 0
-        all_classes[:, fitted.classes_] = probabilities
-        return list(all_classes)
-
-    return predict
+    may_balance = not is_tagger and task.has_classes and task.metrics[0] != "accuracy"
+    tasks = [task, *([replace(task, balanced=True).fit(train)] if may_balance else [])]
+    _, problem, strength = max(map(tried, tasks), key=itemgetter(0))
+    fitted = linear_fit.fit(problem, strength)
+    return lambda examples: predictions(fitted([counts.matrix([each.texts for each in examples])]), examples)
 
 
-def _features(train: Sequence[Example]) -> list[Any]:
-    """Returns scikit-learn's steps from texts to features: TF-IDF of a text, or the overlap of two."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
-
-    if len(train[0].texts) == 1:
-        options = {"token_pattern": WORD.pattern, "ngram_range": (1, 2), "sublinear_tf": True}
-        return [TfidfVectorizer(preprocessor=lambda texts: texts[0].lower(), **options)]
-    counts = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
-    rarity = {word: math.log((1 + 2 * len(train)) / (1 + count)) for word, count in counts.items()}
-    unseen = math.log(1 + 2 * len(train))
-
-    @cache
-    def compare(first: str, second: str) -> Floats:
-        weighted = weighted_overlap(first, second, lambda word: rarity.get(word, unseen))
-        return np.append(overlaps(first, second), weighted)
-
-    def features(pairs: Iterable[tuple[str, ...]]) -> Floats:
-        return np.stack([compare(*pair[:2]) for pair in pairs])
-
-    return [FunctionTransformer(features), StandardScaler()]
-
-
-def words(text: str) -> list[str]:
-    """Returns the lower-cased words and punctuation marks of a text."""
-    return WORD.findall(text.lower())
-
-
-def overlaps(first: str, second: str) -> Floats:
-    """Returns shares of common words (three), word bigrams, character bi- and trigrams, and a log ratio."""
-    a, b = words(first), words(second)
-    common, folded = set(a) & set(b), [" ".join(text.lower().split()) for text in (first, second)]
-    values = [_share(len(common), len(group)) for group in (set(a) | set(b), set(a), set(b))]
-    values.append(_dice(pairwise(a), pairwise(b)))
-    values += [_dice(*(zip(*(text[i:] for i in range(n)), strict=False) for text in folded)) for n in (2, 3)]
-    return np.array([*values, math.log((1 + len(b)) / (1 + len(a)))])
-
-
-def weighted_overlap(first: str, second: str, weight: Callable[[str], float]) -> float:
-    """Returns the Jaccard similarity of two texts' words, each weighted by `weight`; 0 without words."""
-    a, b = set(words(first)), set(words(second))
-    return _share(sum(map(weight, a & b)), sum(map(weight, a | b)))
-
-
-def _share(count: float, total: float) -> float:
-    return count / total if total else 0.0
-
-
-def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
-    a, b = Counter(first), Counter(second)
-    return _share(2 * (a & b).total(), a.total() + b.total())
+def limited(task: Task, train: Sequence[Example]) -> Sequence[Example]:
+    """Returns the examples, or a random part of them if a linear model would take long."""
+    size = min(MANY_EXAMPLES, MANY_FITS // task.num_outputs)
+    return (
+        [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
+        if len(train) > size
+        else train
+    )
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:

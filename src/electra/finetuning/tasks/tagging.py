@@ -9,7 +9,7 @@ from electra.finetuning.word_tags import WordTagging
 
 TASK = WordTagging(
     name="tagging",
-    version=1,
+    version=2,
     source="your own data",
     label=("tag", "tags", "labels", "ner_tags", "slots", "UPOS", "label", "ner_tag"),
     max_length=512,

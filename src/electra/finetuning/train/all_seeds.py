@@ -136,7 +136,7 @@ def run_choice(
     """Returns the settings with the head that is chosen, and what the record says of the choice."""
     began = time.monotonic()
     try:
-        chosen, notes = choose_head(settings, dataset, loaded, session.stopping)
+        chosen, notes = choose_head(settings, dataset, loaded, session.stopping, session.say)
     except Interrupted:
         session.interrupt()
     seconds = round(time.monotonic() - began, 3)

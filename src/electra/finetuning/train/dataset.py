@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from electra.data.tables.lines import COMPRESSIONS
 from electra.data.tables.table import short_name
 from electra.data.tables.table_files import (
@@ -34,10 +36,12 @@ from electra.finetuning.labelled.splits import (
 from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
+from electra.foundation.arrays import Ints
 from electra.foundation.errors import DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.terminal_text import one_line, plural, when
 
+FOLDS = 5  # of the training examples
 MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
 MAX_COLUMNS = 4  # of the columns or files that are not read, how many are named
 MAX_LISTED = 20  # maximum number of labels to list for a split
@@ -62,6 +66,25 @@ class Dataset:
         known = {text_key(example, self.task) for example in self.splits["train"]}
         keys = (text_key(example, self.task) for example in self.splits["dev"])
         return [None if key in known else key for key in keys]
+
+    @cached_property
+    def different_texts(self) -> list[int]:
+        """The index of a training example for each of the different texts (`text_key`), by answers."""
+        train, drawn = self.splits["train"], dict[tuple[str, ...], int]()
+        for i in np.random.default_rng(0).permutation(len(train)):
+            drawn.setdefault(text_key(train[i], self.task), int(i))
+        return sorted(drawn.values(), key=lambda i: str(self.task.shown_gold(train[i])))
+
+    @cached_property
+    def folds(self) -> Ints:
+        """The fold of each training example, 0 to 4: equal texts are in one, and all labels in each."""
+        train = self.splits["train"]
+        known = {text_key(train[i], self.task): n % FOLDS for n, i in enumerate(self.different_texts)}
+        return np.array([known[text_key(example, self.task)] for example in train], np.int64)
+
+    def held_out(self, fold: int) -> list[int]:
+        """Returns the indices of the different training texts of a fold, each once."""
+        return [i for i in sorted(self.different_texts) if self.folds[i] == fold]
 
     @property
     def num_dev_texts(self) -> int:

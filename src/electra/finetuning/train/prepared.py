@@ -24,14 +24,14 @@ from electra.finetuning.settings import (
 )
 from electra.finetuning.task import Task
 from electra.finetuning.train.dataset import Dataset
-from electra.finetuning.windows.features import Tokens, Windows
-from electra.foundation.errors import ConfigError
+from electra.finetuning.windows.features import Ids, Tokens, Windows
+from electra.foundation.errors import ConfigError, TokenizerError
 from electra.foundation.extensions import HEADS
 from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
-FROZEN = "frozen"  # the head that is fitted
+FROZEN, COUNTS = "frozen", "counts"  # the heads that are fitted
 MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_UPDATES
 
 
@@ -54,13 +54,14 @@ class Finetuning:
     splits: dict[str, FeaturizedSplit]  # dev and other files; those with answers are scored
     device: torch.device
     precision: str
+    folds: Callable[[], Ids]  # gives those of the training examples (`Dataset.folds`)
     say: Say = quiet
     stopping: Callable[[], bool] = lambda: False  # called after each step; True stops the run
 
     @property
     def training_data(self) -> TrainingData:
         """What a head receives before training."""
-        return TrainingData(self.train, self.task, self.start.tokenizer, self.device)
+        return TrainingData(self.train, self.task, self.start.tokenizer, self.device, self.folds)
 
     @property
     def pad(self) -> int:
@@ -145,8 +146,13 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
             notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
         notes += [f"{split}: {note}" for note in windows.notes]
         splits[split] = FeaturizedSplit(windows, examples)
-    if note := unknown.note(loaded.tokenizer, settings.allow_unknown):
-        notes.insert(0, note)
+    try:
+        note = unknown.note(loaded.tokenizer, settings.allow_unknown)
+    except TokenizerError as error:
+        fix = f"{error.fix}, and `head` counts then reads the words themselves"
+        raise TokenizerError(error.what, where=error.where, fix=fix) from None
+    notes[:0] = [note] if note else []
     train, device = splits.pop("train").windows, pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
-    return Finetuning(settings, task, loaded, train, splits, device, precision), notes
+    folds = lambda: dataset.folds  # noqa: E731
+    return Finetuning(settings, task, loaded, train, splits, device, precision, folds), notes

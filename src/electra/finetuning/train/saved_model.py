@@ -28,6 +28,7 @@ from electra.finetuning.task import Task
 from electra.finetuning.text_answers import OUTPUT_RANGE
 from electra.finetuning.train.one_seed import build_model
 from electra.finetuning.train.prepared import Finetuning
+from electra.finetuning.word_tags import TRANSITIONS_KEY
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
@@ -60,6 +61,9 @@ def save_model(
             model.head.rescale(*scale)
     elif OUTPUT_RANGE in task.config_values(record["eval"]):
         prepared.say(f"transformers predicts from 0 to 1: {OUTPUT_RANGE} of config.json has the range")
+    if TRANSITIONS_KEY in task.config_values(record["eval"]):
+        lacking = "give each word its own best tag: they do not read"
+        prepared.say(f"transformers and ONNX graphs {lacking} {TRANSITIONS_KEY} of config.json")
     head_weights = {} if is_one_file else on_host(model.head.state_dict())
     extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     recorded = {"task": task_source(settings.task, task), "settings": settings.recorded()}

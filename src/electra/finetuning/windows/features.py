@@ -113,6 +113,7 @@ class LabelledBatch:
     document_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
     targets: torch.Tensor | None  # [B], [B, outputs] or [B, T]; None if an example has no answer
     texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
+    context: Sequence[Any] = ()  # likewise what maps each row's outputs back to the text
 
 
 def join(row: Sequence[npt.NDArray[Any]], template: PairTemplate, max_length: int) -> tuple[Ids, Ids, bool]:
@@ -178,4 +179,5 @@ def batch_of(windows: Windows, rows: PaddedBatch) -> LabelledBatch:
         else:
             targets = torch.from_numpy(np.stack(row_targets)).to(types.device)
     texts = [windows.texts[i] for i in rows.index] if windows.texts else ()
-    return LabelledBatch(rows.index, rows.input_ids, types, rows.document_ids, targets, texts)
+    context = [windows.context[i] for i in rows.index] if windows.context else ()
+    return LabelledBatch(rows.index, rows.input_ids, types, rows.document_ids, targets, texts, context)

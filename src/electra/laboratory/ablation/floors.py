@@ -9,43 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import override
-
 from electra.artifacts.network_names import EXPORTED, network_tables
 from electra.artifacts.run_files import RunFolder
 from electra.artifacts.study_files import StudyFolder
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
-from electra.foundation.errors import RunFolderError
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
-from electra.foundation.work import Piece
-from electra.laboratory.ablation.runs import StudyRun, panel_scores, scored_with
-from electra.laboratory.evaluation.suite import load_suite
-from electra.laboratory.evaluation.tasks import find_tasks
+from electra.laboratory.ablation.runs import Scored, StudyRun, panel_scores, panel_tasks
 
 SAMPLED = 500  # examples of each task whose words are counted
 MANY_PIECES, MANY_UNKNOWN = 2.0, 0.05  # of a word, and of all tokens: the vocabulary is of another language
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floor(Piece):
+class Floor(Scored):
     """An untrained encoder in the shape of some arms."""
 
     arms: tuple[str, ...]
-    panel_identity: Mapping[str, Any]
-
-    @override
-    def is_finished(self) -> bool:
-        return scored_with(self.folder / self.record, self.panel_identity)
-
-    def scores(self) -> dict[str, float]:
-        """Returns its score on each task; {} before it is finished."""
-        if not self.is_finished():
-            return {}
-        record = durable.read_json(self.folder / self.record, RunFolderError)["scores"]
-        return {name: float(score["value"]) for name, score in record.items()}
 
 
 def floors_of(out: Path, plan: Mapping[str, Any], runs: Sequence[StudyRun]) -> list[Floor]:
@@ -57,27 +39,24 @@ def floors_of(out: Path, plan: Mapping[str, Any], runs: Sequence[StudyRun]) -> l
             tables = network_tables(folder.record)
             main = next((tables[name] for name in EXPORTED if name in tables), None)
             shapes.setdefault(json.dumps(main, sort_keys=True), {}).setdefault(run.job.arm, folder)
-    floors = []
+    floors, identity = [], plan["panel"]["identity"]
     for arms in shapes.values():
         first, folder = next(iter(arms.items()))
-        place = StudyFolder(out).untrained / first
+        place, name = StudyFolder(out).untrained / first, f"untrained, as {first}"
         work = partial(_score, folder.path, plan["panel"], place)
-        identity = plan["panel"]["identity"]
-        name = f"untrained, as {first}"
-        floors.append(Floor(name, place, "score.json", work, arms=(*arms,), panel_identity=identity))
+        floors.append(Floor(name, place, folder.score.name, work, arms=(*arms,), panel_identity=identity))
     return floors
 
 
 def _score(model: Path, panel: Mapping[str, Any], out: Path, *, say: Say, stop: Stop) -> None:
     record = panel_scores(str(model), panel, out, stop=stop, say=say, seed=1, init="random")
-    durable.commit_json(out / "score.json", record)
+    durable.commit_json(RunFolder(out).score, record)
 
 
 def language_notes(panel: Mapping[str, Any], tokenizer: Tokenizer) -> list[str]:
     """Returns a note for each task whose words the vocabulary does not know as a language it was made for."""
     notes = []
-    suite = load_suite(panel["suite"]) if panel["tasks"] else None
-    for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
+    for task in panel_tasks(panel):
         examples = load_task(task.entry.task).read(task.files.train).examples[:SAMPLED]
         texts = [" ".join(example.texts) for example in examples]
         ids, words = tokenizer.encode_corpus(texts), sum(len(text.split()) for text in texts)

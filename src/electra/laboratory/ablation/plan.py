@@ -1,11 +1,8 @@
 """The plan of a study, made before anything is trained: each arm's recipe, its updates and their FLOPs.
 
-All arms train for the same number of FLOPs. A budget in FLOPs is used as it is. A budget in tokens or steps
-becomes the FLOPs that the most expensive arm needs for them, so that every arm gets at least that many. A
-budget of time becomes, once, the FLOPs that the arms complete on average in that time on this machine when
-nothing disturbs it: equal compute is the point of a study, so its runs do not follow the clock. The plan is
-recorded in study.json, which the worker processes read. A study resumes only with the plan it began with;
-arms may be added.
+All arms train for the same number of FLOPs, whatever the unit of the budget (docs/ablations.md): equal
+compute is the point of a study, so its runs do not follow the clock. The plan is recorded in study.json,
+which the worker processes read. A study resumes only with the plan it began with; arms may be added.
 """
 
 from __future__ import annotations

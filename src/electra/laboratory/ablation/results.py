@@ -8,8 +8,6 @@ from typing import Any
 
 from electra.artifacts.run_files import RunFolder
 from electra.artifacts.study_files import baselines_of
-from electra.foundation import durable
-from electra.foundation.errors import RunFolderError
 from electra.laboratory.ablation.floors import Floor
 from electra.laboratory.ablation.runs import StudyRun
 from electra.laboratory.ablation.statistics import compare, holm, summarise
@@ -92,7 +90,7 @@ def primary_metric(
 def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
     for run in done:
-        metrics = _panel_scores(RunFolder(run.folder), tasks)
+        metrics = _with_mean(run.scores(), tasks)
         for row in _evaluations(run)[-1:]:
             held_out = row["metrics"]
             metrics |= {name: float(held_out[name]) for name in PRETRAINING if held_out.get(name) is not None}
@@ -101,18 +99,13 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
     return scores
 
 
-def _panel_scores(run: RunFolder, tasks: Iterable[str]) -> dict[str, float]:
-    record = durable.read_json(run.score, RunFolderError)["scores"]
-    return _with_mean({name: float(record[name]["value"]) for name in tasks})
-
-
-def _with_mean(scores: Mapping[str, float]) -> dict[str, float]:
+def _with_mean(found: Mapping[str, float], tasks: Iterable[str]) -> dict[str, float]:
+    scores = {name: found[name] for name in tasks if name in found}
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
 
 
 def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
-    found = next((floor.scores() for floor in floors if arm in floor.arms), {})
-    return _with_mean({name: found[name] for name in tasks if name in found})
+    return _with_mean(next((floor.scores() for floor in floors if arm in floor.arms), {}), tasks)
 
 
 def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any]) -> dict[str, Any]:

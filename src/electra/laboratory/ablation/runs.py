@@ -34,28 +34,35 @@ from electra.training.assemble import start
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.record import parts_of, read_record
-from electra.training.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyRun(Piece):
-    """A run of a study."""
+class Scored(Piece):
+    """Work that ends with the scores of an encoder, in score.json."""
 
-    job: Job
     panel_identity: Mapping[str, Any]  # what the scores depend on: settings and files of each task
+
+    def scores(self) -> dict[str, float]:
+        """Returns the score on each task; {} before it is finished."""
+        record = self._record() if self.is_finished() else {"scores": {}}
+        return {name: float(score["value"]) for name, score in record["scores"].items()}
 
     @override
     def is_finished(self) -> bool:
-        """Whether the run is fully trained and scored with these tasks."""
-        return scored_with(self.folder / self.record, self.panel_identity)
+        """Whether the scores are there, and are of these tasks."""
+        return (self.folder / self.record).exists() and self._record().get("panel") == self.panel_identity
+
+    def _record(self) -> dict[str, Any]:
+        fix = "Delete it to score the run again"
+        record = durable.read_json(self.folder / self.record, RunFolderError, fix=fix)
+        return record if isinstance(record, dict) else {}
 
 
-def scored_with(path: Path, panel_identity: Mapping[str, Any]) -> bool:
-    """Whether a score.json is there, and its scores are of these tasks."""
-    if not path.exists():
-        return False
-    record = durable.read_json(path, RunFolderError, fix="Delete it to score the run again")
-    return isinstance(record, dict) and record.get("panel") == panel_identity
+@dataclass(frozen=True, kw_only=True)
+class StudyRun(Scored):
+    """A run of a study."""
+
+    job: Job
 
 
 def runs_of(
@@ -94,7 +101,8 @@ def run_job(out: Path, job: Job, threads: int, fixed: bool = True, *, say: Say, 
                 raise Interrupted(folder)
             message = f"finished {run.step} steps in {run.seconds:.0f} s of training"
             run.telemetry.record_event(run.step, "finished", message)
-            record = score(run, plan["panel"], job.seed, stop)
+            how: Any = {"stop": stop, "say": run.telemetry.say, "seed": job.seed}
+            record = panel_scores(str(folder), plan["panel"], folder, **how)
         durable.commit_json(RunFolder(folder).score, record)
 
 
@@ -126,18 +134,17 @@ def metric_of(task: ReadyTask) -> str:
     return (task.entry.metrics or load_task(task.entry.task).metrics)[0]
 
 
-def score(run: RunState, panel: Mapping[str, Any], seed: int, stop: Stop) -> dict[str, Any]:
-    """Returns the contents of score.json: dev scores after fine-tuning the run's model on each task."""
-    return panel_scores(str(run.folder), panel, run.folder, stop=stop, say=run.telemetry.say, seed=seed)
+def panel_tasks(panel: Mapping[str, Any]) -> list[ReadyTask]:
+    """Returns the tasks that score a study's runs; [] if it has none."""
+    return find_tasks(load_suite(panel["suite"]), {}, [Path(panel["folder"])]) if panel["tasks"] else []
 
 
 def panel_scores(
     model: str, panel: Mapping[str, Any], out: Path, *, stop: Stop, say: Say, seed: int, **changes: Any
 ) -> dict[str, Any]:
-    """Returns the contents of score.json of a model; fine-tunes it in `out`, with settings as changed."""
+    """Returns the contents of score.json: dev scores of a model, fine-tuned in `out`, settings changed."""
     began, scores = time.perf_counter(), dict[str, Any]()
-    suite = load_suite(panel["suite"]) if panel["tasks"] else None
-    for task in find_tasks(suite, {}, [Path(panel["folder"])]) if suite else ():
+    for task in panel_tasks(panel):
         if stop():
             raise Interrupted(out)
         name = task.entry.name

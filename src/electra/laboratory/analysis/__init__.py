@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
-from electra.foundation.config import build
+from electra.foundation.config import build, convert
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import PROBES
 from electra.laboratory.analysis.contract import Probe
 
 OPTION = "--probe-option"
-# Minimum and maximum of options that several probes share.
-MINIMUM = {"rows": 1, "length": 10, "sentences": 0, "hypotheses": 0, "draws": 1, "bins": 1, "resamples": 0}
-LIMITS = {key: (minimum, float("inf")) for key, minimum in MINIMUM.items()} | {"fraction": (0.01, 1.0)}
 
 
 def module_of(name: str) -> Any:
@@ -24,13 +21,12 @@ def module_of(name: str) -> Any:
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     """Returns a probe with these options, by name; ConfigError for a wrong name, option or value."""
-    module, where = module_of(name), f"{OPTION} {name}"
-    config = build(module.Config, options or {}, where=where)
-    for key, (minimum, maximum) in LIMITS.items():
-        if not minimum <= (value := getattr(config, key, minimum)) <= maximum:
-            problem = f"must be at least {minimum} and at most {maximum}, not {value}"
-            raise ConfigError(problem, where=f"{where}.{key}")
-    probe: Probe = module.Probe(config)
+    module = module_of(name)
+    try:
+        probe: Probe = module.Probe(build(module.Config, options or {}, where=f"{OPTION} {name}"))
+    except ConfigError as problem:
+        problem.where, problem.key = problem.where or problem.key, ""  # it is no option of the command itself
+        raise
     return probe
 
 
@@ -59,11 +55,11 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
             raise ConfigError("unknown option", where=where, fix=nearest(key, known))
         for receiver, config in configs.items():
             if key in config.__dataclass_fields__:
-                options[receiver][key] = _value(config, key, text)
+                options[receiver][key] = _value(get_type_hints(config)[key], text, where)
     return options
 
 
-def _value(config: type, key: str, text: str) -> Any:
+def _value(kind: Any, text: str, where: str) -> Any:
     """Returns the first reading of `text` that fits: TOML, plain text, or a comma-separated list."""
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
@@ -73,7 +69,7 @@ def _value(config: type, key: str, text: str) -> Any:
     problems = []
     for reading in readings:
         try:
-            build(config, {key: reading}, where=OPTION)
+            convert(kind, reading, where)
             return reading
         except ConfigError as problem:
             problems.append(problem)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -15,9 +17,11 @@ from electra.data.corpus.store import TokenStore
 from electra.data.text_settings import CorpusConfig
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Ints
+from electra.foundation.config import option
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
 from electra.laboratory.analysis.contract import Input, ProbeDataError
+from electra.laboratory.analysis.scoring.token_rows import FRACTION
 
 if TYPE_CHECKING:
     from electra.data.corpus.tokenizer import Tokenizer
@@ -29,6 +33,35 @@ STORE = StoreFolder.RECORD
 PER_DOCUMENT = 8  # maximum rows from one document, so that none dominates the sample
 SHORTEST = 8  # minimum tokens in a row: leaves out headings and the like
 CORRECT = "c"  # the label of a correct word
+at_least_0, at_least_1 = (partial(option, limits=(n, math.inf, f"at least {n}")) for n in (0, 1))
+
+
+@dataclass(frozen=True)
+class ResampledOptions:
+    """Base class of the options of probes with intervals."""
+
+    resamples: int = at_least_0(200)
+    """Bootstrap samples for the intervals."""
+    seed: int = 0
+    """Seed of all that is drawn: masks, samples, halves and bootstrap."""
+
+
+@dataclass(frozen=True)
+class CorruptedOptions(ResampledOptions):
+    """Base class of the options of probes that replace tokens."""
+
+    fraction: float = option(FRACTION, limits=(0.01, 1.0, "at least 0.01 and at most 1"))
+    """Share of the tokens that the generator resamples."""
+
+
+@dataclass(frozen=True)
+class HeldOutOptions(CorruptedOptions):
+    """Base class of the options of probes that read running text."""
+
+    rows: int = at_least_1(256)
+    """Rows of held-out text."""
+    length: int = option(128, limits=(10, math.inf, "at least 10"))
+    """Length of the rows in tokens, with [CLS] and [SEP]."""
 
 
 def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:

@@ -51,11 +51,11 @@ class EvaluationState:
     failures: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, model) -> why it failed
 
 
-def make_record(state: EvaluationState) -> dict[str, Any]:
-    """Returns the contents of evaluation.json, from what is done so far."""
+def write_record(state: EvaluationState) -> dict[str, Any]:
+    """Writes evaluation.json, from what is done so far, and returns its contents."""
     suite = state.suite
     rows = [row for entry in suite.task for row in _task_rows(state, entry)]
-    return {
+    record = {
         "format": FORMAT,
         "title": suite.title,
         "about": suite.about,
@@ -67,6 +67,8 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
         ],
         "plan": state.folder.merged_with_recorded(state.plan),  # others may have added to it
     }
+    state.folder.write_record(record)
+    return record
 
 
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:

@@ -1,9 +1,5 @@
 """Suites: fine-tuning tasks and averages over tasks, from a TOML file (docs/evaluation.md describes them).
 
-A task's folder is found by its name, however the data are laid out, and its files by theirs, as in
-`electra finetune`. If a folder has no training file, the dev file is split by a hash of the texts: one tenth
-is scored, the rest is used for training, and the table says so.
-
 A file `suites/NAME.toml` is available as `--suite NAME`.
 """
 

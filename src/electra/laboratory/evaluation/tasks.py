@@ -1,9 +1,8 @@
 """Runs a suite: every task with every model, except those that are already done.
 
-Each task with one model is a piece of work (`electra.foundation.work`), which is done when
-its folder holds the results. So an evaluation may be killed at any time and resumes with the same command,
-and several processes may work in one folder. Models and tasks may be added later. A change to anything that
-determines a number already measured (weights, settings, files) is refused, and the message names it.
+Each task with one model is a piece of work (`electra.foundation.work`), which is done when its folder holds
+the results. A change to anything that determines a number already measured (weights, settings, files) is
+refused, and the message names it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.foundation.work import Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
-from electra.laboratory.evaluation.score_table import EvaluationState, ModelEntry, has_baseline, make_record
+from electra.laboratory.evaluation.score_table import EvaluationState, ModelEntry, has_baseline, write_record
 from electra.laboratory.evaluation.suite import Suite, TaskEntry, TaskFiles, find_data
 
 
@@ -122,7 +121,7 @@ def evaluate(
         state = EvaluationState(folder, suite, models, plan, notes)
         for name in (entry.name for entry in suite.task if entry.name not in plan["tasks"]):
             session.say(f"{name}: no data")
-        write(state)
+        write_record(state)
         session.share()
 
         def ended(piece: Any, error: ElectraError | None) -> None:
@@ -132,28 +131,22 @@ def evaluate(
                 session.say(f"{piece.name}: failed, {error}")
                 state.failures[piece.key] = str(error)
             with session.exclusive():
-                write(state)
+                write_record(state)
 
-        pieces = pieces_of(suite, models, tasks, folder, options)
-        run_pieces(pieces, say=session.say, stop=stop, ended=ended)
+        run_pieces(pieces_of(state, tasks, options), say=session.say, stop=stop, ended=ended)
         with session.exclusive():
-            record = write(state)
-        return record
+            return write_record(state)
 
 
 def pieces_of(
-    suite: Suite,
-    models: Sequence[ModelEntry],
-    tasks: Sequence[ReadyTask],
-    folder: EvaluationFolder,
-    options: EvaluationOptions,
+    state: EvaluationState, tasks: Sequence[ReadyTask], options: EvaluationOptions
 ) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
-    for ready, model in product(tasks, models):
+    for ready, model in product(tasks, state.models):
         name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
-        if model.source or has_baseline(suite, name):
-            tuned, seeds = folder.task(model.folder, name), options.seeds if model.source else 1
+        if model.source or has_baseline(state.suite, name):
+            tuned, seeds = state.folder.task(model.folder, name), options.seeds if model.source else 1
             work, key = partial(score_task, ready, model, tuned.path, options), (name, model.name)
             pieces.append(Scoring(title, tuned.path, tuned.results.name, work, key=key, seeds=seeds))
     return pieces
@@ -229,10 +222,3 @@ def make_plan(title: str, models: Sequence[ModelEntry], tasks: Sequence[ReadyTas
     }
     as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return as_read_back
-
-
-def write(state: EvaluationState) -> dict[str, Any]:
-    """Writes evaluation.json, and returns the record."""
-    record = make_record(state)
-    state.folder.write_record(record)
-    return record

@@ -109,30 +109,18 @@ class Objective(ABC):
 
     A module defines an objective by a subclass called `Objective`, whose docstring cites the source and lists
     the departures from it, and a frozen dataclass called `Config` with its options.
-
-    Attributes:
-        main: The main network: a "discriminator", or a masked language model ("generator").
-        auxiliary: Whether an auxiliary network is trained too: a small masked language model, which
-            produces the main network's input.
-        source: The publication, as the documentation shows it.
-        output: Name of the discriminator's output, such as "energy", if it is not the log-odds of "replaced";
-            recorded with the exported model.
-        mean_progress: Mean of `progress` over the training.
-        pooling: How a teacher's token states become the vector of a text.
-        after_pooling: The steps from the pooled states [N, D] to the vectors [N, D'] (None: none).
-        feedback: Whether the main network's loss also trains the auxiliary network.
-        fixed_shapes: Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same
-            losses, without reading a value on the host or a shape that depends on one.
     """
 
-    main: Head = "discriminator"
-    auxiliary: bool = True
-    source: ClassVar[str]
-    output: str = ""
-    mean_progress: float = 0.5
-    pooling: Pooling = "mean"
-    after_pooling: Callable[[Tensor], Tensor] | None = None
-    feedback: ClassVar[bool] = False
+    main: Head = "discriminator"  # the main network; "generator" is a masked language model
+    auxiliary: bool = True  # whether a small masked language model is trained too, for the main one's input
+    source: ClassVar[str]  # the publication, as the documentation shows it
+    output: str = ""  # the discriminator's, such as "energy", if not log-odds; recorded with the export
+    mean_progress: float = 0.5  # mean of `progress` over the training
+    pooling: Pooling = "mean"  # how a teacher's token states become the vector of a text
+    after_pooling: Callable[[Tensor], Tensor] | None = None  # from pooled states [N, D] to vectors [N, D']
+    feedback: ClassVar[bool] = False  # whether the main network's loss also trains the auxiliary network
+    # Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same losses, without
+    # reading a value on the host or a shape that depends on one.
     fixed_shapes: bool = False
 
     def __init__(
@@ -143,13 +131,10 @@ class Objective(ABC):
         specials: dict[str, int],
         statistics: CorpusCounts | None = None,
     ) -> None:
-        """Builds an objective.
+        """Builds an objective from an instance of its `Config`.
 
-        Args:
-            config: An instance of its `Config`.
-            vocab_size: Size of the tokenizer's vocabulary.
-            specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
-            statistics: Token counts of the training text, for options that need them (default: none).
+        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the token counts of the training
+        text, for options that need them.
         """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics
@@ -223,10 +208,7 @@ class Objective(ABC):
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         """Returns the corrupted batch, on the host; the corruption of an example depends only on its key.
 
-        Args:
-            batch: The rows.
-            seed: The run's seed.
-            progress: Fraction of the training that is done, 0 to 1.
+        `seed` is the run's, `progress` the fraction of the training that is done, 0 to 1.
         """
 
     @abstractmethod

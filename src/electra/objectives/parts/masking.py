@@ -41,13 +41,9 @@ class MaskingOptions:
 
 
 class MaskingObjective(Objective):
-    """Base class of the objectives that mask tokens; their `Config` extends `Options`.
+    """Base class of the objectives that mask tokens; their `Config` extends `MaskingOptions`."""
 
-    Attributes:
-        token_losses: The losses with a term per real token; the others have one per masked slot.
-    """
-
-    token_losses: Collection[str] = ("rtd",)
+    token_losses: Collection[str] = ("rtd",)  # with a term per real token; the others: per masked slot
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
@@ -80,19 +76,11 @@ def mask_batch(
     counted: dict[str, bool],
     chosen: Bools | None = None,
 ) -> CorruptedBatch:
-    """Corrupts a batch for a masked language model.
+    """Corrupts a batch for a masked language model with the vocabulary of `objective`, by the run's seed.
 
-    Masked positions show [MASK], a uniformly random non-special token or, otherwise, the original token.
-
-    Args:
-        objective: Whose vocabulary it is.
-        batch: The rows.
-        seed: The run's seed.
-        fraction: Fraction of the non-special tokens to mask (unused if `chosen` is passed).
-        mask_share: Fraction of the masked positions that show [MASK].
-        random_share: Fraction of the masked positions that show a random token.
-        counted: For each loss, whether it has one term per masked slot (True) or per real token (False).
-        chosen: The positions to mask [B, T] (default: uniformly random ones).
+    A `fraction` of the non-special tokens is masked, or the positions `chosen` [B, T]. Of these, `mask_share`
+    show [MASK], `random_share` a uniformly random non-special token, and the others the original token.
+    `counted` says for each loss whether it has one term per masked slot (True) or per real token (False).
     """
     T = batch.input_ids.shape[1]
     uniforms = seeds.uniforms(_keys(seed, "mask", batch), 2 * T)

@@ -74,19 +74,12 @@ def replace(
 
 def insert_samples(corrupted: CorruptedBatch, sampled_M: Tensor) -> Tensor:
     """Returns the original text [B, T] with `sampled_M` at the masked positions."""
-    return (
-        corrupted.input_ids.flatten()
-        .index_copy(0, corrupted.masked_positions, sampled_M)
-        .view_as(corrupted.input_ids)
-    )
+    flat = corrupted.input_ids.flatten().index_copy(0, corrupted.masked_positions, sampled_M)
+    return flat.view_as(corrupted.input_ids)
 
 
 class Noise:
-    """Draws replacements from the same distribution for every slot, exactly, by inverse CDF.
-
-    Args:
-        weights_V: Unnormalised probabilities; at least one must be positive.
-    """
+    """Draws replacements for every slot, exactly, by the inverse CDF of unnormalised weights, one above 0."""
 
     def __init__(self, weights_V: npt.NDArray[Any]) -> None:
         cumulative = np.cumsum(weights_V, dtype=np.float64)  # exact for counts, which are whole numbers
@@ -95,11 +88,9 @@ class Noise:
         self.last = int(np.flatnonzero(weights_V)[-1])
 
     def draw(self, uniforms_M: Tensor, excluded_M: Tensor | None = None) -> Tensor:
-        """Draws one token per slot [M].
+        """Draws one token per slot [M], by random numbers in [0, 1).
 
-        Args:
-            uniforms_M: Random numbers in [0, 1).
-            excluded_M: For each slot, a token that is not drawn; the others keep their proportions.
+        The token `excluded_M` of each slot is not drawn; the others keep their proportions.
         """
         cumulative, before = self.cumulative_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
         excluded_M = None if excluded_M is None else excluded_M.to(uniforms_M.device)

@@ -43,12 +43,8 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
 
     There are two levels: first a block of the vocabulary is drawn, by float64 cumulative sums of the blocks,
     then a token of the block. This avoids a float32 cumulative sum over the vocabulary, whose rounding would
-    favour some tokens, and needs only one random number per row.
-
-    Args:
-        probabilities_MV: Probabilities, which need not be normalised.
-        uniforms_M: Random numbers in [0, 1).
-        blocks_MN: The result of `block_sums`, if it is known already.
+    favour some tokens, and needs only one random number in [0, 1) per row. The probabilities need not be
+    normalised; `blocks_MN` is the result of `block_sums`, if it is known already.
     """
     V = probabilities_MV.shape[1]
     cumulative = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
@@ -122,11 +118,9 @@ class _LossAndSample(torch.autograd.Function):
                 top1_correct[chunk] = (
                     target_logit == maximum if needs_gradient else logits.argmax(-1) == targets_M[chunk]
                 )
-                sampling_weights = (
-                    _sampling_weights(logits, target, sampling)
-                    if uniforms_M is not None and sampling != Sampling()
-                    else None
-                )
+                sampling_weights = None
+                if uniforms_M is not None and sampling != Sampling():
+                    sampling_weights = _sampling_weights(logits, target, sampling)
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
                 normaliser = blocks.sum(-1).float().to(exponentials.device)
@@ -196,17 +190,10 @@ def loss_and_sample(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the summed MLM loss, a sample [M], and whether the top token is correct [M].
 
-    The sample follows softmax(logits / temperature) exactly and carries no gradient (Clark et al. 2020,
-    section 3.1).
-
-    Args:
-        generator: The masked language model.
-        hidden_MD: Its last layer's states at the slots.
-        targets_M: The original tokens.
-        uniforms_M: Random numbers in [0, 1), float64.
-        temperature: Softmax temperature of the samples; the loss is at 1.
-        disallow_correct: Whether to exclude the target from the distribution that is sampled.
-        is_slot_M: False where a slot has no loss (default: nowhere).
+    The sample follows softmax(logits / temperature) exactly, without the target if that is disallowed, and
+    carries no gradient (Clark et al. 2020, section 3.1); the loss is at temperature 1. `hidden_MD` are the
+    last layer's states at the slots, `uniforms_M` float64 in [0, 1), and `is_slot_M` is False where a slot
+    has no loss (default: nowhere).
     """
     sampling = Sampling(temperature, disallow_correct)
     return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, *_only(is_slot_M))
@@ -222,12 +209,7 @@ def loss_and_top1(
 
 def _only(is_slot_M: Tensor | None) -> tuple[Any, ...]:
     """Returns the rule and its extras that leave out the slots where `is_slot_M` is False."""
-    return (None,) if is_slot_M is None else (weighted, is_slot_M.float())
-
-
-def weighted(log_softmax: Tensor, weight: Tensor) -> Tensor:
-    """Returns -log p times a weight."""
-    return -log_softmax * weight
+    return (None,) if is_slot_M is None else (lambda log_p, weight: -log_p * weight, is_slot_M.float())
 
 
 def copy_loss(

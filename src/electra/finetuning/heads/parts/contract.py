@@ -7,6 +7,7 @@ Weights are initialised after `build`, from the seed and their names. If a head 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from typing_extensions import override
 from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.task import HeadKind, Task
-from electra.finetuning.windows.features import LabelledBatch, Windows
+from electra.finetuning.windows.features import Ids, LabelledBatch, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.dropout import dropout
 from electra.model.encoder import Encoder
@@ -119,6 +120,7 @@ class TrainingData:
     task: Task
     tokenizer: Tokenizer
     device: torch.device
+    folds: Callable[[], Ids]  # gives the fold of each training example; equal texts are in one
 
 
 class HeadFactory(ABC):

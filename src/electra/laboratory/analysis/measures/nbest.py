@@ -129,8 +129,7 @@ def cross_validated_errors(
 ) -> tuple[Floats, tuple[Weights, ...]]:
     """Chooses hypotheses in each half of the utterances, with weights tuned on the other half.
 
-    Returns:
-        The errors [U] of the chosen hypotheses, and the weights tuned on the first and on the second half.
+    Returns their errors [U], and the weights tuned on the first and on the second half.
     """
     first_half = halves(np.arange(len(lists.errors)))
     both = first_half, ~first_half

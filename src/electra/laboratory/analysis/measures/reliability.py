@@ -15,13 +15,12 @@ weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
-from electra.foundation.arrays import Floats, Ints
+from electra.foundation.arrays import Floats
 
 Recalibration = Callable[[Floats], Floats]
 """Maps log-odds to probabilities."""
@@ -30,49 +29,39 @@ UNCALIBRATED = "uncalibrated"  # name of the map without recalibration: the sigm
 TINY = 1e-12
 
 
-@dataclass(frozen=True)
-class Bins:
-    """The inner edges of bins, fixed so that resampled data falls into the same bins."""
+def bins_of(p: Floats, count: int, kind: Literal["width", "mass"]) -> Floats:
+    """Returns the inner edges of bins of equal width over [0, 1], or of equal mass (fewer if many are equal).
 
-    edges: Floats
-
-    @classmethod
-    def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Makes bins of equal width over [0, 1], or of equal mass: fewer if many values are equal."""
-        if kind == "width":
-            return cls(np.linspace(0, 1, count + 1)[1:-1])
-        return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
-
-    def indices(self, p: Floats) -> Ints:
-        """Returns the bin of each probability [N]."""
-        return np.searchsorted(self.edges, p, side="right").astype(np.int64)
-
-    def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
-        """Returns each bin's weight, mean probability and share of positives (0 in empty bins)."""
-        index, size = self.indices(p), len(self.edges) + 1
-        weight = np.bincount(index, w, size).astype(np.float64)
-        divisor = np.where(weight > 0, weight, 1.0)
-        return (
-            np.asarray(weight, np.float64),
-            np.bincount(index, w * p, size) / divisor,
-            np.bincount(index, w * y, size) / divisor,
-        )
+    They are fixed, so that resampled data falls into the same bins.
+    """
+    edges = np.linspace(0, 1, count + 1)[1:-1]
+    if kind == "mass":
+        edges = np.unique(np.quantile(p, edges)) if len(p) else np.zeros(0)
+    return edges
 
 
-def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
+def bin_sums(p: Floats, y: Floats, w: Floats, bins: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns each bin's weight, mean probability and share of positives (0 in empty bins)."""
+    index, size = np.searchsorted(bins, p, side="right"), len(bins) + 1
+    weight, of_p, of_y = (np.bincount(index, each, size).astype(np.float64) for each in (w, w * p, w * y))
+    divisor = np.where(weight > 0, weight, 1.0)
+    return weight, of_p / divisor, of_y / divisor
+
+
+def ece(p: Floats, y: Floats, w: Floats, bins: Floats) -> float:
     """Returns the expected calibration error; NaN if all weights are 0."""
-    weight, mean_p, mean_y = bins.sums(p, y, w)
+    weight, mean_p, mean_y = bin_sums(p, y, w, bins)
     return float((weight * np.abs(mean_y - mean_p)).sum() / w.sum()) if w.sum() > 0 else float("nan")
 
 
-def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
+def brier(p: Floats, y: Floats, w: Floats, bins: Floats) -> dict[str, float]:
     """Returns the Brier score and its parts, as defined above; NaN if all weights are 0."""
     total = w.sum()
     if total <= 0:
         parts = ("Brier", "reliability", "resolution", "uncertainty", "within bins")
         return dict.fromkeys(parts, float("nan"))
-    weight, mean_p, mean_y = bins.sums(p, y, w)
-    base_rate, index = float((w * y).sum() / total), bins.indices(p)
+    weight, mean_p, mean_y = bin_sums(p, y, w, bins)
+    base_rate, index = float((w * y).sum() / total), np.searchsorted(bins, p, side="right")
     inner_p, inner_y = p - mean_p[index], y - mean_y[index]
     return {
         "Brier": float((w * (p - y) ** 2).sum() / total),

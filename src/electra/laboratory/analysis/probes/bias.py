@@ -1,10 +1,7 @@
 """Bias: the words on which a discriminator raises false alarms, and the replacements that it misses.
 
-Sentences with gold parts of speech (Universal Dependencies) are corrupted by the model's own generator, as in
-training. A false alarm is an original token called replaced; a miss is a replaced token called original. The
-threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. Rates are
-given by part of speech, frequency and number of tokens, always of the original word. Some words are harder
-for any model: compare with other models, not between groups alone.
+The threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. See
+docs/analysis.md.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from typing_extensions import override
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
-from electra.laboratory.analysis import contract
+from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
@@ -37,19 +34,13 @@ COUNT_MEASURES = {"false alarms": "original", "misses": "replaced"}
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.CorruptedOptions):
     """Options of the probe."""
 
-    sentences: int = 1000
+    sentences: int = texts.at_least_0(1000)
     """Sentences sampled from the file (0: all)."""
-    draws: int = 2
+    draws: int = texts.at_least_1(2)
     """How many times each sentence is corrupted."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that the generator resamples."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of samples, masks and bootstrap."""
 
 
 @dataclass(frozen=True)

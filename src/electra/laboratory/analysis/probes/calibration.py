@@ -23,7 +23,7 @@ from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, ProbeDataError, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap, reliability
-from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, Bins, ece
+from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, bin_sums, bins_of, ece
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import word_suspicion
 
@@ -40,25 +40,15 @@ SIMULATIONS = 50  # for the calibration error expected by chance
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.HeldOutOptions):
     """Options of the probe."""
 
-    rows: int = 256
-    """Rows of held-out text."""
-    length: int = 128
-    """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that the generator resamples."""
-    sentences: int = 2000
+    sentences: int = texts.at_least_0(2000)
     """Sentences by learners (0: all)."""
     language: texts.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
-    bins: int = 15
+    bins: int = texts.at_least_1(15)
     """Bins of the calibration error and of the reliability diagram."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of masks, samples, halves and bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +148,18 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
     fitted_on = scored.log_odds[fitting], scored.wrong[fitting]
     for name, recalibrate in reliability.recalibrations(*fitted_on).items():
         p = recalibrate(z)
-        width, mass = Bins.make(p, config.bins, "width"), Bins.make(p, config.bins, "mass")
+        width, mass = bins_of(p, config.bins, "width"), bins_of(p, config.bins, "mass")
 
-        def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[Any, float]:
+        def measure(w: Floats, p: Floats = p, width: Floats = width, mass: Floats = mass) -> dict[Any, float]:
             parts, log_loss = reliability.brier(p, y, w, mass), reliability.log_loss(p, y, w)
             explained = parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else np.nan
             errors = {WIDTH: ece(p, y, w, width), MASS: ece(p, y, w, mass), "log loss": log_loss}
-            weights, _, share = mass.sums(p, y, w)
+            weights, _, share = bin_sums(p, y, w, mass)
             by_bin = dict(enumerate(np.where(weights > 0, share, np.nan).tolist()))
             return {**errors, **parts, EXPLAINED: explained, **by_bin}
 
         estimates = bootstrap.estimates(measure, groups, **resampled)
-        weight, mean_p, _ = mass.sums(p, y, np.ones(len(p)))
+        weight, mean_p, _ = bin_sums(p, y, np.ones(len(p)), mass)
         curve = [estimates.pop(b) for b in range(len(weight))]
         findings.add_all(estimates, recalibrated=name, **at)
         for b in np.flatnonzero(weight > 0).tolist():
@@ -181,7 +171,7 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
 
 def chance_error(p: Floats, config: Config) -> float:
     """Returns the mean ECE (equal width) of outcomes drawn from p itself (Broecker and Smith 2007)."""
-    bins, ones = Bins.make(p, config.bins, "width"), np.ones(len(p))
+    bins, ones = bins_of(p, config.bins, "width"), np.ones(len(p))
     keys = seeds.keys(config.seed, "analysis/outcomes", 0, np.arange(SIMULATIONS))
     outcomes = ((seeds.uniforms(key, len(p)) < p).astype(np.float64) for key in keys)
     return float(np.mean([ece(p, outcome, ones, bins) for outcome in outcomes]))

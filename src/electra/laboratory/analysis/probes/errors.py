@@ -1,10 +1,7 @@
 """Grammatical error detection without fine-tuning: whether P(replaced) finds learners' errors.
 
 Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
-2014, in which precision counts twice as much as recall). Everything else is measured on the test sentences.
-Without a test file, one half of the dev sentences is used for the threshold and the other half for the rest.
-P(replaced) is compared with the generator's surprisal, that of any other masked language model passed, the
-number of tokens in the word (which finds misspellings), and chance.
+2014, in which precision counts twice as much as recall). docs/analysis.md says what is compared.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ from typing_extensions import override
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import read_toml
-from electra.laboratory.analysis import contract
+from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, Network, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
-from electra.laboratory.analysis.texts import CORRECT, Language, learner_inputs, read_learners, sample
+from electra.laboratory.analysis.texts import CORRECT, learner_inputs, read_learners, sample
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
 MIN_ERRORS = 20  # no recall is reported for kinds with fewer errors
@@ -38,19 +35,16 @@ MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.ResampledOptions):
     """Options of the probe."""
 
-    language: Language = "en"
+    language: texts.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
-    sentences: int = 0
+    sentences: int = texts.at_least_0(0)
     """Sentences sampled from each file (0: all)."""
     surprisal: bool = True
     """Also use the generator's surprisal, one pass for each token: the slow part."""
-    resamples: int = 500
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of samples, halves and bootstrap."""
+    resamples: int = texts.at_least_0(500)
 
 
 @dataclass(frozen=True)
@@ -131,15 +125,15 @@ class Probe(contract.Probe):
         self, models: Sequence[StudiedModel], sentences: Sequence[Example], progress: Progress
     ) -> dict[str, Floats]:
         """Returns the suspicion [N] of each word by scorer, the first model's discriminator first."""
-        texts, steps = [sentence.texts for sentence in sentences], 2 * len(models) + 1
+        steps, words = 2 * len(models) + 1, [sentence.texts for sentence in sentences]
         by_scorer: dict[str, Sequence[Floats]] = {}
         for i, model in enumerate(models):
             if (network := model.optional("discriminator")) is not None:
-                by_scorer[f"discriminator of {model.name}"] = word_suspicion(network, texts, "odds")
+                by_scorer[f"discriminator of {model.name}"] = word_suspicion(network, words, "odds")
             progress("scoring words", (2 * i + 1) / steps)
             if self.config.surprisal and (network := model.optional("generator")) is not None:
                 progress("the generator's surprisal", (2 * i + 2) / steps)
-                by_scorer[f"surprisal, generator of {model.name}"] = word_suspicion(network, texts, "masked")
+                by_scorer[f"surprisal, generator of {model.name}"] = word_suspicion(network, words, "masked")
         by_scorer[TOKENS] = [counts.astype(np.float64) for counts in token_counts(models[0], sentences)]
         scores = {name: flatten(values) for name, values in by_scorer.items()}
         return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}

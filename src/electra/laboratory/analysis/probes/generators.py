@@ -2,11 +2,8 @@
 
 Each discriminator reads text in which tokens were replaced by each model's generator, by any token (uniform)
 or by frequent ones (unigram). One that knows only its generator's habits does well on that generator's text
-alone. (Errors that people make are in the probe `errors`, broken grammar in `minimal_pairs`.)
-
-The probe also measures how plausible replacements are. The advantage of a replacement is log p(replacement) -
-log p(original) under the generator that made it. From 0 on, the generator finds the new sentence at least as
-good as the original, and the label "replaced" cannot be inferred from the text.
+alone. Where a replacement's advantage (docs/analysis.md) is 0 or more, the label "replaced" cannot be
+inferred from the text.
 """
 
 from __future__ import annotations
@@ -45,19 +42,10 @@ NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(texts.HeldOutOptions):
     """Options of the probe."""
 
-    rows: int = 128
-    """Rows of held-out text."""
-    length: int = 128
-    """Length of the rows in tokens, with [CLS] and [SEP]."""
-    fraction: float = token_rows.FRACTION
-    """Share of the tokens that are resampled."""
-    resamples: int = 200
-    """Bootstrap samples for the intervals."""
-    seed: int = 0
-    """Seed of masks, samples and bootstrap."""
+    rows: int = texts.at_least_1(128)
 
 
 class Probe(contract.Probe):

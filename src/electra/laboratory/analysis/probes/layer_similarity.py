@@ -12,29 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.arrays import Floats, Ints, Vectors
 from electra.foundation.errors import ConfigError, ModelError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import (
-    Data,
-    Estimate,
-    Findings,
-    Input,
-    ProbeDataError,
-    Progress,
-    StudiedModel,
-)
+from electra.laboratory.analysis.contract import Data, Estimate, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures.bootstrap import half_samples
 from electra.laboratory.analysis.scoring.words import word_ids_at
-from electra.laboratory.analysis.texts import sample, tagged_sentences
+from electra.laboratory.analysis.texts import at_least_0, sample, tagged_sentences
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -50,9 +40,9 @@ MIN_WORDS = 8  # for the measures of representations to be defined
 class Config:
     """Options of the probe."""
 
-    sentences: int = 500
+    sentences: int = at_least_0(500)
     """Treebank sentences to use (0: all)."""
-    resamples: int = 100
+    resamples: int = at_least_0(100)
     """Half-samples of the sentences for the intervals."""
     untrained: bool = True
     """Include an untrained encoder."""
@@ -113,43 +103,30 @@ def same_depth(first: Vectors, other: Vectors, sentence: Ints, resamples: int) -
         depths.append((len(first) - 1, len(other) - 1))
 
     def measure(items: Ints) -> list[float]:
-        return [cka(Features(first[a][items]), Features(other[b][items])) for a, b in depths]
+        return [cka(first[a][items], other[b][items]) for a, b in depths]
 
     return half_samples(measure, sentence, resamples=resamples)
 
 
-class Features:
-    """One representation [n, D], centred, with the terms that every comparison needs."""
-
-    def __init__(self, values: npt.NDArray[np.floating]) -> None:
-        centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
-        norm = max(float(np.linalg.norm(centred)), np.finfo(float).tiny)
-        self.x: Floats = centred / norm * math.sqrt(len(centred))  # CKA does not depend on scale
-        self.norms: Floats = (self.x**2).sum(1)  # the diagonal of the kernel matrix
-
-    def hsic(self, other: Features) -> float:
-        """Returns the unbiased estimate of HSIC (Song et al. 2012, equation 4); needs at least four words.
-
-        The kernels are taken without their diagonals. Their rows sum to zero over all words, because the
-        features are centred; so without the diagonal they sum to minus the diagonal.
-        """
-        n = len(self.x)
-        assert n > 3
-        trace = float(((self.x.T @ other.x) ** 2).sum()) - float(self.norms @ other.norms)
-        sums = float(self.norms.sum() * other.norms.sum()) / ((n - 1) * (n - 2))
-        products = 2.0 / (n - 2) * float(self.norms @ other.norms)
-        return (trace + sums - products) / (n * (n - 3))
-
-    @cached_property
-    def self_hsic(self) -> float:
-        """HSIC of the representation with itself."""
-        return self.hsic(self)
+def cka(first: Vectors, other: Vectors) -> float:
+    """Returns CKA of [n, D] and [n, E]: 1 if equal, about 0 or below if unrelated, NaN if one is constant."""
+    centred = [x - x.mean(0) for x in (first.astype(np.float64), other.astype(np.float64))]
+    # CKA does not depend on scale
+    norms = [max(float(np.linalg.norm(x)), np.finfo(float).tiny) for x in centred]
+    x, y = (each / norm * math.sqrt(len(each)) for each, norm in zip(centred, norms, strict=True))
+    product = _hsic(x, x) * _hsic(y, y)
+    return _hsic(x, y) / math.sqrt(product) if product > 0 else math.nan
 
 
-def cka(x: Features, y: Features) -> float:
-    """Returns CKA: 1 if equal, about 0 (possibly negative) if unrelated, NaN if one is constant."""
-    product = x.self_hsic * y.self_hsic
-    return x.hsic(y) / math.sqrt(product) if product > 0 else math.nan
+def _hsic(x: Floats, y: Floats) -> float:
+    """Returns the unbiased estimate of HSIC (Song et al. 2012, equation 4); needs at least four words."""
+    # The kernels are taken without their diagonals. Their rows sum to zero over all words, because the
+    # features are centred; so without the diagonal they sum to minus the diagonal.
+    n, a, b = len(x), (x**2).sum(1), (y**2).sum(1)
+    assert n > 3
+    trace = float(((x.T @ y) ** 2).sum()) - float(a @ b)
+    sums = float(a.sum() * b.sum()) / ((n - 1) * (n - 2))
+    return (trace + sums - 2.0 / (n - 2) * float(a @ b)) / (n * (n - 3))
 
 
 def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, Loaded]:
@@ -210,5 +187,5 @@ def common_words(
         present &= has_token
     if present.sum() < MIN_WORDS:
         problem = f"only {present.sum()} of {len(present):,} words have a token in every model's vocabulary"
-        raise ProbeDataError(problem, fix="Use more sentences, in the models' language")
+        raise contract.ProbeDataError(problem, fix="Use more sentences, in the models' language")
     return [states[:, present] for states in vectors], np.repeat(np.arange(len(counts)), counts)[present]

@@ -146,10 +146,8 @@ def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
     Its variance is recovered from each paradigm's interval (Zou and Donner 2008).
     """
     mean = sum(part.value for part in parts) / len(parts)
-    below, above = (
-        math.sqrt(sum((part.value - part.interval()[end]) ** 2 for part in parts)) / len(parts)
-        for end in (0, 1)
-    )
+    squares = [[(part.value - end) ** 2 for end in part.interval()] for part in parts]
+    below, above = (math.sqrt(sum(each)) / len(parts) for each in zip(*squares, strict=True))
     return Estimate(mean, mean - below, mean + above)
 
 

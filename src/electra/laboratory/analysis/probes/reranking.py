@@ -1,12 +1,7 @@
 """Re-ranking: whether sentence scores improve the choice among a speech recogniser's hypotheses.
 
-A hypothesis is chosen by
-
-    recogniser's score + weight * sentence score + bonus * words
-
-The recogniser's score is its own mix of the list's scores (decoder and CTC) without that of its language
-model, which our score replaces. Weight and bonus are tuned on one half of the utterances and tested on the
-other, in both directions. Word errors agree with jiwer's (tested).
+measures/nbest.py says how a hypothesis is chosen. The recogniser's score is its own mix of the list's scores
+(decoder and CTC) without that of its language model, which our score replaces.
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ from electra.laboratory.analysis.contract import Cell, Data, Estimate, Findings,
 from electra.laboratory.analysis.measures import nbest
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.scoring.scorers import scores_of
-from electra.laboratory.analysis.texts import sample
+from electra.laboratory.analysis.texts import at_least_0, sample
 
 WER, GAIN = "word error rate, %", "gain over the recogniser"
 WEIGHTS = ("weight, first half", "weight, second half")
@@ -43,13 +38,13 @@ FIRST, BONUS, LM, ORACLE = (
 class Config:
     """Options of the probe."""
 
-    sentences: int = 300
+    sentences: int = at_least_0(300)
     """Utterances to sample (0: all)."""
-    hypotheses: int = 8
+    hypotheses: int = at_least_0(8)
     """Hypotheses of each list to use, from its start (0: all)."""
     scorers: tuple[str, ...] = ("original", "original-mean", "odds", "pll", "pll-mean", "unmasked")
     """Sentence scores to use. A model is used with those that it has a network for."""
-    resamples: int = 1000
+    resamples: int = at_least_0(1000)
     """Bootstrap samples of the utterances for the intervals."""
     lowercase: bool = True
     """Lower-case the hypotheses for the models: such lists are often in capitals, which models rarely see."""

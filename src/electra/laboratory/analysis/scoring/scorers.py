@@ -11,11 +11,7 @@ to reduce the values of all tokens to one number.
                                                        sees x_t
 
 The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the
-rest). For such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` is refused as
-meaningless. A "generator" is any masked language model.
-
-[CLS] and [SEP] are read but not scored. No text is truncated: a long text is read in overlapping windows, as
-in electra.inference.detection. The score of a text does not depend on the other texts, except for rounding.
+rest), so `original` is refused as meaningless. A "generator" is any masked language model.
 """
 
 from __future__ import annotations
