@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from heapq import nlargest
-from itertools import islice, tee
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -27,7 +27,6 @@ from electra.foundation.display import json_text
 from electra.foundation.durable import commit_file
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import STDIN, OnCommandLine, Source, checked_path
-from electra.foundation.progress import doing
 from electra.foundation.terminal_text import make_visible, one_line, plural, when
 from electra.inference.model import Model, load
 
@@ -42,7 +41,7 @@ ADDED = ("file", "line", "score", "marked", "words")  # to the columns of a text
 TEXT_SHOWN = 20  # characters of a text on each side of one of its words
 FEW = 8  # marked words of a text for each of which more than one suggestion is printed
 MOST, SHOWN = 20, 60  # rows and characters of their texts that --by prints
-BLOCK = 1000  # rows that are formatted together
+WRONG = ("wrong", "wrong_low", "wrong_high")
 RATES = (0.01, 0.03, 0.1)  # of wrong words, for which the summary states the precision
 
 
@@ -72,8 +71,6 @@ class Detect(
     """
     budget: Annotated[float | str | None, OnCommandLine(str | None)] = None
     """With --by: a column `send` says what to send first, up to this share of all words (30%)."""
-    quick: bool = False
-    """Read each text once, by the discriminator alone: faster; ranks pages as well, lines less well."""
     false_alarms: Annotated[float | str, OnCommandLine(str)] = "1%"
     """Mark from the P(replaced) that this share of clean words reaches. It is measured on --clean, or was
     when the model was made; for a model without such a record, words are marked from the threshold that is
@@ -110,25 +107,16 @@ class Detect(
 
     @override
     def run(self) -> list[Detection]:
-        if self.by is not None:
-            return cast("list[Detection]", self._run_ranked())
-        out, found = target_of(self.out, FORMATS, self.texts), list(self._found(*self._detector()))
+        out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
+        found = [*self._found(detector, marking)] if self.by is None else []
+        rows = self._ranked(detector, marking)[0] if self.by else self._rows(found) if out else []
         if out is not None:
-            commit_file(out, self._content(out.suffix.lower(), self._rows(found)))
-        return [detection for _, detection in found]
-
-    def _run_ranked(self) -> Any:
-        rows = Rows(self._ranked(*self._detector())[1])
-        if self.out is not None:
-            out = checked_path(self.out, "out")
-            commit_file(out, lambda path: _write(path, out.suffix.lower(), iter(rows)))
-        return rows
+            commit_file(out, self._content(out.suffix.lower(), rows))
+        return cast("list[Detection]", Rows(rows)) if self.by else [each for _, each in found]
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
         self._check_by()
-        if self.quick and self.scorer != "auto":
-            raise ConfigError("chooses the scorer", key="quick", fix="Leave out --scorer")
         folder = None if isinstance(self.model, Model) else FinetuningFolder(Path(self.model).expanduser())
         if folder and self.scorer == "auto" and folder.exists() and folder.record.get("task") == "ged":
             from electra.finetuning.tagged_words import open_tagger
@@ -137,7 +125,7 @@ class Detect(
             detector = open_tagger(folder, self.device, self.backend, self.allow_unknown, suggests)
         else:
             model: Model = load(self.model, device=self.device, backend=self.backend)
-            detector = model.detector("discriminator" if self.quick else self.scorer)
+            detector = model.detector(self.scorer)
         clean = self.clean
         if isinstance(clean, str | os.PathLike):
             clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
@@ -145,8 +133,7 @@ class Detect(
 
     def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
         texts: Iterable[str]
-        files = text_files(self.texts) if self.by else []
-        if (self.out or self.top or self.by) and len(files) < 2:  # progress tells their number
+        if self.out or self.top or self.by:  # progress tells their number
             passages: Iterable[Passage] = [*read_passages(self.texts, self.text_column, self._ends(detector))]
             texts = [each.text for each in passages]
         else:
@@ -154,37 +141,29 @@ class Detect(
             texts = (each.text for each in source)
         suggestions = self.suggestions if self.by in (None, "word") else 0
         how = suggestions, self.near, self.allow_unknown
-        found = zip(passages, detector(texts, marking.threshold, *how), strict=True)
-        return _by_file(found, len(files)) if len(files) > 1 else found
+        return zip(passages, detector(texts, marking.threshold, *how), strict=True)
 
-    def _ranked(self, detector: Detector, marking: Marking) -> tuple[int, Iterator[dict[str, Any]], str]:
-        """Returns how many rows `by` makes, those, the most in need first, and a line on all of them."""
-        from electra.inference.worst import LOOSE, Ranking, counts, parts, reaching, suspicion
+    def _ranked(self, detector: Detector, marking: Marking) -> tuple[list[dict[str, Any]], str]:
+        """Returns the rows of `by`, the most in need first, and a line on all of their words."""
+        from electra.inference.worst import LOOSE, Ranked, in_order, parts, reaching, suspicion
 
-        found, ranking, by, marked, words = self._found(detector, marking), Ranking(), self.by, 0, 0
-        loose, num_suspects = detector.marking(None, LOOSE), 0
-        assert by is not None
+        found, by, ranked = self._found(detector, marking), self.by, list[Ranked]()
+        loose, marked, words, suspects = detector.marking(None, LOOSE), 0, 0, 0
         if by == "word":
-            for passage, each in found:
-                for word in each.marked:
-                    ranking.add(_word_row(passage, each, word), word.p_replaced)
-        else:
-            curve = detector.calibration.curves.get(detector.scorer)
-            later = dict.fromkeys(["suspicion", *(["send"] if self.budget else [])])
-            for part in parts(found, by):
-                suspects = reaching(part.words, loose.threshold)
-                columns = counts(part, marking.threshold, loose.wrong(suspects, len(part.words)))
-                row = part.place | columns | later | {"text": part.text}
-                ranking.add(row, suspicion(part.words, curve), columns["words"], part.page)
-                marked, words = marked + columns["marked"], words + columns["words"]
-                num_suspects += suspects
-        budget = _share(self.budget or 1, "budget", most=1)
-        rows = ranking.rows(budget, with_pages=by == "line")
-        return (
-            len(ranking),
-            islice(rows, self.top),
-            _estimate(marked, words, loose.wrong(num_suspects, words)),
-        )
+            each_word = ((passage, each, word) for passage, each in found for word in each.marked)
+            ranked = [Ranked(_word_row(*each), each[2].p_replaced) for each in each_word]
+            return [*in_order(ranked, 1, False)][: self.top], ""
+        assert by is not None
+        curve = detector.calibration.curves.get(detector.scorer)
+        for part in parts(found, by):
+            size, wrong = len(part.words), reaching(part.words, loose.threshold)
+            row = part.place | {"words": size, "marked": reaching(part.words, marking.threshold)}
+            row |= dict(zip(WRONG, loose.wrong(wrong, size) or [None] * 3, strict=True)) | {"suspicion": None}
+            row |= ({"send": None} if self.budget else {}) | {"text": part.text}
+            ranked.append(Ranked(row, suspicion(part.words, curve), size, part.page))
+            marked, words, suspects = marked + row["marked"], words + size, suspects + wrong
+        rows = in_order(ranked, _share(self.budget or 1, "budget", most=1), with_pages=by == "line")
+        return [*rows][: self.top], _estimate(marked, words, loose.wrong(suspects, words))
 
     def _check_by(self) -> None:
         if self.budget is not None:
@@ -225,13 +204,15 @@ class Detect(
         cells = Rows(map(_cells, rows))
         if kind == ".txt":
             return f"{cells.table()}\n".encode("utf-8", "replace")
-        copied = {name for row in rows for name in row} - {*ADDED} if self.top is None else ()
+        is_of_texts = self.top is None and self.by is None
+        copied = {name for row in rows for name in row} - {*ADDED} if is_of_texts else ()
         return format_records(cells, "csv", copied=copied)
 
     @override
     def main(self) -> int:
         if isinstance(self.texts, tuple):
-            return replace(self, texts=_named(self.texts)).main()
+            paths = [checked_path(each, "texts") for each in self.texts]
+            return replace(self, texts=self.texts[0] if len(paths) == 1 else paths).main()
         if self.by is not None:
             return self._main_ranked()
         out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
@@ -277,19 +258,18 @@ class Detect(
         return 0
 
     def _main_ranked(self) -> int:
-        detector, marking = self._detector()
-        num, rows, line = self._ranked(detector, marking)
+        out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
+        rows, line = self._ranked(detector, marking)
         sys.stderr.writelines(f"note: {one_line(note)}\n" for note in detector.main.notes)
-        if self.out is not None:
-            out = checked_path(self.out, "out")
-            commit_file(out, lambda path: _write(path, out.suffix.lower(), rows))
-            shown = plural(min(num, self.top or num), str(self.by))
+        if out is not None:
+            commit_file(out, self._content(out.suffix.lower(), rows))
+            shown = plural(len(rows), str(self.by))
             sys.stdout.write(when(not self.json, f"{shown} in {make_visible(str(out))}\n{line}\n"))
         elif self.json:
-            sys.stdout.writelines(json_text(f"{json.dumps(row, ensure_ascii=False)}\n") for row in rows)
+            sys.stdout.write(json_text(self._content(".jsonl", rows).decode()))
         else:
-            few = Rows(_cells(row | {"text": row["text"][:SHOWN]}) for row in islice(rows, self.top or MOST))
-            more = when(self.top is None and num > MOST, f"... {num:,} rows; --out writes them all\n")
+            few = Rows(_cells(row | {"text": row["text"][:SHOWN]}) for row in rows[: self.top or MOST])
+            more = when(len(rows) > len(few), f"... {len(rows):,} rows; --out writes them all\n")
             sys.stdout.write(make_visible(f"{few.table()}\n{more}{line}\n"))
         return 0
 
@@ -307,38 +287,6 @@ def _share(value: float | str, key: str, most: float = 0.0) -> float:
     if not 0 < share < 1 and not 0 < share <= most:
         raise ConfigError(f"must be a share such as 1% or 0.01, not {value}", key=key)
     return share
-
-
-def _named(texts: tuple[str, ...]) -> Any:
-    """Returns the one text or file of a command line, or the paths of several files."""
-    if len(texts) == 1:
-        return texts[0]
-    paths = [checked_path(each, "texts") for each in texts]
-    if missing := [path for path in paths if not path.exists()]:
-        raise ConfigError(
-            "no such file", where=missing[0], fix=f"Several must be files. {OnTexts.ADVICE['']}"
-        )
-    return paths
-
-
-def _by_file(found: Iterator[Found], num_files: int) -> Iterator[Found]:
-    """Passes on what was found, and shows which share of the files is done."""
-    last, num = "", -1
-    for passage, each in found:
-        if passage.file != last:
-            last, num = passage.file, num + 1
-            doing("detecting", num / num_files)
-        yield passage, each
-
-
-def _write(path: Path, kind: str, rows: Iterator[dict[str, Any]]) -> None:
-    """Writes rows that have the same columns, block by block."""
-    from electra.finetuning.score.records import format_records
-
-    with open(path, "wb") as file:
-        while block := list(islice(rows, BLOCK)):
-            content = format_records([*map(_cells, block)] if kind == ".csv" else block, kind[1:])  # type: ignore[arg-type]
-            file.write(content.partition(b"\n")[2] if kind == ".csv" and file.tell() else content)
 
 
 def _estimate(marked: int, words: int, found: tuple[float, float, float] | None) -> str:

@@ -6,8 +6,6 @@ counts by its page as well: better orders than the share of marked words (result
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -15,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from electra.data.tables.passages import Passage
-from electra.data.tables.scanned import Box, Line, box_around
+from electra.data.tables.scanned import Line, box_around
 from electra.inference.detection import Detection, Span
 from electra.inference.detector import Curve
 
@@ -32,80 +30,55 @@ class Part(NamedTuple):
     words: list[Span]
 
 
+class Ranked(NamedTuple):
+    """A row of a ranking: what it is ranked by, how many words it has, and its page."""
+
+    row: dict[str, Any]
+    key: float
+    size: int = 1
+    page: Any = None
+
+
 def parts(found: Iterable[tuple[Passage, Detection]], by: By) -> Iterator[Part]:
     """Yields the parts of scans or texts, one file of text being a page."""
-    for page, members in groupby(found, key=lambda each: (each[0].file, _page(each[0]))):
-        if by == "page":
-            texts, words = [], list[Span]()
-            for passage, detection in members:
-                texts.append(passage.text)
-                words += detection.words
-            yield _part({"file": page[0], "page": page[1] or None}, page, "\n".join(texts), words)
-            continue
+    for page, members in groupby(
+        found, key=lambda each: (each[0].file, each[0].line if each[0].lines else 0)
+    ):
+        place, texts, all_words = {"file": page[0], "page": page[1] or None}, list[str](), list[Span]()
         for passage, detection in members:
+            words = [word for word in detection.words if any(map(str.isalnum, word.text))]
+            if by == "page":
+                texts.append(passage.text)
+                all_words += words
+                continue
             lines = passage.lines or ((0, Line(str(passage.line))),)
             if by == "text":
-                lines = ((0, Line(lines[0][1].name, box_around([line.box for _, line in lines]))),)
+                lines = ((0, Line(lines[0][1].name, box_around(line.box for _, line in lines))),)
             ends = [start for start, _ in lines[1:]] + [len(passage.text)]
             for (start, line), end in zip(lines, ends, strict=True):
-                within = [word for word in detection.words if start <= word.start < end]
-                place = {"file": page[0], "page": page[1] or None, "line": line.name, "box": _shown(line.box)}
-                yield _part(place, page, passage.text[start:end].rstrip(), within)
+                at = place | {"line": line.name, "box": " ".join(map(str, line.box)) or None}
+                within = [word for word in words if start <= word.start < end]
+                yield Part(at, page, passage.text[start:end].rstrip(), within)
+        if by == "page":
+            yield Part(place, page, "\n".join(texts), all_words)
 
 
-def _part(place: dict[str, Any], page: tuple[str, int], text: str, words: list[Span]) -> Part:
-    return Part(place, page, text, [word for word in words if any(map(str.isalnum, word.text))])
+def in_order(found: Sequence[Ranked], budget: float, with_pages: bool) -> Iterator[dict[str, Any]]:
+    """Yields the rows, highest key first, and fills in their columns `suspicion` and `send`.
 
-
-def _page(passage: Passage) -> int:
-    return passage.line if passage.lines else 0
-
-
-def _shown(box: Box) -> str | None:
-    return " ".join(map(str, box)) or None
-
-
-class Ranking:
-    """Rows with their keys, on the disk until they are read in order, so that memory has the keys alone."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        self._keys, self._sizes, self._pages = list[float](), list[int](), list[int]()
-        self._starts = list[int]()
-        self._last_page: Any = None
-
-    def add(self, row: dict[str, Any], key: float, size: int = 1, page: Any = None) -> None:
-        """Adds a row of `size` words."""
-        self._pages.append(self._pages[-1] + (page != self._last_page) if self._pages else 0)
-        self._keys.append(key)
-        self._sizes.append(size)
-        self._last_page = page
-        self._starts.append(self._file.tell())
-        self._file.write(json.dumps(row, default=str).encode() + b"\n")
-
-    def __del__(self) -> None:
-        self._file.close()
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def rows(self, budget: float, with_pages: bool) -> Iterator[dict[str, Any]]:
-        """Yields the rows, highest key first, and fills in their columns `suspicion` and `send`.
-
-        `send` says whether a row is among the first that have the share `budget` of all words. `with_pages`
-        adds the mean of its page's words to each key.
-        """
-        keys, sizes = np.array(self._keys), np.array(self._sizes)
-        if with_pages and len(keys):
-            totals, words = (np.bincount(self._pages, each) for each in (keys * sizes, sizes))
-            keys = keys + (totals / np.maximum(words, 1))[self._pages]
-        order = np.argsort(-keys, kind="stable")
-        sent = np.cumsum(sizes[order]) <= budget * sizes.sum() + 1e-9
-        for i, is_sent in zip(order.tolist(), sent.tolist(), strict=True):
-            self._file.seek(self._starts[i])
-            row = json.loads(self._file.readline())
-            values = {"suspicion": float(f"{keys[i]:.4g}"), "send": is_sent}
-            yield row | {name: value for name, value in values.items() if name in row}
+    `send` says whether a row is among the first that have the share `budget` of all words. `with_pages` adds
+    the mean of its page's words to each key.
+    """
+    keys, sizes = np.array([each.key for each in found]), np.array([each.size for each in found])
+    if with_pages and found:
+        pages = np.unique([str(each.page) for each in found], return_inverse=True)[1]
+        totals, words = (np.bincount(pages, each) for each in (keys * sizes, sizes))
+        keys = keys + (totals / np.maximum(words, 1))[pages]
+    order = np.argsort(-keys, kind="stable")
+    sent = np.cumsum(sizes[order]) <= budget * sizes.sum() + 1e-9
+    for i, is_sent in zip(order.tolist(), sent.tolist(), strict=True):
+        row, values = found[i].row, {"suspicion": float(f"{keys[i]:.4g}"), "send": is_sent}
+        yield row | {name: value for name, value in values.items() if name in row}
 
 
 def suspicion(words: Sequence[Span], curve: Curve | None) -> float:
@@ -123,11 +96,3 @@ def suspicion(words: Sequence[Span], curve: Curve | None) -> float:
 def reaching(words: Sequence[Span], threshold: float) -> int:
     """Returns how many words have at least this P(replaced)."""
     return sum(word.p_replaced >= threshold for word in words)
-
-
-def counts(part: Part, threshold: float, wrong: tuple[float, float, float] | None) -> dict[str, Any]:
-    """Returns the columns on words: all, marked, the share, and the estimate of the wrong ones."""
-    size, marked = len(part.words), reaching(part.words, threshold)
-    columns = {"words": size, "marked": marked, "share": float(f"{marked / max(size, 1):.4g}")}
-    names = ("wrong", "wrong_low", "wrong_high")
-    return columns | dict(zip(names, [None] * 3 if wrong is None else wrong, strict=True))
