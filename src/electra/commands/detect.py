@@ -67,7 +67,7 @@ class Detect(
     by: Literal["page", "line", "text", "word"] | None = None
     """Rank pages (a .txt file is one), lines, texts (paragraphs, rows) or marked words, those that need a
     correction most first, with their places and an estimate of how many words are wrong, if errors are like
-    those made up for the model's record. Python returns them; the shell prints 20 without --out.
+    those made up for the model's record.
     """
     budget: Annotated[float | str | None, OnCommandLine(str | None)] = None
     """With --by: a column `send` says what to send first, up to this share of all words (30%)."""
@@ -145,23 +145,23 @@ class Detect(
 
     def _ranked(self, detector: Detector, marking: Marking) -> tuple[list[dict[str, Any]], str]:
         """Returns the rows of `by`, the most in need first, and a line on all of their words."""
-        from electra.inference.worst import LOOSE, Ranked, in_order, parts, reaching, suspicion
+        from electra.inference.worst import LOOSE, Ranked, in_order, parts, suspicion
 
-        found, by, ranked = self._found(detector, marking), self.by, list[Ranked]()
+        found, by, ranked = self._found(detector, marking), str(self.by), list[Ranked]()
         loose, marked, words, suspects = detector.marking(None, LOOSE), 0, 0, 0
         if by == "word":
             each_word = ((passage, each, word) for passage, each in found for word in each.marked)
             ranked = [Ranked(_word_row(*each), each[2].p_replaced) for each in each_word]
             return [*in_order(ranked, 1, False)][: self.top], ""
-        assert by is not None
         curve = detector.calibration.curves.get(detector.scorer)
         for part in parts(found, by):
-            size, wrong = len(part.words), reaching(part.words, loose.threshold)
-            row = part.place | {"words": size, "marked": reaching(part.words, marking.threshold)}
+            thresholds, size = (marking.threshold, loose.threshold), len(part.words)
+            above, wrong = (sum(word.p_replaced >= each for word in part.words) for each in thresholds)
+            row = part.place | {"words": size, "marked": above}
             row |= dict(zip(WRONG, loose.wrong(wrong, size) or [None] * 3, strict=True)) | {"suspicion": None}
             row |= ({"send": None} if self.budget else {}) | {"text": part.text}
             ranked.append(Ranked(row, suspicion(part.words, curve), size, part.page))
-            marked, words, suspects = marked + row["marked"], words + size, suspects + wrong
+            marked, words, suspects = marked + above, words + size, suspects + wrong
         rows = in_order(ranked, _share(self.budget or 1, "budget", most=1), with_pages=by == "line")
         return [*rows][: self.top], _estimate(marked, words, loose.wrong(suspects, words))
 
@@ -204,15 +204,14 @@ class Detect(
         cells = Rows(map(_cells, rows))
         if kind == ".txt":
             return f"{cells.table()}\n".encode("utf-8", "replace")
-        is_of_texts = self.top is None and self.by is None
-        copied = {name for row in rows for name in row} - {*ADDED} if is_of_texts else ()
+        copied = () if self.top or self.by else {name for row in rows for name in row} - {*ADDED}
         return format_records(cells, "csv", copied=copied)
 
     @override
     def main(self) -> int:
         if isinstance(self.texts, tuple):
-            paths = [checked_path(each, "texts") for each in self.texts]
-            return replace(self, texts=self.texts[0] if len(paths) == 1 else paths).main()
+            several: Any = [checked_path(each, "texts") for each in self.texts[len(self.texts) == 1 :]]
+            return replace(self, texts=several or self.texts[0]).main()
         if self.by is not None:
             return self._main_ranked()
         out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
@@ -290,13 +289,11 @@ def _share(value: float | str, key: str, most: float = 0.0) -> float:
 
 
 def _estimate(marked: int, words: int, found: tuple[float, float, float] | None) -> str:
-    """Returns a line on the words of everything that was ranked; "" if they were not counted."""
-    if not words:
-        return ""
+    """Returns a line on the words of everything that was ranked."""
     line = f"{marked:,} of {plural(words, 'word')} marked"
     if found is None:
         return f"{line}; no estimate of the wrong ones: the model has no record of made-up errors"
-    return f"{line}; wrong, if errors are like those made up for the model's record: {found[0] / words:.1%}"
+    return f"{line}; wrong, if errors are like those made up for its record: {found[0] / max(words, 1):.1%}"
 
 
 def _second_line(detection: Detection) -> str:

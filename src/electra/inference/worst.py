@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from electra.inference.detection import Detection, Span
 from electra.inference.detector import Curve
 
 LOOSE = 0.1  # the share of clean words that look wrong, of which wrong words are estimated: .01 misses more
-By = Literal["page", "line", "text", "word"]
 
 
 class Part(NamedTuple):
@@ -39,7 +38,7 @@ class Ranked(NamedTuple):
     page: Any = None
 
 
-def parts(found: Iterable[tuple[Passage, Detection]], by: By) -> Iterator[Part]:
+def parts(found: Iterable[tuple[Passage, Detection]], by: str) -> Iterator[Part]:
     """Yields the parts of scans or texts, one file of text being a page."""
     for page, members in groupby(
         found, key=lambda each: (each[0].file, each[0].line if each[0].lines else 0)
@@ -91,8 +90,3 @@ def suspicion(words: Sequence[Span], curve: Curve | None) -> float:
         return float(p.mean()) if len(p) else 0.0
     rates = np.log(curve.false_alarms)
     return float((rates[-1] - np.interp(-p, -np.array(curve.thresholds), rates)).mean())
-
-
-def reaching(words: Sequence[Span], threshold: float) -> int:
-    """Returns how many words have at least this P(replaced)."""
-    return sum(word.p_replaced >= threshold for word in words)

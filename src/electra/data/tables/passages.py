@@ -201,9 +201,7 @@ def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator
         file = read_blocks(source, extension == ".conllu")
         form = file.names.index("FORM") if "FORM" in file.names else 0
         sentences = ((block.where.number, block.rows) for block in file.blocks)
-        found = [
-            (line, [Word(row[form], str(n)) for n, row in enumerate(rows, 1)]) for line, rows in sentences
-        ]
+        found = [(at, [Word(row[form], str(n)) for n, row in enumerate(rows, 1)]) for at, rows in sentences]
     if not found:
         raise NoWords("no text", where=str(source))
     for number, words in found:

@@ -169,12 +169,8 @@ def _regions(parent: Element, order: Mapping[str, int]) -> Iterator[Element]:
 def _line(line: Element, number: int) -> list[Word]:
     name = line.get("id", "")
     place = Line(name or str(number), _points(line))
-    words = [
-        Word(_text(word), word.get("id", ""), place, _points(word))
-        for word in line.findall("Word")
-        if _text(word)
-    ]
-    return words or [Word(word, name, place) for word in _text(line).split()]
+    words = [Word(_text(word), word.get("id", ""), place, _points(word)) for word in line.findall("Word")]
+    return [word for word in words if word.text] or [Word(word, name, place) for word in _text(line).split()]
 
 
 def _plain(region: Element, count: int) -> Lines:
