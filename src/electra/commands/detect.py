@@ -66,8 +66,7 @@ class Detect(
     _: KW_ONLY
     by: Literal["page", "line", "text", "word"] | None = None
     """Rank pages (a .txt file is one), lines, texts (paragraphs, rows) or marked words, those that need a
-    correction most first, with their places and an estimate of how many words are wrong, if errors are like
-    those made up for the model's record.
+    correction most first, with an estimate of their wrong words, if errors are like made-up ones.
     """
     budget: Annotated[float | str | None, OnCommandLine(str | None)] = None
     """With --by: a column `send` says what to send first, up to this share of all words (30%)."""
@@ -211,6 +210,8 @@ class Detect(
     def main(self) -> int:
         if isinstance(self.texts, tuple):
             several: Any = [checked_path(each, "texts") for each in self.texts[len(self.texts) == 1 :]]
+            if not all(path.exists() for path in several):
+                raise ConfigError("several must be files", key="texts", fix=self.ADVICE[""])
             return replace(self, texts=several or self.texts[0]).main()
         if self.by is not None:
             return self._main_ranked()

@@ -65,8 +65,7 @@ def parts(found: Iterable[tuple[Passage, Detection]], by: str) -> Iterator[Part]
 def in_order(found: Sequence[Ranked], budget: float, with_pages: bool) -> Iterator[dict[str, Any]]:
     """Yields the rows, highest key first, and fills in their columns `suspicion` and `send`.
 
-    `send` says whether a row is among the first that have the share `budget` of all words. `with_pages` adds
-    the mean of its page's words to each key.
+    `send`: among the first with the share `budget` of all words. `with_pages` adds each page's mean to keys.
     """
     keys, sizes = np.array([each.key for each in found]), np.array([each.size for each in found])
     if with_pages and found:
