@@ -92,13 +92,13 @@ test-mutations: setup
 	$(BIN)/python tests/mutations.py
 
 # The core, model and data tests with the oldest versions that pyproject.toml allows (of what they need; torch
-# excepted), on its oldest Python.
+# excepted), on its oldest Python. transformers 5.0 asks for protobuf; with pyparsing 3.3, matplotlib 3.9 warns.
 OLDEST ?= python3.11
 test-oldest:
 	$(OLDEST) -m venv .venv-oldest
 	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed '/^torch>/d; s/>=/==/' > .venv-oldest/constraints
 	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
-		-e '.[report,notebook,data]' pytest pytest-timeout hypothesis
+		-e '.[report,notebook,data]' pytest pytest-timeout hypothesis protobuf 'pyparsing<3.3'
 	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "$(ORDINARY)" \
 		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
 

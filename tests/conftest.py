@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name on the hub
 offline.block_network()
 pytest.register_assert_rewrite("contracts.probes", "contracts.tasks")
+# A job in a shell's background ignores it, and so would the processes that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 display.SILENCE = 3600.0  # what a command says while it works does not depend on the machine's speed
 
 
