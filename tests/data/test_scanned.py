@@ -93,6 +93,25 @@ def test_passages_have_their_places(
         assert all(start == 0 or passage.text[start - 1] == " " for start, _ in passage.words)
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (HOCR, [[("1", (0, 9, 8, 20)), ("2", (5, 6, 7, 8))], [("", ())]]),
+        (PAGE, [[("1", ()), ("2", ())], [("l1", (1, 2, 9, 8)), ("l2", (4, 5, 9, 7))]]),
+        (DJVU, [[("1", (1, 2, 7, 8)), ("2", (9, 9, 9, 9))]]),
+    ],
+)
+def test_lines_have_their_boxes(tmp_path: Path, content: str, expected: Any) -> None:
+    """They are those of the file, or else around the line's words; a base line of DjVu is no part of it."""
+    content = content.replace('ocr_line">\n', 'ocr_line" title="baseline 0 -3; bbox 0 9 8 20">\n')
+    content = content.replace('id="l1">', 'id="l1"><pc:Coords points="1,2 9,2 9,8 1,8"/>')
+    content = content.replace('id="w3">', 'id="w3"><pc:Coords points="4,7 8,5"/>')
+    content = content.replace('id="w4"><pc', 'id="w4"><pc:Coords points="9,6"/><pc')
+    (tmp_path / "a.xml").write_text(content.replace('"5,6,7,8"', '"5,6,7,8,11"').replace("-<", "<"))
+    lines = [each.lines for each in read(tmp_path / "a.xml")]
+    assert [[(line.name, line.box) for _, line in each] for each in lines] == expected
+
+
 def test_blank_pages_of_a_folder_are_noted(tmp_path: Path) -> None:
     blank = {"b.hocr": "<html/>", "c.alto": "", "d.txt": "", "e.conll": "\n", "f.csv": ""}
     for name, content in blank.items():

@@ -248,25 +248,6 @@ def test_transformers_gives_the_same_ids_for_a_saved_folder(
     assert Tokenizer.load(tmp_path / "mine.json").digest == ours.digest, "their limits are not its own"
 
 
-@pytest.mark.parametrize("kind", ["cased", "uncased"])
-def test_vocab_txt_alone_gives_the_same_ids(
-    kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
-) -> None:
-    from transformers import BertTokenizer
-
-    ours = {"cased": cased, "uncased": uncased}[kind]
-    ours.save(tmp_path)
-    (tmp_path / "tokenizer.json").unlink()
-    reference = BertTokenizer.from_pretrained(tmp_path)
-    for text in [*SENTENCES[:4], SENTENCES[5]]:
-        expected = reference(text)["input_ids"]
-        for name in (tmp_path, tmp_path / "vocab.txt"):
-            assert Tokenizer.load(name).encode(text).ids == ours.encode(text).ids == expected
-    (tmp_path / "tokenizer_config.json").unlink()
-    plain = Tokenizer.load(tmp_path / "vocab.txt")
-    assert plain.encode("The CHEF").ids == plain.encode("the chef").ids
-
-
 def test_special_tokens_are_found_by_name_and_missing_ones_are_named(
     tmp_path: Path, uncased: Tokenizer
 ) -> None:

@@ -80,11 +80,6 @@ def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
     assert visible <= {i for start, end in pieces.offsets for i in range(start, end)}  # no character is lost
 
 
-def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
-    pieces = tokenize(uncased, "cafe\u0301 s")
-    assert pieces.token_strings == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
-
-
 @pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
 @pytest.mark.parametrize(
     "text", ["Hello, world. (x)", "q ,a", "one. two", "\u017d, \u20ac5; \u00bfq?", ", ."]
@@ -130,16 +125,6 @@ def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
     assert actual.words[-1].p_replaced == max(token.p_replaced for token in actual.tokens[-2:])
     words = [text[token.start : token.end] for token in actual.tokens]
     assert words == ["The", "Chef", "cooked", "the", "meal", "s"]
-
-
-def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
-    texts = ["the meal", "", "the chef ate " * 50, "x", "the Chef cooked the meal s s s", "the meal"] * 3
-    together, alone = list(detect(loaded, texts)), [next(detect(loaded, [text])) for text in texts]
-    assert [actual.text for actual in together] == texts
-    for one, other in zip(together, alone, strict=True):
-        assert [t.p_replaced for t in one.tokens] == pytest.approx(
-            [t.p_replaced for t in other.tokens], abs=1e-6
-        )
 
 
 @torch.inference_mode()

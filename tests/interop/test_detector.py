@@ -243,6 +243,15 @@ def test_the_most_suspicious_words_have_their_places(
         ["--out", "x.csv", "--top", "0"],
         ["--out", "x.csv", "--text-column", "body"],
         ["--out", "x.csv", "--false-alarms", "2"],
+        ["--by", "line"],
+        ["--by", "row"],
+        ["--budget", "30%"],
+        ["--by", "word", "--budget", "30%"],
+        *[["--by", "text", "--budget", share] for share in ("0", "abc", "101%")],
+        ["--by", "text", "--out", "x.txt"],
+        ["in.txt", "--by", "page"],
+        ["in.txt", "--by", "text", "--out", "in.csv"],
+        ["two.txt", "--by", "text"],
     ],
 )
 def test_what_cannot_be_written_is_refused_in_one_line(
@@ -250,9 +259,11 @@ def test_what_cannot_be_written_is_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("text\nThe mill.\n")
+    Path("in.txt").write_text("The mill.\n")
     assert main(["detect", "tiny-en", "in.csv", *options]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    assert [*map(str, Path().iterdir())] == ["in.csv"] and Path("in.csv").read_text() == "text\nThe mill.\n"
+    assert sorted(map(str, Path().iterdir())) == ["in.csv", "in.txt"]
+    assert Path("in.csv").read_text() == "text\nThe mill.\n"
 
 
 def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import electra
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.adapted_folders import encoder_config
 from electra.exchange.load import load
-from electra.finetuning.predict import open_predictor
 from electra.model.adapted import AdaptedEncoder
 
 SHAPE = {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "pad_token_id": 0}
@@ -77,15 +76,3 @@ def test_a_long_text_before_and_after_a_short_one(family: str) -> None:
     with torch.inference_mode():
         first, _, again = encoder(ids), encoder(ids[:, :6]), encoder(ids)
     assert torch.equal(first, again)
-
-
-@pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification"])
-@pytest.mark.parametrize("family", ["ConvBert", "SqueezeBert"])
-def test_predictions_of_a_text_alone_and_among_others(
-    family: str, head: str, uncased: Tokenizer, tmp_path: Path
-) -> None:
-    written(family, head, uncased, tmp_path)
-    predictor = open_predictor(str(tmp_path), allow_unknown=True)
-    together = predictor.texts(TEXTS).values
-    for text, value in zip(TEXTS, together, strict=True):
-        np.testing.assert_allclose(predictor.texts([text]).values[0], value, atol=1e-5)

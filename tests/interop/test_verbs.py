@@ -72,7 +72,7 @@ def test_detect_and_show_refuse(export_pair: ExportPair, tmp_path: Path, capsys:
         capsys, "detect", folder / "generator", "x", "--scorer", "discriminator"
     )
     assert "needs TEXTS" in fails(capsys, "detect", folder)
-    assert "unexpected argument" in fails(capsys, "detect", folder, "x", "y")
+    assert "several must be files" in fails(capsys, "detect", folder, "x", "y")
     assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
     assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, tmp_path / "latin")
     assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")

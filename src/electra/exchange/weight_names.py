@@ -1,4 +1,4 @@
-"""Converts between our names for weights and those of transformers, which only this file knows.
+"""Converts our names for weights to transformers' and back, which only this file and weight_names.toml know.
 
 Our encoders have plain names for their parts, and one matrix for queries, keys and values where ELECTRA
 checkpoints have three. If one of our parameters corresponds to several tensors in transformers, these are
@@ -8,7 +8,9 @@ concatenated along the first dimension.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from torch import Tensor, cat, zeros_like
@@ -25,92 +27,17 @@ Names = tuple[str, ...]
 OWN_HEAD = "electra_head"  # of ours, on an encoder that transformers runs: its kind, and its tensors' prefix
 CHECK_CONFIG = "Check that config.json belongs to these weights"
 
-PREFIX = {"electra": "electra.", "modern": "model."}
-
-_ENCODER: dict[str, dict[str, str]] = {
-    "electra": {
-        "embeddings.words": "embeddings.word_embeddings",
-        "embeddings.positions": "embeddings.position_embeddings",
-        "embeddings.token_types": "embeddings.token_type_embeddings",
-        "embeddings.norm": "embeddings.LayerNorm",
-        "projection": "embeddings_project",
-    },
-    "modern": {
-        "tokens": "embeddings.tok_embeddings",
-        "embedding_norm": "embeddings.norm",
-        "final_norm": "final_norm",
-    },
-}
-
-_LAYER_LIST = {"electra": "encoder.layer", "modern": "layers"}
-_LAYER: dict[str, dict[str, Names]] = {
-    "electra": {
-        "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
-        "attention_output": ("attention.output.dense",),
-        "attention_norm": ("attention.output.LayerNorm",),
-        "intermediate": ("intermediate.dense",),
-        "output": ("output.dense",),
-        "output_norm": ("output.LayerNorm",),
-    },
-    "modern": {
-        "qkv": ("attn.Wqkv",),
-        "attention_output": ("attn.Wo",),
-        "attention_norm": ("attn_norm",),
-        "mlp_norm": ("mlp_norm",),
-        "gated": ("mlp.Wi",),
-        "output": ("mlp.Wo",),
-    },
-}
-
-_MODERN_HEAD = {"dense": "head.dense", "norm": "head.norm"}
-_HEAD: dict[str, dict[Kind, dict[str, str]]] = {
-    "electra": {
-        "discriminator": {
-            "dense": "discriminator_predictions.dense",
-            "prediction": "discriminator_predictions.dense_prediction",
-        },
-        "generator": {
-            "dense": "generator_predictions.dense",
-            "norm": "generator_predictions.LayerNorm",
-            "": "generator_lm_head",  # a bias over the vocabulary, and a weight unless it is the token table
-        },
-        # tanh follows the layer of BERT's and RoBERTa's classifiers, gelu that of ELECTRA's
-        "classifier": {
-            "dense": "classifier.dense",
-            "pooler": "classifier.pooler",
-            "output": "classifier.out_proj",
-        },
-        "tagger": {"output": "classifier"},
-        "reader": {"output": "qa_outputs"},
-    },
-    "modern": {
-        "discriminator": {**_MODERN_HEAD, "prediction": "classifier"},
-        "generator": {**_MODERN_HEAD, "": "decoder"},
-        **{kind: {**_MODERN_HEAD, "output": "classifier"} for kind in TUNED},
-    },
-}
+_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PREFIX: dict[str, str] = _NAMES["prefix"]
+_HEAD: dict[str, dict[Kind, dict[str, str]]] = _NAMES["head"]
+_BERT_TUNED: dict[str, dict[str, Names]] = {kind: _NAMES["bert"][kind] for kind in TUNED}
 # The output layer of a modern discriminator, with a row for each of its two labels.
 DISCRIMINATOR_OUTPUT = ("classifier.weight", "classifier.bias")
 
 # Redundant tensors that some versions of transformers write.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|(cls\.predictions\.)?decoder\.weight")
 _BERT = re.compile(r"^(bert|roberta)\.")
-# The masked-LM heads of BERT and RoBERTa have the structure of ELECTRA's generator head. The bias of the
-# output layer has two names; if a file has both, the decoder's is used, as in transformers.
-_BERT_HEAD = {
-    "generator_predictions.dense": ("cls.predictions.transform.dense", "lm_head.dense"),
-    "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
-    "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
-}
 FOREIGN = "other."  # prefix of the names of other heads, which could be confused with ELECTRA's
-_BERT_TUNED: dict[str, dict[str, Names]] = {
-    "classifier": {
-        "classifier.pooler": ("bert.pooler.dense", "classifier.dense"),
-        "classifier.out_proj": ("classifier", "classifier.out_proj"),
-    },
-    "tagger": {"classifier": ("classifier",)},
-    "reader": {"qa_outputs": ("qa_outputs",)},
-}
 _BERT_NAMES = {"electra": "bert"} | {ours: names[0] for ours, names in _BERT_TUNED["classifier"].items()}
 _TO_BERT = re.compile(rf"^({'|'.join(map(re.escape, _BERT_NAMES))})(?=\.)")
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
@@ -125,9 +52,9 @@ def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
     prefix = PREFIX[architecture]
     layer = re.fullmatch(r"layers\.(\d+)\.(\w+)", module)
     if layer is None:
-        return (f"{prefix}{_ENCODER[architecture][module]}.{leaf}",)
-    stem = f"{prefix}{_LAYER_LIST[architecture]}.{layer[1]}"
-    return tuple(f"{stem}.{name}.{leaf}" for name in _LAYER[architecture][layer[2]])
+        return (f"{prefix}{_NAMES['encoder'][architecture][module]}.{leaf}",)
+    stem = f"{prefix}{_NAMES['layer_list'][architecture]}.{layer[1]}"
+    return tuple(f"{stem}.{name}.{leaf}" for name in _NAMES["layer"][architecture][layer[2]])
 
 
 def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
@@ -189,7 +116,7 @@ def normalise_names(
         renamed = {name.replace(old, new): tensor for name, tensor in renamed.items()}
     if architecture == "electra":
         if any(_BERT.match(name) for name in renamed):  # in such files, ELECTRA's names denote other heads
-            heads = {**_BERT_HEAD, **_BERT_TUNED.get(kind, {})}
+            heads = {**_NAMES["bert"]["generator"], **_BERT_TUNED.get(kind, {})}
             ours = {stem: name for name, stems in heads.items() for stem in stems}
             given, renamed = renamed, {}
             for name in sorted(given, key=lambda name: ".decoder." in name):  # the decoder's override others

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typing_extensions import override
 
@@ -80,8 +80,10 @@ def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path 
     if path.suffix.lower() not in formats:
         problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
         raise ConfigError(problem, where=path, fix=fix)
-    is_source = isinstance(texts, str | os.PathLike) and os.path.exists(texts)
-    if is_source and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cast(Source, texts))):
+    several = texts if isinstance(texts, list | tuple) else [texts]
+    named = [each for each in several if isinstance(each, os.PathLike) or each is texts]
+    files = [each for each in named if isinstance(each, str | os.PathLike) and os.path.exists(each)]
+    if any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(each)) for each in files):
         problem = "is the file of the texts, or in their folder"
         raise ConfigError(problem, key="out", fix="Choose another name")
     return path

@@ -7,22 +7,22 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from electra.data.corpus.folders import walk_folders
 from electra.data.tables.lines import COMPRESSIONS, garbled, is_blank, note_garbled
 from electra.data.tables.printed import LineEnds
-from electra.data.tables.scanned import SCANNED, OtherXml, read_paragraphs
+from electra.data.tables.scanned import SCANNED, Line, OtherXml, Word, box_around, read_paragraphs
 from electra.data.tables.table import cell_text, lacks_text, open_table, read_lines
 from electra.data.tables.table_files import TABLES, Data, Given, extension_of, split_name
 from electra.data.tables.word_columns import read_blocks
 from electra.foundation.errors import DataError, Note, NoWords
 from electra.foundation.machine import library
 from electra.foundation.options import STDIN, Source
-from electra.foundation.terminal_text import decode_argument, plural, some_of
+from electra.foundation.terminal_text import decode_argument, plural, some_of, when
 
 Texts = Source | Iterable[str]
 CONLL = (".conll", ".conllu", ".iob", ".bio")
@@ -95,6 +95,7 @@ class Passage(NamedTuple):
     file: str = ""
     line: int = 0  # the line or row of a file, the page of a scan; 0: unknown
     words: tuple[tuple[int, str], ...] = ()  # of a scan or CoNLL: where words begin, their names in the file
+    lines: tuple[tuple[int, Line], ...] = ()  # of a scan: where lines begin
 
 
 def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = None) -> Iterator[Passage]:
@@ -131,15 +132,31 @@ def _noted(passages: Iterator[Passage], ends: LineEnds, name: str) -> Iterator[P
         warnings.warn(f"{name}: {note}" if name else note, Note, stacklevel=2)
 
 
+def text_files(texts: Texts) -> list[Path]:
+    """Returns the files that `read_passages` reads: of a folder, of several paths, or one; [] for texts.
+
+    Raises DataError for a folder without any and for a file that is missing.
+    """
+    if not isinstance(texts, str | os.PathLike):
+        several = texts if isinstance(texts, Sequence) else ()
+        are_paths = all(isinstance(each, os.PathLike) for each in several)
+        return [file for each in several for file in text_files(each)] if are_paths else []
+    if not os.path.isdir(texts):
+        return [file] if isinstance(file := _file(texts), Path) else []
+    known = (".txt", *TABLES, *SCANNED, *CONLL)
+    folders = walk_folders(Path(texts), error=DataError)
+    files = [file for folder in folders for file in sorted(folder.iterdir())]
+    files = [file for file in files if file.is_file() and split_name(file)[1] in known]
+    if not files:
+        raise DataError("no files of texts", where=str(texts), fix=f"Use {', '.join(known)}")
+    return files
+
+
 def _passages(texts: Texts, column: str, ends: LineEnds) -> Iterator[Passage]:
-    if isinstance(texts, str | os.PathLike) and os.path.isdir(texts):
-        known = (".txt", *TABLES, *SCANNED, *CONLL)
-        folders = walk_folders(Path(texts), error=DataError)
-        files = [file for folder in folders for file in sorted(folder.iterdir())]
-        files = [file for file in files if file.is_file() and split_name(file)[1] in known]
-        if not files:
-            raise DataError("no files of texts", where=str(texts), fix=f"Use {', '.join(known)}")
-        return _passages_of_files(files, str(texts), column, ends)
+    is_one = isinstance(texts, str | os.PathLike)
+    files = text_files(texts)
+    if files and not (is_one and files == [Path(cast(Source, texts))]):
+        return _passages_of_files(files, str(texts) if is_one else "", column, ends)
     source = Given("the table", rows=records(texts)) if is_table(texts) else _file(texts)
     if source is None:
         found = [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
@@ -168,27 +185,36 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
         raise NoWords(f"no words in {plural(len(files), 'file')}{named}", where=where)
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
-            note = f"{where}: {problem} {len(names)} of {len(files)} files: {some_of(names)}"
+            note = (
+                when(bool(where), f"{where}: ")
+                + f"{problem} {len(names)} of {len(files)} files: {some_of(names)}"
+            )
             warnings.warn(note, Note, stacklevel=2)
 
 
 def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator[Passage]:
     """Yields the paragraphs of a scan or the sentences of a CoNLL file, whose words are joined by spaces."""
-    found: Iterable[tuple[int, Sequence[tuple[str, str]]]]
+    found: Iterable[tuple[int, Sequence[Word]]]
     if extension in SCANNED:
         found = read_paragraphs(source, ends)
     else:
         file = read_blocks(source, extension == ".conllu")
         form = file.names.index("FORM") if "FORM" in file.names else 0
         sentences = ((block.where.number, block.rows) for block in file.blocks)
-        found = [(line, [(row[form], str(n)) for n, row in enumerate(rows, 1)]) for line, rows in sentences]
+        found = [(at, [Word(row[form], str(n)) for n, row in enumerate(rows, 1)]) for at, rows in sentences]
     if not found:
         raise NoWords("no text", where=str(source))
-    for line, words in found:
-        text = " ".join(word for word, _ in words)
-        starts = accumulate((len(word) + 1 for word, _ in words), initial=0)
-        named = tuple(zip(starts, (name for _, name in words), strict=False))
-        yield Passage(text, {"text": text}, str(source), line, named)
+    for number, words in found:
+        text = " ".join(word.text for word in words)
+        starts = [*accumulate((len(word.text) + 1 for word in words), initial=0)]
+        named = tuple(zip(starts, (word.name for word in words), strict=False))
+        lines = list[tuple[int, Line]]()
+        for at, members in groupby(zip(starts, words, strict=False), key=lambda each: each[1].line):
+            within = [*members]
+            box = at.box or box_around(word.box for _, word in within)
+            lines.append((within[0][0], Line(at.name, box)))
+        is_scan = extension in SCANNED
+        yield Passage(text, {"text": text}, str(source), number, named, tuple(lines) if is_scan else ())
 
 
 def _lines(source: Data) -> Iterator[str]:

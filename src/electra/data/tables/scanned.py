@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import NamedTuple
@@ -29,7 +29,20 @@ _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")  # of a document: the fir
 _PAGES = ("alto", "pcgts", "djvuxml", "html")
 _LINES = {"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat"}
 _DJVU = {"object": "ocr_page", "paragraph": "ocr_par", "line": "ocr_line", "word": "ocrx_word"}
+_BBOX = re.compile(r"\bbbox((?:\s+-?[\d.]+){4})")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _FIX = "Pass hOCR, ALTO, PAGE or DjVu XML, or extract the text into a .txt file"
+
+
+Box = tuple[int, ...]
+"""Left, top, right and bottom in the units of the file; () if it does not say."""
+
+
+class Line(NamedTuple):
+    """A line of a page."""
+
+    name: str = ""  # its id, or else its number on the page
+    box: Box = ()
 
 
 class Word(NamedTuple):
@@ -37,6 +50,8 @@ class Word(NamedTuple):
 
     text: str
     name: str
+    line: Line = Line()
+    box: Box = ()
 
 
 Lines = list[list[Word]]  # the words of a paragraph, by line
@@ -76,6 +91,27 @@ def read_paragraphs(source: Data, ends: LineEnds) -> list[tuple[int, list[Word]]
     return [(page, _joined(lines, ends, seen)) for page, lines in paragraphs if any(lines)]
 
 
+def box_around(boxes: Iterable[Box]) -> Box:
+    """Returns the box around boxes or points; () if there are none."""
+    numbers = [number for box in boxes for number in box]
+    x, y = numbers[0::2], numbers[1::2]
+    return (min(x), min(y), max(x), max(y)) if y else ()
+
+
+def _box(values: Mapping[str, str]) -> Box:
+    """Reads the place of an element: hOCR's bbox, ALTO's HPOS and so on, coords of DjVu, points of PAGE."""
+    text = values.get("points") or values.get("coords") or ""
+    if found := _BBOX.search(values.get("title", "")):
+        text = found[1]
+    sizes = [values.get(name, "") for name in ("hpos", "vpos", "width", "height")]
+    if all(map(_NUMBER.fullmatch, sizes)):
+        left, top, width, height = map(float, sizes)
+        return tuple(map(round, (left, top, left + width, top + height)))
+    numbers = [round(float(number)) for number in _NUMBER.findall(text)]
+    is_djvu = not values.get("points") and len(numbers) > 4  # the fifth is the base line
+    return box_around([tuple(numbers[: 4 if is_djvu else len(numbers) // 2 * 2])])
+
+
 def _joined(lines: Lines, ends: LineEnds, seen: Counter[str]) -> list[Word]:
     """Returns the words of a paragraph; one that is divided has the name of its first half."""
     words: list[Word] = []
@@ -87,7 +123,7 @@ def _joined(lines: Lines, ends: LineEnds, seen: Counter[str]) -> list[Word]:
                 words.append(word)
             else:
                 ends.count(whole, whole.is_joined)
-                words[-1] = Word(whole.text, words[-1].name)
+                words[-1] = words[-1]._replace(text=whole.text)
     return words
 
 
@@ -103,8 +139,12 @@ def _page_xml(text: str, source: Data) -> Iterator[tuple[int, Lines]]:
         order: dict[str, int] = {}
         for group in page.findall("ReadingOrder"):
             order |= {name: len(order) + i for i, name in enumerate(_references(group))}
+        count = 0
         for region in _regions(page, order):
-            yield number, [_line(line) for line in region.findall("TextLine")] or _plain(region)
+            lines = region.findall("TextLine")
+            read = [_line(line, count + i) for i, line in enumerate(lines, 1)] or _plain(region, count)
+            count += len(read)
+            yield number, read
 
 
 def _references(group: Element) -> Iterator[str]:
@@ -126,14 +166,23 @@ def _regions(parent: Element, order: Mapping[str, int]) -> Iterator[Element]:
         yield from _regions(region, order)
 
 
-def _line(line: Element) -> list[Word]:
-    words = [Word(_text(word), word.get("id", "")) for word in line.findall("Word") if _text(word)]
-    return words or [Word(word, line.get("id", "")) for word in _text(line).split()]
+def _line(line: Element, number: int) -> list[Word]:
+    name = line.get("id", "")
+    place = Line(name or str(number), _points(line))
+    words = [Word(_text(word), word.get("id", ""), place, _points(word)) for word in line.findall("Word")]
+    return [word for word in words if word.text] or [Word(word, name, place) for word in _text(line).split()]
 
 
-def _plain(region: Element) -> Lines:
-    lines = _text(region, keep_lines=True).split("\n")
-    return [[Word(word, region.get("id", "")) for word in line.split()] for line in lines]
+def _plain(region: Element, count: int) -> Lines:
+    """Returns the lines of a region that has only text; `count` lines are before it."""
+    lines, name = _text(region, keep_lines=True).split("\n"), region.get("id", "")
+    places = (Line(str(count + i)) for i in range(1, len(lines) + 1))
+    return [[Word(word, name, at) for word in line.split()] for line, at in zip(lines, places, strict=True)]
+
+
+def _points(element: Element) -> Box:
+    coords = element.find("Coords")
+    return () if coords is None else _box(coords.attrib)
 
 
 def _text(element: Element, keep_lines: bool = False) -> str:
@@ -149,7 +198,7 @@ class _Pages(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.paragraphs: list[tuple[int, Lines]] = []
-        self._page, self._is_djvu = 0, False
+        self._page, self._is_djvu, self._num_lines, self._at = 0, False, 0, Line()
         self._word, self._line = _Open(), _Open()
         # Of words of ALTO: whether the last is the first half of one and stands for all of it; how many of
         # those still have a second half to come, which may be in another block
@@ -165,23 +214,25 @@ class _Pages(HTMLParser):
         self._word.depth += tag == self._word.tag
         self._line.depth += tag == self._line.tag
         if tag == "page" or "ocr_page" in kinds:
-            self._page += 1
+            self._page, self._num_lines = self._page + 1, 0
         if tag in ("page", "textblock") or kinds & {"ocr_page", "ocr_carea", "ocr_par"}:
             self.paragraphs.append((max(1, self._page), [[]]))
+            self._at = Line()
         name = values.get("id") or values.get("title") or values.get("coords", "")
-        if tag == "textline":
+        if tag == "textline" or kinds & _LINES:
             self._lines.append([])
-        elif kinds & _LINES:
-            self._lines.append([])
+            self._num_lines += 1
+            self._at = Line(values.get("id") or str(self._num_lines), _box(values))
+        if kinds & _LINES:
             self._line = _Open(tag, 1, name)
         if kinds & {"ocrx_word", "ocr_word"} and not self._word.tag:
-            self._word = _Open(tag, 1, name)
+            self._word = _Open(tag, 1, name, _box(values))
         elif tag == "string":
             self._add_string(values, name)
         elif tag == "hyp" and self._lines[-1] and not self._is_whole:
             word, sign = self._lines[-1][-1], values.get("content", "").strip() or "-"
             if word.text[-1] not in SIGNS:
-                self._lines[-1][-1] = Word(word.text + sign[0], word.name)
+                self._lines[-1][-1] = word._replace(text=word.text + sign[0])
 
     def _add_string(self, values: Mapping[str, str], name: str) -> None:
         """Adds a word of ALTO, which may say what it is a half of."""
@@ -194,7 +245,7 @@ class _Pages(HTMLParser):
             return
         if part == "hyppart1" and not whole and text[-1:] not in SIGNS:
             text += "-"
-        self._add(whole if self._is_whole else text, name)
+        self._add(whole if self._is_whole else text, name, _box(values))
 
     @property
     def _lines(self) -> Lines:
@@ -213,16 +264,16 @@ class _Pages(HTMLParser):
         for each in (self._word, self._line):
             each.depth -= tag == each.tag
         if self._word.tag and self._word.depth == 0:
-            self._add(self._word.text, self._word.name)
+            self._add(self._word.text, self._word.name, self._word.box)
             self._word = _Open()
         if self._line.tag and self._line.depth == 0:
             for text in [] if self._lines[-1] else self._line.text.split():
                 self._add(text, self._line.name)
             self._line = _Open()
 
-    def _add(self, text: str, name: str) -> None:
+    def _add(self, text: str, name: str, box: Box = ()) -> None:
         if text := " ".join(text.split()):
-            self._lines[-1].append(Word(text, name))
+            self._lines[-1].append(Word(text, name, self._at, box))
 
 
 @dataclass
@@ -232,4 +283,5 @@ class _Open:
     tag: str = ""
     depth: int = 0
     name: str = ""
+    box: Box = ()
     text: str = ""
