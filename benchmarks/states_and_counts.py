@@ -33,15 +33,15 @@ from samples import ENTITIES, GLUE, SINGLE, TAGS, TASKS, TOPICS, prepare
 HERE = Path(__file__).parent
 ALL = 0
 LOADED = ("torch", "transformers", "sklearn.linear_model", "sklearn.feature_extraction", "scipy.sparse")
-CHOSEN_ON = 0  # the seed whose sample chooses a CRF's penalties
+FIRST = 0  # the seed with baselines, and whose sample chooses the penalties of a CRF
 
 WORDS, TEXTS = [*TAGS, *ENTITIES], [*TOPICS, *SINGLE]
 CURVES = ["is-pos", "yor-pos", "yor-ner"]
 HEADS = ("counts", "frozen", "transformers", "auto")
 # what is measured, in this order: tasks, numbers of labels, seeds, methods
 PLAN: list[tuple[list[str], tuple[int, ...], tuple[int, ...], tuple[str, ...]]] = [
-    (WORDS, (100, 500), (0,), ("counts", "frozen", "crf")),
-    (WORDS, (100, 500), (1, 2), ("counts", "frozen", "crf")),
+    (WORDS, (100, 500), (0,), ("counts", "crf")),
+    (WORDS, (100, 500), (1, 2), ("counts", "crf")),
     (WORDS, (100, 500), (0, 1), ("transformers",)),
     ([*GLUE], (1000,), (0, 1, 2), ("counts", "frozen", "tfidf")),
     (TEXTS, (100, 500), (0, 1, 2), ("counts", "frozen", "tfidf")),
@@ -68,11 +68,12 @@ def command(
     if method in HEADS:
         words = ["finetune", encoder, "--task", task.name, "--data", train, "--dev", test]
         words += ["--head", method, "--seed", str(seed), "--out", str(given.out / "tuned" / label(*cell))]
-        return words if method == "counts" else [*words, "--no-baselines"]
+        with_baselines = (method, seed) == ("counts", FIRST) and not given.no_baselines
+        return words if with_baselines else [*words, "--no-baselines"]
     kind = ["--entities"] if task.name == "ner" else []
     if method == "crf":
-        chosen = given.out / "cells" / f"{label(*cell[:2], CHOSEN_ON, method)}.json"
-        if seed != CHOSEN_ON:
+        chosen = given.out / "cells" / f"{label(*cell[:2], FIRST, method)}.json"
+        if seed != FIRST:
             penalties = json.loads(chosen.read_text())["record"]
             kind += ["--penalties", str(penalties["c1"]), str(penalties["c2"])]
         return [str(given.peers), str(HERE / "crf.py"), train, test, *kind]
@@ -151,7 +152,7 @@ def run_cell(cell: tuple[str, int, int, str], given: argparse.Namespace) -> None
     files = prepare(*cell[:3], given.data, given.out)
     if files is None:
         return
-    words, log = command(cell, files, given), given.out / "last.log"
+    words, log = command(cell, files, given), given.out / f"{label(*cell)}.log"
     if cell[3] in HEADS:
         code, seconds = timed(lambda: finetuned(words, log))
     else:
@@ -168,6 +169,7 @@ def run_cell(cell: tuple[str, int, int, str], given: argparse.Namespace) -> None
         shutil.rmtree(folder)
     else:
         record = json.loads(said[-1])
+    log.unlink()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({"record": record, **seconds}, indent=1) + "\n")
     print(f"{label(*cell):32} {record['score']:.4f}  {seconds}", flush=True)
@@ -182,6 +184,7 @@ def main() -> None:
     parser.add_argument("--encoders", type=Path)
     parser.add_argument("--peers", type=Path, default=Path(sys.executable))
     parser.add_argument("--methods", nargs="+", default=[*HEADS])
+    parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument("--only", default="", help="a regular expression of cells")
     parser.add_argument("--commit", default="", help="the commit that is measured, for the records")
     given = parser.parse_args()

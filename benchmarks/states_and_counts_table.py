@@ -2,9 +2,9 @@
 
     python benchmarks/states_and_counts_table.py OUT [--picture curves.svg]
 
-A score is the mean over the seeds, whose number is in brackets unless it is three. Differences are paired: the
-same task, sample and seed. Their standard error is that of the means of tasks, as the samples of a task are
-not independent.
+A score is the mean over the seeds; their number is in brackets unless it is three. Differences are paired:
+the same task, sample and seed. Their standard error is that of the means of tasks, as the samples of a task
+are not independent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from samples import GLUE, TASKS
 from states_and_counts import CURVES, TEXTS, WORDS
 
-BASELINES = {"majority": "majority", "counts": "baseline", "TF-IDF": "baseline", "overlap": "baseline"}
+BASELINES = {"majority": "majority", "counts": "baseline", "frozen encoder": "frozen"}
 COLUMNS = {
     "majority": "majority",
     "crf": "CRF",
@@ -50,10 +50,9 @@ def read(folder: Path) -> tuple[Scores, dict[tuple[str, str, str], list[dict[str
         cell = json.loads(path.read_text(encoding="utf-8"))
         scores[task, size, method][seed] = cell["record"]["score"]
         records[task, size, method].append(cell)
-        if method == "counts":
-            for name, score in (cell["record"]["baselines"] or {}).items():
-                if name in BASELINES:
-                    scores[task, size, BASELINES[name]][seed] = score
+        for name, values in (cell["record"].get("baselines") or {}).items() if method == "counts" else ():
+            if name in BASELINES:
+                scores[task, size, BASELINES[name]][seed] = values[f"eval_{cell['record']['metric']}"]
     return scores, records
 
 
@@ -149,7 +148,8 @@ def main() -> None:
             print(f"\n{first} - {second}, {size} sentences: {difference(scores, first, second, WORDS, size)}")
     for method in COLUMNS:
         for size in ("100", "500"):
-            if cells := [cell for name in WORDS for cell in records.get((name, size, method), ())]:
+            known = [cell for name in WORDS for cell in records.get((name, size, method), ())]
+            if cells := [cell for cell in known if "cpu_seconds" in cell]:
                 seconds, cpu = (median(cell[key] for cell in cells) for key in ("seconds", "cpu_seconds"))
                 mb = median(cell["record"].get("bytes", 0) for cell in cells) / 2**20
                 print(f"{method} {size}: {seconds:.0f} s, {cpu:.0f} s of processor time, {mb:.1f} MiB")
