@@ -54,7 +54,7 @@ def features(words: list[str]) -> list[list[str]]:
 
 def fit(rows: list[Sentence], c1: float, c2: float) -> Any:
     """Returns a fitted CRF."""
-    from sklearn_crfsuite import CRF
+    from sklearn_crfsuite import CRF  # type: ignore[import-not-found]
 
     model = CRF(c1=c1, c2=c2, max_iterations=100, all_possible_transitions=True)
     return model.fit([features(words) for words, _ in rows], [tags for _, tags in rows])

@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import spacy
+import spacy  # type: ignore[import-not-found]
 from crf import entities, read
 from sklearn.metrics import accuracy_score, matthews_corrcoef
-from spacy.cli.init_config import init_config
-from spacy.tokens import Doc
-from spacy.training import Example, biluo_tags_to_spans, iob_to_biluo
+from spacy.cli.init_config import init_config  # type: ignore[import-not-found]
+from spacy.tokens import Doc  # type: ignore[import-not-found]
+from spacy.training import Example, biluo_tags_to_spans, iob_to_biluo  # type: ignore[import-not-found]
 
 PATIENCE, EPOCHS, BATCH = 10, 60, 16
 

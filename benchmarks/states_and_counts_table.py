@@ -30,6 +30,7 @@ COLUMNS = {
     "frozen": "`frozen`",
     "transformers": "`transformers`",
     "counts": "`counts`",
+    "earlier": "`counts`, earlier",
     "auto": "`auto`",
 }
 COLOURS = {
@@ -50,7 +51,9 @@ def read(folder: Path) -> tuple[Scores, dict[tuple[str, str, str], list[dict[str
         cell = json.loads(path.read_text(encoding="utf-8"))
         scores[task, size, method][seed] = cell["record"]["score"]
         records[task, size, method].append(cell)
-        for name, values in (cell["record"].get("baselines") or {}).items() if method == "counts" else ():
+        for name, values in (
+            (cell["record"].get("baselines") or {}).items() if method in ("counts", "earlier") else ()
+        ):
             if name in BASELINES:
                 scores[task, size, BASELINES[name]][seed] = values[f"eval_{cell['record']['metric']}"]
     return scores, records
