@@ -47,6 +47,11 @@ def documents(nlp: Any, path: Path, pipe: str) -> list[Any]:
     return found
 
 
+def tags_of(doc: Any) -> list[str]:
+    """Returns the BIO tags of a document's entities."""
+    return [word.ent_iob_ + f"-{word.ent_type_}" * (word.ent_iob_ != "O") for word in doc]
+
+
 def score(nlp: Any, docs: list[Any], pipe: str, matthews: bool) -> float:
     """Returns the accuracy of tags or texts, the Matthews correlation, or the F1 of entities."""
     if pipe == "textcat":
@@ -58,9 +63,8 @@ def score(nlp: Any, docs: list[Any], pipe: str, matthews: bool) -> float:
     )
     if pipe == "tagger":
         same = [a.tag_ == b.tag_ for one, gold in pairs for a, b in zip(one, gold, strict=True)]
-        return sum(same) / len(same)
-    tags = lambda doc: [t.ent_iob_ + f"-{t.ent_type_}" * (t.ent_iob_ != "O") for t in doc]  # noqa: E731
-    spans = [(entities(tags(one)), entities(tags(gold))) for one, gold in pairs]
+        return float(sum(same) / len(same))
+    spans = [(entities(tags_of(one)), entities(tags_of(gold))) for one, gold in pairs]
     return 2 * sum(len(a & b) for a, b in spans) / max(1, sum(len(a) + len(b) for a, b in spans))
 
 

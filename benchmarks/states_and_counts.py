@@ -50,9 +50,9 @@ PLAN: list[tuple[list[str], tuple[int, ...], tuple[int, ...], tuple[str, ...]]] 
     (TEXTS, (100, 500), (0, 1), ("transformers",)),
     (CURVES, (50, 200, 1000), (0,), ("counts", "frozen", "crf", "transformers")),
     (CURVES, (2000, ALL), (0,), ("counts", "frozen", "crf", "transformers")),
-    (WORDS, (100, 500), (0,), ("spacy", "trainer")),
-    ([*GLUE], (1000,), (0,), ("auto", "spacy", "trainer")),
-    (TEXTS, (100, 500), (0,), ("auto", "spacy", "trainer")),
+    (WORDS, (100, 500), (0,), ("spacy",)),
+    ([*GLUE], (1000,), (0,), ("auto", "spacy")),
+    (TEXTS, (100, 500), (0,), ("auto", "spacy")),
     (WORDS, (100, 500), (2,), ("transformers",)),
 ]
 
@@ -77,8 +77,6 @@ def command(
             penalties = json.loads(chosen.read_text())["record"]
             kind += ["--penalties", str(penalties["c1"]), str(penalties["c2"])]
         return [str(given.peers), str(HERE / "crf.py"), train, test, *kind]
-    if method == "trainer":
-        kind += ["--model", encoder + "/generator" * run.exists()]
     if name == "cola":
         kind += ["--matthews"]
     return [str(given.peers), str(HERE / f"peers_{method}.py"), train, test, "--seed", str(seed), *kind]
@@ -111,7 +109,7 @@ def score_of(folder: Path) -> dict[str, Any]:
 def is_ready(cell: tuple[str, int, int, str], given: argparse.Namespace) -> bool:
     """Returns whether the encoder of a cell exists, or none is needed."""
     encoder = TASKS[cell[0]].encoder
-    needs_none = cell[3] not in (*HEADS, "trainer") or encoder == "small-en"
+    needs_none = cell[3] not in HEADS or encoder == "small-en"
     return needs_none or (given.encoders / encoder / "generator").exists()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from samples import GLUE, TASKS
+from samples import GLUE
 from states_and_counts import CURVES, TEXTS, WORDS
 
 BASELINES = {"majority": "majority", "counts": "baseline", "frozen encoder": "frozen"}
@@ -103,17 +103,22 @@ def draw(scores: Scores, path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(CURVES), figsize=(9, 3.2), layout="constrained")
-    for axis, task in zip(axes, CURVES, strict=True):
-        rows = (TASKS[task], [name for name in scores if name[0] == task])
+    shown = [task for task in CURVES if len({size for name, size, _ in scores if name == task}) > 2]
+    figure, grid = pyplot.subplots(
+        1, len(shown), figsize=(4 * len(shown), 3), layout="constrained", squeeze=False
+    )
+    axes = grid[0]
+    for axis, task in zip(axes, shown, strict=True):
         whole = {"is-pos": 5000, "yor-pos": 893, "yor-ner": 6876}[task]
         for method, colour in COLOURS.items():
             points = {
                 whole if size == "all" else int(size): scores[task, size, method]["0"]
-                for _, size, name in rows[1]
-                if name == method and "0" in scores[task, size, method]
+                for known, size, name in scores
+                if (known, name) == (task, method) and "0" in scores[task, size, method]
             }
             ordered = sorted(points)
+            if len(ordered) < 2:
+                continue
             title = COLUMNS[method].replace("`", "")
             axis.plot(ordered, [points[x] for x in ordered], "o-", ms=3, lw=1.2, color=colour, label=title)
         axis.set_xscale("log")
