@@ -161,37 +161,30 @@ def test_rows_of_a_fold_are_held_out_together_and_noise_gets_a_strong_penalty() 
     assert shares[0] < 0.7 and shares[1] > 0.9
 
 
-def write_words(folder: Path, name: str, count: int) -> None:
-    """Sentences in which a word's ending is its tag; words are new, so a tokenizer knows none of them."""
-    draw = random.Random(name)
-    ends = {"N": "ing", "V": "ert", "X": "oh"}
-    rows = []
-    for _ in range(count):
-        tags = [draw.choice("NVX") for _ in range(draw.randint(2, 12))]
-        rows += [f"{''.join(draw.choices('abkrst', k=4))}{ends[tag]}\t{tag}" for tag in tags] + [""]
-    (folder / f"{name}.conll").write_text("\n".join(rows))
+ENDS = {"N": "ing", "V": "ert", "X": "oh"}  # of words: their tags
 
 
 def write_all(folder: Path, task: str) -> Path:
-    """Data that counting answers: endings, words, or words in common."""
+    """Data that counting answers: endings (of words that no tokenizer knows), words, or common words."""
     folder.mkdir()
     for name, count in (("train", 90), ("dev", 40)):
-        if task == "tagging":
-            write_words(folder, name, count)
-            continue
-        draw = random.Random(name)
-        texts = [" ".join(draw.choices(toy_task.OTHER, k=5)) for _ in range(count)]
-        lines = [f"{text} ok{i % 3}\t{i % 3}" for i, text in enumerate(texts)]
-        if task == "pair":
-            others = [
-                text if i % 2 else " ".join(draw.choices(toy_task.GOOD, k=5)) for i, text in enumerate(texts)
-            ]
-            lines = [
-                f"{text}\t{other}\t{i % 2}" for i, (text, other) in enumerate(zip(texts, others, strict=True))
-            ]
-        header = "text_a\ttext_b\tlabel" if task == "pair" else "text\tlabel"
-        (folder / f"{name}.tsv").write_text("\n".join([header, *lines]))
+        draw, rows = random.Random(name), list[str]()
+        for i in range(count):
+            text, other = (" ".join(draw.choices(each, k=5)) for each in (toy_task.OTHER, toy_task.GOOD))
+            if task == "tagging":
+                tags = draw.choices("NVX", k=draw.randint(2, 12))
+                rows += [f"{''.join(draw.choices('abkrst', k=4))}{ENDS[tag]}\t{tag}" for tag in tags] + [""]
+            elif task == "pair":
+                rows.append(f"{text} ok{i % 3}\t{text if i % 2 else other}\t{i % 2}")
+            else:
+                rows.append(f"{text} ok{i % 3}\t{i % 3}")
+        header = {"pair": ["text_a\ttext_b\tlabel"], "classification": ["text\tlabel"]}.get(task, [])
+        (folder / f"{name}.{'tsv' if header else 'conll'}").write_text("\n".join([*header, *rows]))
     return folder
+
+
+OPTIONS: dict[str, Any] = {"head": "counts", "epochs": None, "learning_rate": None, "layer_decay": None}
+OPTIONS["allow_unknown"] = True
 
 
 @pytest.mark.parametrize("encoder", ["modern_folder", "electra_folder"])
@@ -200,8 +193,7 @@ def test_the_head_learns_what_counting_shows_and_its_folder_is_whole(
     task: str, encoder: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     data, model = write_all(tmp_path / "data", task), str(request.getfixturevalue(encoder))
-    options = {"head": "counts", "epochs": None, "learning_rate": None, "layer_decay": None}
-    settings = toy_task.settings(tmp_path / "out", data, task, **options, allow_unknown=True, seeds=2)
+    settings = toy_task.settings(tmp_path / "out", data, task, **OPTIONS, seeds=2)
     said = list[str]()
     results = finetune(model, settings, said.append)
     assert results["steps"] == 0 and results["eval_accuracy"] > 0.95
@@ -221,25 +213,22 @@ def test_the_head_learns_what_counting_shows_and_its_folder_is_whole(
     assert AutoModel.from_pretrained(tmp_path / "out/model").config.hidden_size == 32
 
 
-@pytest.mark.parametrize("change", ["fewer", "unsorted", "no number", "none"])
+DAMAGE: dict[str, Any] = {
+    "fewer": lambda head: {"rarity": head["rarity"][1:].clone()},
+    "unsorted": lambda head: {"hashes": head["hashes"].flip(0)},
+    "no number": lambda head: {"counted": head["counted"] * torch.nan},
+    "none": lambda head: {"hashes": None},
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE)
 def test_a_damaged_vocabulary_is_refused(change: str, tmp_path: Path, modern_folder: Path) -> None:
     data = write_all(tmp_path / "data", "tagging")
-    options = {"head": "counts", "epochs": None, "learning_rate": None, "layer_decay": None}
-    finetune(
-        str(modern_folder),
-        toy_task.settings(tmp_path / "out", data, "tagging", **options, allow_unknown=True),
-    )
+    finetune(str(modern_folder), toy_task.settings(tmp_path / "out", data, "tagging", **OPTIONS))
     file = tmp_path / "out/model/head.safetensors"
     head = load_file(file)
-    if change == "fewer":
-        head["rarity"] = head["rarity"][1:].clone()
-    elif change == "unsorted":
-        head["hashes"] = head["hashes"].flip(0)
-    elif change == "no number":
-        head["counted"][0, 0] = torch.nan
-    else:
-        del head["hashes"]
-    save_file(head, file)
+    head |= DAMAGE[change](head)
+    save_file({name: each for name, each in head.items() if each is not None}, file)
     with pytest.raises(ModelError):
         open_predictor(str(tmp_path / "out"))
 
