@@ -19,8 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name on the hub
 offline.block_network()
 pytest.register_assert_rewrite("contracts.probes", "contracts.tasks")
-# A job in a shell's background ignores it, and so would the processes that tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background, and by children
 display.SILENCE = 3600.0  # what a command says while it works does not depend on the machine's speed
 
 

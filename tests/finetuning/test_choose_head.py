@@ -84,14 +84,6 @@ def test_equal_texts_are_on_one_side_and_each_is_held_out_once(texts: int, copie
     assert {example.gold for example in trial.splits["dev"]} == {"x", "y"}
 
 
-def test_less_than_five_texts_are_not_divided() -> None:
-    counts = [
-        len(dataset_of("classification", [("ab"[i % 2], f"t{i % n}") for i in range(40)]).different_texts)
-        for n in (4, 5)
-    ]
-    assert counts == [4, 5]
-
-
 @pytest.mark.parametrize(
     ("keys", "count", "difference"),
     [
@@ -138,10 +130,7 @@ def few(count: int, answer: Any) -> list[tuple[object, ...]]:
         ("regression", few(40, lambda i: 3 + (i == 0))),  # equal numbers in the held-out part
         ("regression", few(6, lambda i: 3 + (i == 0))),
         ("regression", few(12, lambda i: 3)),
-        *(
-            ("classification", few(count, lambda i, last=count - 1: "ab"[i == last]))
-            for count in (2, 5, 8, 13)
-        ),
+        *(("classification", few(n, lambda i, last=n - 1: "ab"[i == last])) for n in (2, 5, 8, 13)),
         ("classification", few(23, lambda i: "ba"[i == 0])),
         ("classification", few(12, lambda i: "a")),
         ("classification", [("film", "ab"[i % 2]) for i in range(12)]),
@@ -193,9 +182,7 @@ def test_a_run_stopped_in_the_trial_leaves_nothing_and_goes_on(colours: Path, mo
         left = {path.name for path in settings.out.iterdir()}
         assert left <= {"log.txt"}, left
         again = finetune(str(modern_folder), settings)
-        assert [again[key] for key in ("notes", "eval_loss")] == [
-            whole[key] for key in ("notes", "eval_loss")
-        ]
+        assert (again["notes"], again["eval_loss"]) == (whole["notes"], whole["eval_loss"])
         assert not (settings.out / "choice").exists()
 
 
@@ -251,8 +238,7 @@ def test_dev_that_chose_the_epoch_does_not_test_it(colours: Path, modern_folder:
     assert all("eval_paired" in values for values in results["baselines"].values())
 
 
-def narrow() -> Any:
-    return SimpleNamespace(config=SimpleNamespace(hidden_size=32))
+NARROW: Any = SimpleNamespace(config=SimpleNamespace(hidden_size=32))
 
 
 def trials_of(shares: dict[str, float], count: int = 400) -> choose_head.Trials:
@@ -264,7 +250,7 @@ def trials_of(shares: dict[str, float], count: int = 400) -> choose_head.Trials:
         head: {i: np.eye(2)[i % 2 if hard[i] < right * count else 1 - i % 2] for i in range(count)}
         for head, right in shares.items()
     }
-    return choose_head.Trials(settings, data, narrow(), lambda: False, answers)
+    return choose_head.Trials(settings, data, NARROW, lambda: False, answers)
 
 
 def test_the_standard_errors_of_a_share_and_of_a_difference() -> None:
@@ -300,9 +286,8 @@ def test_a_cheaper_head_unless_another_is_surely_better(
     linear = {name: trials.answers[name] for name in ("frozen", "counts")}
     monkeypatch.setattr(choose_head, "linear_answers", lambda of: linear)
     monkeypatch.setattr(choose_head, "try_head", try_head)
-    chosen, [note] = choose_head.choose_head(
-        trials.settings, trials.dataset, narrow(), lambda: False, said.append
-    )
+    given = trials.settings, trials.dataset, NARROW, lambda: False, said.append
+    chosen, [note] = choose_head.choose_head(*given)
     assert chosen.head == head and told == [1] * folds
     assert f"frozen {shares['frozen']:.3f} +- " in said[0] and "fine-tuned" not in said[0]
     assert note.startswith(f"head: {choose_head.TITLES[head]}, by accuracy") and note.count("+-") == 4

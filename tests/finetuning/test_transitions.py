@@ -14,12 +14,7 @@ from contracts import toy_task
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
-from electra.finetuning.score.transitions import (
-    WEIGHT,
-    best_sequence,
-    count_transitions,
-    transition_scores,
-)
+from electra.finetuning.score.transitions import WEIGHT, best_sequence, count_transitions, transition_scores
 from electra.finetuning.tasks import load_task
 from electra.finetuning.train.all_seeds import finetune
 from electra.finetuning.word_tags import TRANSITIONS_KEY, WordTagging

@@ -85,9 +85,8 @@ def test_parts_of_scans_are_written_in_order(
     assert keys == sorted(keys, reverse=True) and all(int(row["marked"]) <= int(row["words"]) for row in rows)
     assert [row["send"] for row in rows] == [str(bool(n <= sum(sizes) / 2)) for n in np.cumsum(sizes)]
     assert main([*command, "--json", "--top", "2"]) == 0
-    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == [
-        row["text"].removeprefix("'") for row in rows[:2]
-    ]
+    shown = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert shown == [row["text"].removeprefix("'") for row in rows[:2]]
 
 
 def test_words_are_ranked_with_their_places(tmp_path: Path) -> None:
