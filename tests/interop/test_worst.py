@@ -23,14 +23,10 @@ CLEAN, WRONG = "He walked down to the river and sat there.", "Hc wolked duwn tu 
 ALTO = """<alto xmlns="x"><Page><TextBlock>
 <TextLine ID="a" HPOS="1" VPOS="2" WIDTH="3" HEIGHT="4">{}</TextLine><TextLine>{}</TextLine></TextBlock>
 </Page><Page><TextBlock><TextLine>{}</TextLine></TextBlock></Page></alto>"""
-BOX = ("a", "1 2 4 6")
+BOX, BOTH = ("a", "1 2 4 6"), f"{CLEAN} {WRONG}"
 PARTS = {  # each part's file, page, line and box, and text
-    "page": [
-        ("a.xml", "1", f"{CLEAN} {WRONG}"),
-        ("a.xml", "2", CLEAN),
-        ("b.txt", "", f"{WRONG}\n\n=1 {CLEAN}"),
-    ],
-    "text": [("a.xml", "1", *BOX, f"{CLEAN} {WRONG}"), ("a.xml", "2", "1", "", CLEAN)],
+    "page": [("a.xml", "1", BOTH), ("a.xml", "2", CLEAN), ("b.txt", "", f"{WRONG}\n\n=1 {CLEAN}")],
+    "text": [("a.xml", "1", *BOX, BOTH), ("a.xml", "2", "1", "", CLEAN)],
     "line": [("a.xml", "1", *BOX, CLEAN), ("a.xml", "1", "2", "", WRONG), ("a.xml", "2", "1", "", CLEAN)],
 }
 LINES = [("b.txt", "", "1", "", WRONG), ("b.txt", "", "2", "", ""), ("b.txt", "", "3", "", f"=1 {CLEAN}")]
