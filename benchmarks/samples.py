@@ -56,7 +56,7 @@ SINGLE = {
 GLUE = {
     "sst2": english("glue/sst-2", "train.tsv", "dev.tsv", "sst2", "sentence", "label"),
     "cola": english("glue/cola", "train.tsv", "dev.tsv", "cola", "3", "1"),
-    "mrpc": english("glue/mrpc", "train.tsv", "dev.tsv", "mrpc", "#1 String", "#2 String", "\ufeffQuality"),
+    "mrpc": english("glue/mrpc", "train.tsv", "dev.tsv", "mrpc", "#1 String", "#2 String", "Quality"),
     "rte": english("glue/rte", "train.tsv", "dev.tsv", "rte", "sentence1", "sentence2", "label"),
     "mnli": english(
         "glue/mnli", "train-10k.jsonl", "dev-4908.jsonl", "mnli", "premise", "hypothesis", "label"
@@ -67,7 +67,7 @@ TASKS = TAGS | ENTITIES | TOPICS | SINGLE | GLUE
 
 def read(path: Path, task: Task) -> list[Row]:
     """Returns the rows of a file: words with tags, or texts with a label."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         content = file.read()
     if not task.columns:
         of_conllu = ".conllu" in path.name

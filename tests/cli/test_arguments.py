@@ -62,8 +62,8 @@ def test_words_are_values_texts_or_several_sources() -> None:
     tuning, _ = parse(Finetune, [*TUNING, "--text-column", "a", "--text-column", "b", "--columns", "x", "y"])
     assert (tuning.text_column, tuning.columns) == (("a", "b"), ("x", "y"))
     found, _ = parse(Detect, ["model", "--json", "- a text", "--threshold", "-1e9"])
-    assert (found.texts, found.json, found.threshold) == ("- a text", True, -1e9)
-    assert parse(Detect, ["model", "-"])[0].texts == "-"
+    assert (found.texts, found.json, found.threshold) == (("- a text",), True, -1e9)
+    assert parse(Detect, ["model", "-"])[0].texts == ("-",)
     assert parse(Finetune, [*TUNING, "--stride", "None"])[0].stride is None
 
 
