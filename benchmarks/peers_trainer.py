@@ -3,9 +3,9 @@
     python benchmarks/peers_trainer.py train.conll test.conll --model FOLDER [--entities] [--seed N]
     python benchmarks/peers_trainer.py train.jsonl test.jsonl --model FOLDER [--matthews]
 
-Needs transformers and accelerate, and nothing of this project but the folder of an encoder. A tenth of the
-rows chooses between the Trainer's own settings (5e-5, 3 epochs) and those that fit a small encoder; the chosen
-one is trained on all. Prints a line of JSON: the score, the settings, and the seconds.
+Needs transformers and accelerate, and nothing of this project but the folder of an encoder. Of the Trainer's
+own settings (5e-5, 3 epochs) and two that fit a small encoder, the best on a tenth of the rows are chosen to
+train on all. Prints a line of JSON: the score, the settings, and the seconds.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def fit(problem: Problem) -> Fit:
 
 
 def _moments(block: Any, share: float) -> tuple[Vectors, Floats, Floats]:
-    """Returns what to subtract from a block [X], the mean squares then [X], and the factor to its share [X]."""
+    """Returns what to subtract from a block [X], the mean squares then, and the factor to its share."""
     mean = np.zeros(block.shape[1], np.float32)
     if isinstance(block, np.ndarray):
         mean = block.mean(0)
