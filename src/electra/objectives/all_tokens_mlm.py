@@ -4,8 +4,6 @@ Each prediction mixes a copy of the input token with a softmax. The paper calls 
 BERT and ELECTRA"; it measures how much of ELECTRA's gain comes from learning at all positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from torch import nn
@@ -30,7 +28,6 @@ class Objective(replace_mlm.Objective):
     """
 
     token_losses = ("mlm",)
-    fixed_shapes = False
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: All-Tokens MLM)"
 
     @override

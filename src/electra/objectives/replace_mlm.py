@@ -4,8 +4,6 @@ This ablation measures how much of ELECTRA's gain comes from never showing [MASK
 fine-tuning either.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from typing_extensions import override
 
@@ -25,7 +23,6 @@ class Objective(masking.MaskingObjective):
     """
 
     main = "generator"
-    fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
     config: replacing.ReplacingOptions
 
@@ -47,6 +44,6 @@ class Objective(masking.MaskingObjective):
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
         slots, targets = hidden[corrupted.masked_positions], corrupted.targets
-        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets, corrupted.is_slot)
+        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets)
         observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

@@ -4,8 +4,6 @@
 shares. After `build_run` the recipe does not change, but for the number of updates of a budget.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +29,6 @@ from electra.foundation.signals import StopRequest, stops_after
 from electra.model.pair import EncoderAlone, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, resolve_size
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
@@ -47,7 +44,6 @@ from electra.training.distributed import (
 from electra.training.extend import extend as extend_folder
 from electra.training.extend import restore_clock_state, shared_checkpoint, with_length
 from electra.training.finish import finish
-from electra.training.fixed_update import FixedUpdate, why_not
 from electra.training.loop import train
 from electra.training.network_table import (
     frozen_identity,
@@ -105,7 +101,9 @@ def train_run(request: Request, say: Say) -> None:
             )
             del starts  # so that the models are freed as soon as their weights are copied
             with StopRequest() as stop, starting as run:
-                _save_tokenizer(run)
+                folder = RunFolder(request.out)
+                if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
+                    run.store.tokenizer.save(folder.tokenizer)
                 with stops_after("this update; a checkpoint is saved"):
                     if not train(run, stop):
                         raise Interrupted(request.out, stop.exit_code or 143)
@@ -149,12 +147,6 @@ def preview_lines(
     shapes = Starts() if starts is None else Starts(shapes=starts.shapes, encoders=starts.encoders)
     run = build_run(timed, Path("memory"), store, World(), shapes)
     return estimate.estimate(run, corpus_tokens, trained=bool(starts and starts.names))
-
-
-def _save_tokenizer(run: RunState) -> None:
-    folder = RunFolder(run.folder)
-    if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
-        run.store.tokenizer.save(folder.tokenizer)
 
 
 # The recipe, with what the models determine
@@ -299,7 +291,7 @@ def build_run(
         recipe = with_shape_of(recipe, table.main)
     objective.tie_weights(pair)
     optimizer = Optimizer(pair, training, table.rates)
-    run = RunState(
+    return RunState(
         folder=folder,
         store=store,
         networks=table,
@@ -320,8 +312,6 @@ def build_run(
         notes=notes,
         text_vector=text_vector,
     )
-    run.fixed = fixed_update(run)
-    return run
 
 
 def build_objective(recipe: Recipe, store: TokenStore, world: World) -> tuple[Objective, Recipe]:
@@ -339,7 +329,7 @@ def build_objective(recipe: Recipe, store: TokenStore, world: World) -> tuple[Ob
         recipe.objective,
         vocab_size=store.vocab_size,
         specials=store.specials._asdict(),
-        statistics=CorpusCounts(store),
+        statistics=store,
     )
     schedule = training.schedule
     if schedule == "auto":
@@ -357,22 +347,6 @@ def build_reduction(optimizer: Optimizer, training: TrainingSection, world: Worl
     micro_batch = micro_batch_rows(training, world.size)
     micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
     return FixedOrder(world, optimizer.parameters, micro_batches)
-
-
-def fixed_update(run: RunState) -> FixedUpdate | None:
-    """Returns what replays a run's updates as one CUDA graph. Raises ConfigError if it must and cannot."""
-    training, device = run.training, run.device
-    if training.graph == "off":
-        return None
-    reason: str | None = "it needs a CUDA GPU"
-    if device.type == "cuda":
-        reason = why_not(run.objective, run.pair, training, run.world.size)
-    if reason is None:
-        parts = run.objective, run.pair, run.optimizer
-        return FixedUpdate(*parts, training, device, run.precision, graph=True)
-    if training.graph == "on":
-        raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
-    return None
 
 
 def identity_of(recipe: Recipe, objective: Objective, store: TokenStore, starts: Starts) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Measures what a recipe costs on this machine, with a few updates; the run that is timed is not kept."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -57,8 +55,6 @@ def _seconds_per_update(run: RunState, step: int, rows: int, limit: float) -> fl
         world=World(),
         reduction=Reduction(World(), ()),  # the other processes wait
         telemetry=Telemetry(run.folder, is_main=False),
-        fixed=run.fixed if rows == run.training.batch_size else None,
-        pending=[],
         course=Course([(0, LONG)]),
         step=step,
     )

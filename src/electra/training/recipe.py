@@ -4,8 +4,6 @@ A recipe consists of defaults, overridden by a TOML file, overridden in turn by 
 the settings' dotted names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -146,10 +144,6 @@ class MachineSection(OnDevice):
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more, if a compiler is
     installed (on a CPU, only without dropout).
-    """
-    graph: Literal["auto", "on", "off"] = "off"
-    """Replay the whole update as one CUDA graph. auto: on a CUDA GPU, with one process, no micro-batches, and
-    the objectives mlm, rtd, electra_15 and replace_mlm. Not tried on a card yet.
     """
     threads: int | None = None
     """CPU threads per process (default: OMP_NUM_THREADS, else the cores that no other program uses)."""

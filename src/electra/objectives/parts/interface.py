@@ -6,8 +6,6 @@ sums come with the corrupted batch, because the loop adds them up over processes
 before the first backward pass. So no mean of means is ever taken.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -16,18 +14,17 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from electra.artifacts.model_files import Pooling
 from electra.artifacts.network_names import Head
 from electra.data.corpus.batches import Batch
+from electra.data.corpus.store import TokenStore
 from electra.model import flops
 from electra.model.encoder import Encoder
 from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
 from electra.model.precision import to_device
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts.corpus_counts import CorpusCounts
 
 
 @dataclass(frozen=True)
@@ -43,17 +40,6 @@ class CorruptedBatch:
     document_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
     counts: dict[str, int]  # loss -> number of terms in its sum
     progress: float = 1.0  # fraction of training done, 0 to 1, for objectives with a schedule
-    is_slot: Tensor | None = None  # [M] False where a slot only fills the batch up; None: all are slots
-
-    def filled_up(self, slots: int) -> Self:
-        """Returns the batch with exactly `slots` slots; the added ones mask nothing and have no loss."""
-        M, masked = len(self.targets), self.masked_positions.tolist()
-        unmasked = next((i for i, position in enumerate(masked) if i != position), M)
-        target = int(self.input_ids.flatten()[unmasked])
-        fill = {"masked_positions": unmasked, "targets": target, "uniforms": 0}
-        values, missing = vars(self), (0, slots - M)
-        filled: dict[str, Any] = {name: F.pad(values[name], missing, value=x) for name, x in fill.items()}
-        return replace(self, **filled, is_slot=torch.arange(slots) < M)
 
     def to(self, device: torch.device) -> Self:
         """Returns the batch with its tensors on `device`."""
@@ -64,7 +50,7 @@ class CorruptedBatch:
         }
         return replace(self, **tensors)
 
-    def rows(self, selected: Tensor) -> CorruptedBatch:
+    def rows(self, selected: Tensor) -> "CorruptedBatch":
         """Returns a plain CorruptedBatch of the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
         in_selected = selected[self.masked_positions // T]
@@ -119,9 +105,6 @@ class Objective(ABC):
     pooling: Pooling = "mean"  # how a teacher's token states become the vector of a text
     after_pooling: Callable[[Tensor], Tensor] | None = None  # from pooled states [N, D] to vectors [N, D']
     feedback: ClassVar[bool] = False  # whether the main network's loss also trains the auxiliary network
-    # Whether `forward` gives a batch that is filled up (`CorruptedBatch.filled_up`) the same losses, without
-    # reading a value on the host or a shape that depends on one.
-    fixed_shapes: bool = False
 
     def __init__(
         self,
@@ -129,12 +112,12 @@ class Objective(ABC):
         *,
         vocab_size: int,
         specials: dict[str, int],
-        statistics: CorpusCounts | None = None,
+        statistics: TokenStore | None = None,
     ) -> None:
         """Builds an objective from an instance of its `Config`.
 
-        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the token counts of the training
-        text, for options that need them.
+        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the store of the training text,
+        for options that need the counts of its tokens.
         """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics
