@@ -33,7 +33,7 @@ assert "torch" not in sys.modules, "electra --help loads torch"
 
 def run(*words: str | Path, cwd: Path, code: int = 0) -> str:
     """Returns what a command printed; it must end with `code`."""
-    print("  $", *(getattr(word, "name", word) for word in words), flush=True)
+    print("  $", *(getattr(word, "name", word) for word in words if "\n" not in str(word)), flush=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(words, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
     if done.returncode != code:
@@ -59,10 +59,12 @@ def check_files(wheel: Path, sdist: Path) -> None:
         assert any(Path(name).name == "LICENSE" for name in found), f"{path.name} has no LICENSE"
     if dirty := run("git", "status", "--porcelain", cwd=ROOT).strip():
         sys.exit(f"commit or remove these first:\n{dirty}")
-    for tag in run("git", "tag", "--points-at", "HEAD", cwd=ROOT).split():
-        assert wheel.name.split("-")[1] == tag.removeprefix("v"), f"{wheel.name} is not of the tag {tag}"
-        section = f"## [{tag.removeprefix('v')}]"
-        assert section in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), f"CHANGELOG.md lacks {section}"
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for version in re.findall("^v(.*)$", run("git", "tag", "--points-at", "HEAD", cwd=ROOT), re.M):
+        assert wheel.name.split("-")[1] == version, f"{wheel.name} is not of the tag v{version}"
+        assert re.search(rf"^## \[{re.escape(version)}\] - [\d-]+$", changes, re.M), (
+            f"CHANGELOG.md: {version}, its date"
+        )
 
 
 def write_data(folder: Path) -> None:
@@ -94,8 +96,8 @@ def follow_readme(bin: Path, folder: Path) -> None:
         assert words[0] != "serve" or "serve" in said, said
         if "tiny-en" in words:
             shown = page.partition(line)[2].split("\n\n")[1]
-            told = [re.sub(r"\d\.\d+", "", text) for text in (shown, said)]
-            assert told[0].split() == told[1].split(), f"README shows\n{shown}\nand this is\n{said}"
+            wanted, told = (re.sub(r"\d\.\d+", "", text).split() for text in (shown, said))
+            assert told[: len(wanted)] == wanted, f"README shows\n{shown}\nand this is\n{said}"
     for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S):
         run(bin / "python", "-c", block, cwd=folder)
 
