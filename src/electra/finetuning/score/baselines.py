@@ -30,7 +30,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_states
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.linear_fit import Problem, choose, out_of_fold
+from electra.finetuning.linear_fit import Problem, out_of_fold, tuned
 from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import Settings
@@ -236,18 +236,16 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
             return list(task.predict(list(outputs), None, examples))
         return np.split(softmax(outputs, axis=-1), np.cumsum([len(each.texts) for each in examples])[:-1])
 
-    def tried(task: Task) -> tuple[float, Problem, float]:
-        problem = Problem(task, [block], answers)
-        strength = choose(problem, folds)
+    def tried(task: Task) -> tuple[float, Problem]:
+        problem = tuned(Problem(task, [block], answers), folds)
         if not may_balance:
-            return 0.0, problem, strength
-        found = task.score(predictions(out_of_fold(problem, folds, strength), train), train)
-        return found[task.metrics[0]].value or 0.0, problem, strength
+            return 0.0, problem
+        found = task.score(predictions(out_of_fold(problem, folds), train), train)
+        return found[task.metrics[0]].value or 0.0, problem
 
     may_balance = not is_tagger and task.has_classes and task.metrics[0] != "accuracy"
     tasks = [task, *([replace(task, balanced=True).fit(train)] if may_balance else [])]
-    _, problem, strength = max(map(tried, tasks), key=itemgetter(0))
-    fitted = linear_fit.fit(problem, strength)
+    fitted = linear_fit.fit(max(map(tried, tasks), key=itemgetter(0))[1])
     return lambda examples: predictions(fitted([counts.matrix([each.texts for each in examples])]), examples)
 
 
