@@ -165,6 +165,21 @@ def test_rows_of_a_fold_are_held_out_together_and_noise_gets_a_strong_penalty() 
         assert (found.share == linear_fit.SHARES[0]) == is_kept
 
 
+def test_few_rows_are_fitted_by_their_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_fit, "TOLERANCE", 0.0)
+    rng = np.random.default_rng(0)
+    x_ND = (rng.random((60, 150)) * (rng.random((60, 150)) < 0.2)).astype(np.float32)
+    task, targets, folds = (
+        TASKS["classes"].rebuilt(("a", "b"), {}),
+        rng.integers(2, size=60),
+        np.arange(60) % 5,
+    )
+    problem = Problem(task, [rng.normal(size=(60, 3)).astype(np.float32), csr_array(x_ND)], targets, 10.0)
+    few = linear_fit.out_of_fold(problem, folds)
+    monkeypatch.setattr(linear_fit, "FEW_ROWS", 0)
+    assert few == pytest.approx(linear_fit.out_of_fold(problem, folds), abs=5e-3)
+
+
 ENDS = {"N": "ing", "V": "ert", "X": "oh"}  # of words: their tags
 
 

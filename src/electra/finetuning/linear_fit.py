@@ -26,6 +26,7 @@ from electra.foundation.arrays import Floats, Ints, Vectors
 SELECTION_FOLDS, SELECTION_ROWS = 3, 2_000  # a random sample of the rows, and of the folds, chooses
 STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
 SHARES = (0.7, 0.35, 0.0)  # of states beside counted features: candidates; of words, the first
+FEW_ROWS = 1_200  # of which the products with each other are taken
 ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
@@ -53,9 +54,8 @@ class Problem:
     blocks: list[Any]  # [N, X] each, float32: arrays, or scipy's sparse ones
     targets: npt.NDArray[Any]  # [N], or [N, O] with several labels
     strength: float = STRENGTHS[2]  # of the sum of losses beside the squared weights
-    share: float = (
-        1.0  # the root of the mean squared norm that rows of the first block get; of others it is 1
-    )
+    share: float = 1.0  # root of the mean squared norm that rows of the first block get; of others it is 1
+    is_centred: tuple[bool, ...] = ()  # of each block, whether its mean is subtracted; (): of arrays
 
     def part(self, rows: Ints) -> Problem:
         """Returns the problem of some rows."""
@@ -78,7 +78,8 @@ def fit(problem: Problem) -> Fit:
     """
     blocks, count = problem.blocks, len(problem.targets)
     shares = [problem.share, *[1.0] * (len(blocks) - 1)]
-    parts = [_moments(block, share) for block, share in zip(blocks, shares, strict=True)]
+    is_centred = problem.is_centred or [isinstance(block, np.ndarray) for block in blocks]
+    parts = [*map(_moments, blocks, is_centred, shares)]
     mean_X, square_X, scale_X = (np.concatenate(each) for each in zip(*parts, strict=True))
     penalty = 1 / (problem.strength * count)
     # The solver's unknowns have the same curvature in all directions, about: 20 steps instead of 150.
@@ -112,10 +113,10 @@ def fit(problem: Problem) -> Fit:
     return model()
 
 
-def _moments(block: Any, share: float) -> tuple[Vectors, Floats, Floats]:
+def _moments(block: Any, is_centred: bool, share: float) -> tuple[Vectors, Floats, Floats]:
     """Returns what to subtract from a block [X], the mean squares then, and the factor to its share."""
     mean = np.zeros(block.shape[1], np.float32)
-    if isinstance(block, np.ndarray):
+    if is_centred:
         mean = block.mean(0)
         block = block - mean
     squares = np.asarray((block * block).mean(0), np.float64)
@@ -128,9 +129,24 @@ def tuned(problem: Problem, folds: Ints) -> Problem:
     `folds` [N] are those of the rows: a fold is held out as a whole. Of two blocks, the first may be left
     out (share 0): where words decide, the states of a small encoder distract.
     """
+    few = _with_few_columns(problem)
     shares = SHARES[: 1 if problem.task.head == "tagger" else None] if len(problem.blocks) > 1 else [1.0]
-    tried = [_with_strength(replace(problem, share=share), folds) for share in shares]
-    return min(tried, key=itemgetter(0))[1]
+    tried = [_with_strength(replace(few, share=share), folds) for share in shares]
+    best = min(tried, key=itemgetter(0))[1]
+    return replace(problem, strength=best.strength, share=best.share)
+
+
+def _with_few_columns(problem: Problem) -> Problem:
+    """Returns the problem with at most as many columns as rows, if these are few; outputs stay the same."""
+
+    def rotated(block: Any) -> Any:
+        if isinstance(block, np.ndarray) or block.shape[0] >= min(FEW_ROWS, block.shape[1]):
+            return block
+        values, vectors = np.linalg.eigh((block @ block.T).toarray().astype(np.float64))
+        return (vectors * np.sqrt(values.clip(0))).astype(np.float32)
+
+    is_centred = tuple(isinstance(block, np.ndarray) for block in problem.blocks)
+    return replace(problem, blocks=[*map(rotated, problem.blocks)], is_centred=is_centred)
 
 
 def _with_strength(problem: Problem, folds: Ints) -> tuple[float, Problem]:
@@ -161,7 +177,10 @@ def _with_strength(problem: Problem, folds: Ints) -> tuple[float, Problem]:
 
 def out_of_fold(problem: Problem, folds: Ints) -> Vectors:
     """Returns the outputs [N, O] for each row of a model that has not seen its fold."""
-    outputs = np.zeros((len(folds), problem.task.num_outputs), np.float32)
+    outputs, problem = (
+        np.zeros((len(folds), problem.task.num_outputs), np.float32),
+        _with_few_columns(problem),
+    )
     for fold in np.unique(folds):
         held_out = np.flatnonzero(folds == fold)
         fitted = fit(problem.part(np.flatnonzero(folds != fold)))
