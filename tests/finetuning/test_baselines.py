@@ -90,7 +90,7 @@ def test_labels_that_few_examples_have() -> None:
 
 
 def test_the_strength_is_chosen_on_a_sample_of_a_large_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_fit, "SELECTION_ROWS", 30)
+    monkeypatch.setattr(linear_fit, "FEW_ROWS", 30)
     rows = examples([(str(i % 2), f"word{i} {('good', 'bad')[i % 2]}") for i in range(200)])
     task = load_task("classification").fit(rows)
     assert task.score(fitted(baselines.COUNTS, task, rows)(rows), rows)["accuracy"].value == 1.0

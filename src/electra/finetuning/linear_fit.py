@@ -23,10 +23,9 @@ from torch import Tensor
 from electra.finetuning.task import Task
 from electra.foundation.arrays import Floats, Ints, Vectors
 
-SELECTION_FOLDS, SELECTION_ROWS = 3, 2_000  # a random sample of the rows, and of the folds, chooses
+FEW_ROWS, SELECTION_FOLDS = 1_200, 3  # so many rows, drawn at random, and so many folds of them, choose
 STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
 SHARES = (0.7, 0.35, 0.0)  # of states beside counted features: candidates; of words, the first
-FEW_ROWS = 1_200  # of which the products with each other are taken
 ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
@@ -129,58 +128,53 @@ def tuned(problem: Problem, folds: Ints) -> Problem:
     `folds` [N] are those of the rows: a fold is held out as a whole. Of two blocks, the first may be left
     out (share 0): where words decide, the states of a small encoder distract.
     """
-    few = _with_few_columns(problem)
+    rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:FEW_ROWS])
+    sample = _with_few_columns(problem.part(rows))
     shares = SHARES[: 1 if problem.task.head == "tagger" else None] if len(problem.blocks) > 1 else [1.0]
-    tried = [_with_strength(replace(few, share=share), folds) for share in shares]
-    best = min(tried, key=itemgetter(0))[1]
-    return replace(problem, strength=best.strength, share=best.share)
+    best = min(
+        (_best_strength(replace(sample, share=share), folds[rows]) for share in shares), key=itemgetter(0)
+    )
+    return replace(problem, strength=best[1], share=best[2])
 
 
 def _with_few_columns(problem: Problem) -> Problem:
-    """Returns the problem with at most as many columns as rows, if these are few; outputs stay the same."""
+    """Returns the problem with a column for each row, if rows are few: other axes, the same outputs."""
 
-    def rotated(block: Any) -> Any:
-        if isinstance(block, np.ndarray) or block.shape[0] >= min(FEW_ROWS, block.shape[1]):
+    def turned(block: Any) -> Any:
+        if isinstance(block, np.ndarray) or block.shape[0] > min(FEW_ROWS, block.shape[1]):
             return block
-        values, vectors = np.linalg.eigh((block @ block.T).toarray().astype(np.float64))
-        return (vectors * np.sqrt(values.clip(0))).astype(np.float32)
+        values, axes = np.linalg.eigh((block @ block.T).toarray().astype(np.float64))
+        return (axes * np.sqrt(values.clip(0))).astype(np.float32)
 
     is_centred = tuple(isinstance(block, np.ndarray) for block in problem.blocks)
-    return replace(problem, blocks=[*map(rotated, problem.blocks)], is_centred=is_centred)
+    return replace(problem, blocks=[*map(turned, problem.blocks)], is_centred=is_centred)
 
 
-def _with_strength(problem: Problem, folds: Ints) -> tuple[float, Problem]:
+def _best_strength(sample: Problem, folds: Ints) -> tuple[float, float, float]:
     """Returns the loss of held-out rows at the best strength: from the middle one on, the next are tried."""
-    rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:SELECTION_ROWS])
-    sample, of_row, middle = problem.part(rows), folds[rows], len(STRENGTHS) // 2
-    if len(known := np.unique(of_row)) < 2:
-        return 0.0, problem
-    blocks = [
-        each if isinstance(each, np.ndarray) else each[:, np.unique(each.indices)] for each in sample.blocks
-    ]
-    sample = replace(sample, blocks=blocks)
+    middle, known = len(STRENGTHS) // 2, np.unique(folds)
+    if len(known) < 2:
+        return 0.0, STRENGTHS[middle], sample.share
     losses = dict[float, float]()
     for way in (STRENGTHS[middle:], STRENGTHS[:middle][::-1]):
         for strength in way:
             losses[strength] = 0.0
             for fold in known[:SELECTION_FOLDS]:
                 train, held_out = (
-                    sample.part(np.flatnonzero(is_in)) for is_in in (of_row != fold, of_row == fold)
+                    sample.part(np.flatnonzero(each)) for each in (folds != fold, folds == fold)
                 )
                 fitted = fit(replace(train, strength=strength))
                 losses[strength] += held_out.loss(fitted(held_out.blocks))[0]
             if losses[strength] > min(losses.values()):
                 break
     best = min(losses, key=losses.__getitem__)
-    return losses[best], replace(problem, strength=best)
+    return losses[best], best, sample.share
 
 
 def out_of_fold(problem: Problem, folds: Ints) -> Vectors:
     """Returns the outputs [N, O] for each row of a model that has not seen its fold."""
-    outputs, problem = (
-        np.zeros((len(folds), problem.task.num_outputs), np.float32),
-        _with_few_columns(problem),
-    )
+    problem = _with_few_columns(problem)
+    outputs = np.zeros((len(folds), problem.task.num_outputs), np.float32)
     for fold in np.unique(folds):
         held_out = np.flatnonzero(folds == fold)
         fitted = fit(problem.part(np.flatnonzero(folds != fold)))
