@@ -5,8 +5,6 @@ artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
 This package does not import torch.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint

@@ -8,8 +8,6 @@ number of cores that other programs leave free. Where a model is applied, each t
 own (model/passes.py), and by default there is one for every core, whatever other programs do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -6,8 +6,6 @@ the documentation and the contract tests; nothing is registered by hand. Objecti
 files elsewhere (`electra.foundation.extensions`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from electra.foundation.config import build

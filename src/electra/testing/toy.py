@@ -1,7 +1,5 @@
 """A toy world for tests: a token store in memory whose text has structure to learn, and fast recipes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

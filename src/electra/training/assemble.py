@@ -4,8 +4,6 @@
 shares. After `build_run` the recipe does not change, but for the number of updates of a budget.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The training loop, without callbacks: everything that happens in a step is here, in order."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import time

@@ -4,8 +4,6 @@ A network with random weights spends its first updates on learning how frequent 
 ones on learning which tokens occur near each other. Counting both takes seconds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

@@ -10,8 +10,6 @@ trained encoder. A token's own state in the last layer is what transformers' tag
 Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

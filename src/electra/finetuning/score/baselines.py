@@ -10,8 +10,6 @@ Question answering has none, nor have texts without answers and your own tasks, 
 any kind.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Chooses between the linear heads and fine-tuning (`--head auto`), on the training examples alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

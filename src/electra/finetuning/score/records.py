@@ -1,7 +1,5 @@
 """Combines predictions with the user's own columns, and formats them as tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path

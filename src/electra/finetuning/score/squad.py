@@ -13,8 +13,6 @@ which no threshold can make, and reports the threshold 0 if it is best never to 
 is the score at the threshold reported with it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -4,8 +4,6 @@ artifacts/finetuning_files.py lists the files. Nothing is written before the dat
 been read and checked. A finished seed is not trained again.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

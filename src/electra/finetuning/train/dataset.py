@@ -1,7 +1,5 @@
 """Finds, reads and checks the splits of a fine-tuning."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

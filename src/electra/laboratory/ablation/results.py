@@ -1,7 +1,5 @@
 """The results of a study, from its run folders: scores by seed, comparisons, and curves over FLOPs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Numbers in the record are shares (0.57). The page shows points (57.0), as papers do.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Token counts of the training text, computed when an objective first needs them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -6,8 +6,6 @@ the numbers and the declarations alone (`electra.pages.probes`, without torch), 
 in the file.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
