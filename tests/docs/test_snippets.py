@@ -1,7 +1,5 @@
 """What README, docs and examples say to type: every command parses, every Python block is checked."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Every tutorial is followed from top to bottom, in an empty folder; with few rows and few steps."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

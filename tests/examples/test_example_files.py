@@ -1,7 +1,5 @@
 """The examples pass the tests that ours pass, and run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, ClassVar

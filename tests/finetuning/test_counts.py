@@ -1,7 +1,5 @@
 """Counted features, the linear model of blocks, and the head `counts`."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace

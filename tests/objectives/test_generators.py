@@ -1,7 +1,5 @@
 """Where replacements come from: networks of several sizes, frequencies, and how samples are drawn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

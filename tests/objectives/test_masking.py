@@ -1,7 +1,5 @@
 """Schemes of masking: how many, where never, and what makes each what it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
