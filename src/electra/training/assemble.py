@@ -29,7 +29,6 @@ from electra.foundation.signals import StopRequest, stops_after
 from electra.model.pair import EncoderAlone, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, resolve_size
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
@@ -337,7 +336,7 @@ def build_objective(recipe: Recipe, store: TokenStore, world: World) -> tuple[Ob
         recipe.objective,
         vocab_size=store.vocab_size,
         specials=store.specials._asdict(),
-        statistics=CorpusCounts(store),
+        statistics=store,
     )
     schedule = training.schedule
     if schedule == "auto":
