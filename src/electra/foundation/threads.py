@@ -103,7 +103,7 @@ def _share_heap() -> None:
 
 def give_back_memory() -> None:
     """Returns freed memory to the system, which what comes next may not fit into."""
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
