@@ -102,7 +102,9 @@ def train_run(request: Request, say: Say) -> None:
             )
             del starts  # so that the models are freed as soon as their weights are copied
             with StopRequest() as stop, starting as run:
-                _save_tokenizer(run)
+                folder = RunFolder(request.out)
+                if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
+                    run.store.tokenizer.save(folder.tokenizer)
                 with stops_after("this update; a checkpoint is saved"):
                     if not train(run, stop):
                         raise Interrupted(request.out, stop.exit_code or 143)
@@ -146,12 +148,6 @@ def preview_lines(
     shapes = Starts() if starts is None else Starts(shapes=starts.shapes, encoders=starts.encoders)
     run = build_run(timed, Path("memory"), store, World(), shapes)
     return estimate.estimate(run, corpus_tokens, trained=bool(starts and starts.names))
-
-
-def _save_tokenizer(run: RunState) -> None:
-    folder = RunFolder(run.folder)
-    if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
-        run.store.tokenizer.save(folder.tokenizer)
 
 
 # The recipe, with what the models determine
