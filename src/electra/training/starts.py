@@ -195,11 +195,9 @@ def open_starts(
     if generator:
         auxiliary = load(generator, "generator")
         if isinstance(auxiliary.head, PublishedHead):
-            problem = (
-                "the head of a masked language model that runs through transformers is not trained further"
-            )
+            why = "the head of a masked language model that runs through transformers is not trained further"
             fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
-            raise ModelError(problem, where=auxiliary.folder, fix=fix)
+            raise ModelError(why, where=auxiliary.folder, fix=fix)
         _require_tied(auxiliary)
     named = zip(EXPORTED, (main, generator), strict=True)
     starts = Starts(

@@ -221,10 +221,8 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
     train = limited(task, train)
     is_tagger, texts = task.head == "tagger", [example.texts for example in train]
     kind: Kind = "words" if is_tagger else "texts" if len(texts[0]) == 1 else "pairs"
-    counts, folds = (
-        Counts.learn(kind, texts, task.num_outputs),
-        Dataset(task, {"train": tuple(train)}, {}, ()).folds,
-    )
+    counts = Counts.learn(kind, texts, task.num_outputs)
+    folds = Dataset(task, {"train": tuple(train)}, {}, ()).folds
     targets = [task.gold_classes(each) if is_tagger else task.target(each) for each in train]
     folds = np.repeat(folds, [*map(len, texts)]) if is_tagger else folds
     block, answers = counts.matrix(texts), (np.concatenate if is_tagger else np.stack)(targets)
@@ -252,11 +250,8 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
 def limited(task: Task, train: Sequence[Example]) -> Sequence[Example]:
     """Returns the examples, or a random part of them if a linear model would take long."""
     size = min(MANY_EXAMPLES, MANY_FITS // task.num_outputs)
-    return (
-        [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
-        if len(train) > size
-        else train
-    )
+    chosen = np.random.default_rng(0).permutation(len(train))[:size]
+    return [train[i] for i in chosen] if len(train) > size else train
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:

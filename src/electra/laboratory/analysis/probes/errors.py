@@ -93,10 +93,9 @@ class Probe(contract.Probe):
     def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         files = {key: data[key][0] for key in ("learners", "learners_test") if key in data}
-        read = {
-            key: sample(read_learners(file), config.sentences, config.seed) for key, file in files.items()
-        }
-        dev, test = read.get("learners", []), read.get("learners_test", [])
+        read = {key: read_learners(file) for key, file in files.items()}
+        parts = (read.get(key, []) for key in ("learners", "learners_test"))
+        dev, test = (sample(part, config.sentences, config.seed) for part in parts)
         sentences = [*dev, *test]
         words = words_of(sentences, models[0], config.language)
         tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
