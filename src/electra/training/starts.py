@@ -4,12 +4,10 @@
 copies their weights into the networks of the run. Nobody else opens them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +107,7 @@ class Starts:
         """Returns how the model that a network starts from turns a text into a vector (default: the mean)."""
         return self.models[network].text_vector if network in self.models else MEAN
 
-    def fitted(self, tokenizer: Tokenizer) -> Starts:
+    def fitted(self, tokenizer: Tokenizer) -> Self:
         """Returns the models with the vocabulary of `tokenizer`, which must be theirs or cut from theirs.
 
         Raises ModelError for any other tokenizer. The teacher is fitted when it becomes a network.

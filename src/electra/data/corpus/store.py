@@ -6,8 +6,6 @@ TokenizedFile, so that a corpus that datatrove prepared on a cluster opens witho
 `TokenStore.open(NAME.ds, tokenizer=...)`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -83,7 +81,9 @@ class TokenStore:
         return count_ids(self.train, self.vocab_size)
 
     @classmethod
-    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
+    def open(
+        cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005
+    ) -> "TokenStore":
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         A bare pair needs the tokenizer that made the ids, and the fraction of documents at its end that are

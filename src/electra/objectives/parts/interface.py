@@ -6,8 +6,6 @@ sums come with the corrupted batch, because the loop adds them up over processes
 before the first backward pass. So no mean of means is ever taken.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -64,7 +62,7 @@ class CorruptedBatch:
         }
         return replace(self, **tensors)
 
-    def rows(self, selected: Tensor) -> CorruptedBatch:
+    def rows(self, selected: Tensor) -> "CorruptedBatch":
         """Returns a plain CorruptedBatch of the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
         in_selected = selected[self.masked_positions // T]
