@@ -34,7 +34,7 @@ _GONE: dict[str, Any] = {
     **{"focal_gamma": 0.0, "label_smoothing": 0.0, "sampling_dropout": True, "entropy_weight": 0.0},
     **{"mask_decoder": False, "clip_separately": False, "on_collapse": "warn", "on_spike": "warn"},
     **{"optimizer": "adamw", "states_layers": "all", "teacher_reads": "same", "relations_weight": 0.0},
-    **{"reference_decay": False, "both_orders": None},
+    **{"reference_decay": False, "both_orders": None, "graph": "off"},
 }
 Difference = tuple[str, Any, Any]  # a dotted name, its old and its new value
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
