@@ -36,7 +36,7 @@ from electra.training.recipe import Recipe, make_recipe, read_recipe
 from electra.training.run import RunState
 from electra.training.telemetry import Telemetry
 
-WARM_UP = 4  # steps that are not measured; a graph is captured in the third
+WARM_UP = 4  # steps that are not measured
 MIN_STEPS = 5  # minimum number of measured steps
 
 
@@ -51,14 +51,13 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", choices=["auto", "bf16", "fp32"])
     parser.add_argument("--threads", type=int, help="CPU threads per process (default: torch's choice)")
     parser.add_argument("--compile", default="off", choices=["off", "on"])
-    parser.add_argument("--graph", default="off", choices=["auto", "on", "off"])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dropout", type=float, help="dropout rate (default: the recipe's)")
     parser.add_argument("--vocab-size", type=int, default=8192)
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()
     recipe = make_recipe(read_recipe(find_recipe(options.recipe)))
-    names = ("batch_size", "length", "precision", "threads", "compile", "graph", "device")
+    names = ("batch_size", "length", "precision", "threads", "compile", "device")
     training = {name: value for name in names if (value := getattr(options, name)) is not None}
     model: dict[str, Any] = {"size": options.size or recipe.model.size}
     if options.dropout is not None:
@@ -139,7 +138,7 @@ def time_parts(run: RunState, steps: int) -> dict[str, float]:
 
     The run's methods stay wrapped in timers, so do not use the run afterwards.
     """
-    now, run.fixed = clock(run.device), None  # a graph has no parts
+    now = clock(run.device)
     spent: dict[str, float] = {}
 
     def timed(name: str, owner: Any, method: str) -> None:

@@ -329,9 +329,7 @@ def test_a_name_too_long_for_a_file_is_one_line(typed: str, capsys: pytest.Captu
     assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1
 
 
-def test_a_run_folder_of_another_run_lists_every_difference(
-    place: Place, refused: Callable[..., str]
-) -> None:
+def test_a_folder_of_another_run_lists_every_difference(place: Place, refused: Callable[..., str]) -> None:
     out = f"--out {shlex.quote(str(place.copy(place.run)))}"
     typed = f"pretrain {out} --training.seed 2 --objective.mask-fraction 0.2"
     changed = r"objective\.mask_fraction was 0\.15, now 0\.2; training\.seed was 1, now 2\. .*--out"

@@ -45,9 +45,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         TWO | {"MASTER_PORT": "1", "ELECTRA_TIMEOUT_MINUTES": "x"},
     ],
 )
-def test_wrong_launcher_variables_are_named(
-    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_launcher_variables_are_named(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from electra.training.distributed import join_world
 
     for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):

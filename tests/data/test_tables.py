@@ -195,9 +195,7 @@ def test_a_header_is_recognised_by_its_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 @pytest.mark.parametrize("quoting", [0, 1])
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_tables_of_pandas_are_read(
-    separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path
-) -> None:
+def test_pandas_tables_are_read(separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{ending}"
     FRAME.to_csv(path, sep=separator, quoting=quoting, index=False, lineterminator=ends)
     assert read(path) == ROWS

@@ -246,9 +246,7 @@ def test_transformers_gives_the_same_ids_for_a_saved_folder(
     assert Tokenizer.load(tmp_path / "mine.json").digest == ours.digest, "their limits are not its own"
 
 
-def test_special_tokens_are_found_by_name_and_missing_ones_are_named(
-    tmp_path: Path, uncased: Tokenizer
-) -> None:
+def test_special_tokens_are_found_by_name_and_missing_ones_named(tmp_path: Path, uncased: Tokenizer) -> None:
     content = json.loads(uncased.definition)
 
     def write(rename: dict[str, str], names: dict[str, Any]) -> Path:

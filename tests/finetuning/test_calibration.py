@@ -52,9 +52,7 @@ def noisy_data(folder: Path) -> Path:
     return folder
 
 
-def test_saved_probabilities_are_calibrated_and_labels_unchanged(
-    electra_folder: Path, tmp_path: Path
-) -> None:
+def test_saved_probabilities_are_calibrated_and_labels_kept(electra_folder: Path, tmp_path: Path) -> None:
     data = noisy_data(tmp_path / "data")
     records = {}
     for calibrate in (True, False):

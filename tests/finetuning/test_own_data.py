@@ -170,9 +170,7 @@ def test_the_encoder_of_a_fine_tuned_model_is_trained_further(classified: Path, 
 
 
 @pytest.mark.slow
-def test_the_best_epoch_is_kept_after_a_resume(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_the_best_epoch_is_kept_by_a_resume(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     """Settings with which the second epoch was the best (where this was written): a last epoch that is worse
     must not be kept.
     """

@@ -60,9 +60,7 @@ def test_what_stays_is_as_before(name: str, head: str, kind: str, text: Path, un
     assert np.abs(vectors[0] - vectors[1]).max() <= TOLERANCE
 
 
-def test_the_table_says_what_changed(
-    text: Path, uncased: Tokenizer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_changed(text: Path, uncased: Tokenizer, capsys: pytest.CaptureFixture[str]) -> None:
     published("BERT", Path("given"), uncased)
     (text / "lines.txt").write_text("the chef\n" * 3 + "cooked the meal\n" + "\u6f22 \u0436\n")
     words = ["export", "given", "--cut-to", "text", "--coverage"]

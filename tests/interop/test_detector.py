@@ -214,9 +214,7 @@ def test_files_are_written_with_the_columns_of_the_input(
     assert [line.split(",")[1] for line in Path(f"{out}.csv").read_text().splitlines()] == ["n", "1", ""]
 
 
-def test_the_most_suspicious_words_have_their_places(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_most_suspicious_words_have_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.txt").write_text(f"{CLEAN[0]}\n\n{TEXT}\n")
     command = ["detect", "tiny-en", str(tmp_path / "in.txt"), "--top", "2"]
     assert main(command) == 0 and "hridge" in capsys.readouterr().out.splitlines()[1]

@@ -128,9 +128,7 @@ def test_a_run_folder_without_a_part_is_an_error(make_run: MakeRun) -> None:
         ("sharing", "zz", "'zz' is not one of"),
     ],
 )
-def test_a_record_of_another_network_is_refused(
-    key: str, value: object, told: str, make_run: MakeRun
-) -> None:
+def test_a_record_of_another_network_fails(key: str, value: object, told: str, make_run: MakeRun) -> None:
     run, _ = make_run(1, size="mini", architecture="modern")
     record = tomllib.loads((run / "run.toml").read_text())
     record["model" if key == "sharing" else "discriminator"][key] = value

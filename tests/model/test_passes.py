@@ -70,9 +70,7 @@ def test_the_caller_keeps_its_gradients() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_threads_share_out_the_batches_and_change_no_result(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_share_the_batches_and_change_no_result(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     layer, given, before = torch.nn.Linear(40, 300), rows(400), torch.get_num_threads()
     together, apart = threading.Barrier(count, timeout=20), set[tuple[int, int]]()

@@ -39,9 +39,7 @@ def test_discriminator_loss_covers_every_real_token() -> None:
 
 
 @pytest.mark.parametrize(("name", "masked", "kept"), [("rtd", 0.85, 0.15), ("mlm", 0.8, 0.1)])
-def test_masked_positions_show_a_mask_the_token_or_a_random_one(
-    name: str, masked: float, kept: float
-) -> None:
+def test_masked_positions_show_a_mask_the_token_or_another(name: str, masked: float, kept: float) -> None:
     part = toy.objective(name, mask_fraction=0.5).corrupt(toy.batches().batch(0, 2000), 1, 0.0)
     shown = part.masked_ids.flatten()[part.masked_positions]
     is_masked, is_kept = shown == toy.SPECIALS.mask, shown == part.targets

@@ -156,9 +156,7 @@ def test_a_kill_while_writing_a_directory_leaves_the_old_or_the_new(
 
 
 @some_and_all
-def test_a_kill_while_saving_leaves_an_intact_checkpoint(
-    trained: RunState, tmp_path: Path, every: int
-) -> None:
+def test_a_kill_while_saving_leaves_a_whole_checkpoint(trained: RunState, tmp_path: Path, every: int) -> None:
     """With `keep=1` there is a whole checkpoint at every moment."""
 
     def write(step: int) -> None:

@@ -156,9 +156,7 @@ def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) 
     assert words in verdict(read_run(run))
 
 
-def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(
-    tmp_path: Path, no_figures: None
-) -> None:
+def test_tokens_are_marked_by_the_threshold_of_the_last_evaluation(tmp_path: Path, no_figures: None) -> None:
     """The one that `detect` uses for the discriminator."""
     run = make_run(tmp_path / "run", steps=1)
     write_metrics(run, [{"kind": "eval", "step": 1, "metrics": {"best_f1_threshold": 0.25}}])

@@ -46,9 +46,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "step", [1, EPOCH - 1, EPOCH, STEPS], ids=["first", "before the epoch ends", "epoch's end", "last"]
 )
-def test_a_run_stopped_after_a_step_resumes_with_the_same_bits(
-    whole: Path, tmp_path: Path, step: int
-) -> None:
+def test_a_run_stopped_at_a_step_resumes_with_the_same_bits(whole: Path, tmp_path: Path, step: int) -> None:
     go(tmp_path, until=step)
     assert RunFolder(tmp_path).saved_checkpoints()[0].step == step
     go(tmp_path)

@@ -44,9 +44,7 @@ def test_without_bias_correction_it_is_the_published_update() -> None:
 
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("skipped", [range(0), range(40), range(3, 40), range(1, 40, 2)], ids=str)
-def test_a_weight_that_skips_updates_gets_the_published_one_all_the_same(
-    skipped: range, resumed: bool
-) -> None:
+def test_a_weight_that_skips_updates_still_gets_the_published_one(skipped: range, resumed: bool) -> None:
     """Against the formula in float64. Each update computes c1, c2 and their quotients, and the division by
     them, to a few units of 2^-24, of an update below 3.2 times the rate; 44 updates of at most 3.2e-3 then
     differ by at most 44 * 3.2e-3 * 8 * 2^-24 and 44 roundings of a weight below 2.

@@ -117,9 +117,7 @@ def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_command_replays_a_run(
-    toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_replays_a_run(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     complete(command(toy_store, out))
     assert main(["verify", str(out), "--replay", "4"]) == 0

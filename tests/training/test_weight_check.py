@@ -52,9 +52,7 @@ def test_a_flipped_bit_or_a_nan_in_one_process_stops_both_before_it_is_saved(
 
 
 @pytest.mark.reliability
-def test_a_run_of_two_processes_can_be_resumed_by_one_and_by_two_again(
-    toy_store: Path, tmp_path: Path
-) -> None:
+def test_a_run_of_two_processes_can_be_resumed_by_one_or_two(toy_store: Path, tmp_path: Path) -> None:
     """The batches stay to the bit; losses up to rounding; and the log says what they are not."""
     still = {"model.dropout": "0.0", "model.attention-dropout": "0.0"}
     complete(command(toy_store, tmp_path / "whole", **still))

@@ -186,9 +186,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_home_folder_is_meant_in_every_path(
-    made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_folder_is_meant_in_any_path(made: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
     monkeypatch.setenv("HOME", str(made["folder"]))
     assert electra.Store("~/store").path == made["folder"] / "store"

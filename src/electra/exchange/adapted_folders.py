@@ -114,9 +114,7 @@ def read_networks(
     return encoder, None if head is None else head.eval(), unused
 
 
-def _with_weights(
-    model: Any, tensors: Mapping[str, Tensor], auto: str, folder: Path
-) -> tuple[Any, list[str]]:
+def _with_weights(model: Any, tensors: dict[str, Tensor], auto: str, folder: Path) -> tuple[Any, list[str]]:
     """Returns the encoder of transformers, or the model of class `auto`, and the unused tensors' names."""
     import transformers
 

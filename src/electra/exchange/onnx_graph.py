@@ -295,12 +295,10 @@ class OnnxEncoder(Encoder):
         return np.asarray(result, np.float32)
 
 
-def _check_graph(
-    encoder: OnnxEncoder, folder_config: FolderConfig, tokenizer: Tokenizer, folder: Path
-) -> None:
+def _check_graph(encoder: OnnxEncoder, config: FolderConfig, tokenizer: Tokenizer, folder: Path) -> None:
     """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
     require_entries(tokenizer, encoder.config, folder)
-    kind, num_labels = folder_config.kind, len(folder_config.labels)
+    kind, num_labels = config.kind, len(config.labels)
     ids = torch.full((2, 3), tokenizer.vocab_size - 1)
     shapes: dict[Kind, list[list[int]]] = {"discriminator": [[2, 3, 2], [2, 3]], "reader": [[2, 3, 2]]}
     if num_labels:

@@ -163,10 +163,9 @@ def of_pairs(pairs: Texts) -> tuple[Ints, Ints]:
     """Returns likewise the features of pairs: each word that a text has, and which of the two has it."""
     rows = []
     for first, second in ([{*map(_hash, words(text))} for text in pair] for pair in pairs):
-        groups = [
-            np.array(sorted(each), np.int64) for each in (first - second, second - first, first & second)
-        ]
-        rows.append(np.concatenate([*groups, *(_mixed(group, which) for which, group in enumerate(groups))]))
+        groups = map(sorted, (first - second, second - first, first & second))
+        own = [np.array(group, np.int64) for group in groups]
+        rows.append(np.concatenate([*own, *(_mixed(group, which) for which, group in enumerate(own))]))
     return np.concatenate(rows), np.array([*map(len, rows)])
 
 

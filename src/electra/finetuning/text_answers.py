@@ -252,10 +252,8 @@ class MultiLabelClassification(TextTask):
 
     @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
-        loss = F.binary_cross_entropy_with_logits(
-            logits.float(), targets, pos_weight=weights, reduction="sum"
-        )
+        weight = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
+        loss = F.binary_cross_entropy_with_logits(logits.float(), targets, pos_weight=weight, reduction="sum")
         return loss, targets.numel()
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:

@@ -34,8 +34,9 @@ _GONE: dict[str, Any] = {
     **{"focal_gamma": 0.0, "label_smoothing": 0.0, "sampling_dropout": True, "entropy_weight": 0.0},
     **{"mask_decoder": False, "clip_separately": False, "on_collapse": "warn", "on_spike": "warn"},
     **{"optimizer": "adamw", "states_layers": "all", "teacher_reads": "same", "relations_weight": 0.0},
-    **{"reference_decay": False, "both_orders": None},
+    **{"reference_decay": False, "both_orders": None, "graph": "off"},
 }
+Difference = tuple[str, Any, Any]  # a dotted name, its old and its new value
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -243,11 +244,9 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
-def differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
-) -> list[tuple[str, Any, Any]]:
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[Difference]:
     """Returns (dotted name, old value, new value) for each key that differs; an absent value is None."""
-    changed: list[tuple[str, Any, Any]] = []
+    changed: list[Difference] = []
     for key in [*old, *(key for key in new if key not in old)]:
         a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):

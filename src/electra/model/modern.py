@@ -62,9 +62,8 @@ class ModernLayer(nn.Module):
         """Returns [B, T, D]. `cos` and `sin` broadcast to [B, H, T, K]."""
         config, training = self.config, self.training
         B, T, D = x_BTD.shape
-        q, k, v = (
-            self.qkv(self.attention_norm(x_BTD)).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        )
+        qkv = self.qkv(self.attention_norm(x_BTD)).view(B, T, 3, config.num_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))

@@ -79,11 +79,9 @@ class EncoderConfig:
     @property
     def min_parameters(self) -> int:
         """A lower bound on the number of parameters: the token table and the layers' matrices."""
-        layer = self.hidden_size * (
-            4 * self.hidden_size + self.feed_forward_matrices * self.intermediate_size
-        )
+        rows = 4 * self.hidden_size + self.feed_forward_matrices * self.intermediate_size  # of all matrices
         num_layers = 1 if self.settings else self.num_layers  # some share one layer's weights
-        return self.vocab_size * self.embedding_size + num_layers * layer
+        return self.vocab_size * self.embedding_size + num_layers * self.hidden_size * rows
 
 
 def recorded_config(record: Mapping[str, Any]) -> EncoderConfig:

@@ -28,7 +28,6 @@ class Objective(replace_mlm.Objective):
     """
 
     token_losses = ("mlm",)
-    fixed_shapes = False
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: All-Tokens MLM)"
 
     @override

@@ -36,7 +36,6 @@ class Objective(masking.MaskingObjective):
 
     main = "generator"
     auxiliary = False
-    fixed_shapes = True
     source = "Devlin et al. 2019, BERT, section 3.1"
     config: Config
 
@@ -50,5 +49,5 @@ class Objective(masking.MaskingObjective):
         main = pair.main
         assert isinstance(main, Generator)
         states = corrupted.masked_states(main)
-        mlm, top1_correct = vocabulary.loss_and_top1(main, states, corrupted.targets, corrupted.is_slot)
+        mlm, top1_correct = vocabulary.loss_and_top1(main, states, corrupted.targets)
         return Outcome(losses={"mlm": mlm}, observed={"top1_correct": top1_correct})

@@ -23,7 +23,6 @@ class Objective(masking.MaskingObjective):
     """
 
     main = "generator"
-    fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
     config: replacing.ReplacingOptions
 
@@ -45,6 +44,6 @@ class Objective(masking.MaskingObjective):
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
         slots, targets = hidden[corrupted.masked_positions], corrupted.targets
-        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets, corrupted.is_slot)
+        mlm, top1_correct = vocabulary.loss_and_top1(main, slots, targets)
         observed = replaced.observed(corrupted) | {"top1_correct": top1_correct}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm}, observed)

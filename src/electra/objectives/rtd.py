@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
@@ -37,7 +36,6 @@ class Objective(masking.MaskingObjective):
     with clamped noise.
     """
 
-    fixed_shapes = True
     source = "Clark et al. 2020, ELECTRA, sections 3.1-3.2"
     config: Config
 
@@ -53,7 +51,7 @@ class Objective(masking.MaskingObjective):
                 raise ConfigError(problem, key="objective.generator")
             counts = self.statistics.counts.astype(np.float64)
         counts[list(self.specials.values())] = 0
-        self.auxiliary = self.fixed_shapes = False  # the noise is drawn on the host
+        self.auxiliary = False  # the noise is drawn on the host
         self.noise = replacing.Noise(counts ** (1 / config.temperature))
 
     @property
@@ -85,11 +83,6 @@ class Objective(masking.MaskingObjective):
 
         positions = self.learned_positions(corrupted)
         detection = detect(discriminator, corrupted, ids)
-        if corrupted.is_slot is not None:  # no shape may depend on values
-            at_positions = positions.dtype == torch.bool
-            terms = detection.losses() if at_positions else detection.losses()[positions]
-            losses["rtd"] = (terms * (positions if at_positions else corrupted.is_slot)).sum()
-            return Outcome(losses)
         logits, is_replaced = detection.logits[positions], detection.replaced[positions]
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})

@@ -40,7 +40,6 @@ class Objective(rtd.Objective):
     correction.
     """
 
-    fixed_shapes = False
     source = "Clark et al. 2020, ELECTRA, section 3.3"
     config: Config
 

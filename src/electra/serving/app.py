@@ -171,7 +171,5 @@ async def _answer(http: HttpRequest, error: Any) -> Response:
     return _error(status, what, where, fix, headers)
 
 
-def _error(
-    status: int, what: str, where: str, fix: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def _error(status: int, what: str, where: str, fix: str, headers: Mapping[str, str] = {}) -> Response:
     return JSONResponse({"error": {"what": what, "where": where, "fix": fix}}, status, headers)

@@ -11,5 +11,5 @@ finish      exports, examples, the report
 recipe, recipes/  all settings; the TOML files that come with the package
 networks, optimizer, schedule, budget, estimate  parts of a run
 checkpoint, record, extend, replay  what lies on disk, and what is made of it
-compilation, distributed, fixed_update, token_init, heldout, telemetry  the rest
+compilation, distributed, token_init, heldout, telemetry  the rest
 """

@@ -44,7 +44,6 @@ from electra.training.distributed import (
 from electra.training.extend import extend as extend_folder
 from electra.training.extend import restore_clock_state, shared_checkpoint, with_length
 from electra.training.finish import finish
-from electra.training.fixed_update import FixedUpdate, why_not
 from electra.training.loop import train
 from electra.training.network_table import (
     frozen_identity,
@@ -292,7 +291,7 @@ def build_run(
         recipe = with_shape_of(recipe, table.main)
     objective.tie_weights(pair)
     optimizer = Optimizer(pair, training, table.rates)
-    run = RunState(
+    return RunState(
         folder=folder,
         store=store,
         networks=table,
@@ -313,8 +312,6 @@ def build_run(
         notes=notes,
         text_vector=text_vector,
     )
-    run.fixed = fixed_update(run)
-    return run
 
 
 def build_objective(recipe: Recipe, store: TokenStore, world: World) -> tuple[Objective, Recipe]:
@@ -350,22 +347,6 @@ def build_reduction(optimizer: Optimizer, training: TrainingSection, world: Worl
     micro_batch = micro_batch_rows(training, world.size)
     micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
     return FixedOrder(world, optimizer.parameters, micro_batches)
-
-
-def fixed_update(run: RunState) -> FixedUpdate | None:
-    """Returns what replays a run's updates as one CUDA graph. Raises ConfigError if it must and cannot."""
-    training, device = run.training, run.device
-    if training.graph == "off":
-        return None
-    reason: str | None = "it needs a CUDA GPU"
-    if device.type == "cuda":
-        reason = why_not(run.objective, run.pair, training, run.world.size)
-    if reason is None:
-        parts = run.objective, run.pair, run.optimizer
-        return FixedUpdate(*parts, training, device, run.precision, graph=True)
-    if training.graph == "on":
-        raise ConfigError(f"no graph: {reason}", key="training.graph", fix="Use `training.graph=auto`")
-    return None
 
 
 def identity_of(recipe: Recipe, objective: Objective, store: TokenStore, starts: Starts) -> dict[str, Any]:

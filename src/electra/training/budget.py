@@ -58,9 +58,7 @@ def scaled(text: str, factor: float) -> str:
     return f"{math.ceil(amount / size)}{name}"
 
 
-def steps_for(
-    text: str, *, tokens_per_step: int, flops_per_step: float, seconds_per_step: float = 1.0
-) -> int:
+def steps_for(text: str, *, tokens_per_step: int, flops_per_step: float, seconds_per_step: float = 1) -> int:
     """Returns the number of updates that a budget pays for; ConfigError if it is none, or pays for none."""
     amount, unit = parse(text)
     costs = {"flops": flops_per_step, "tokens": tokens_per_step, "steps": 1.0, "seconds": seconds_per_step}

@@ -55,8 +55,6 @@ def _seconds_per_update(run: RunState, step: int, rows: int, limit: float) -> fl
         world=World(),
         reduction=Reduction(World(), ()),  # the other processes wait
         telemetry=Telemetry(run.folder, is_main=False),
-        fixed=run.fixed if rows == run.training.batch_size else None,
-        pending=[],
         course=Course([(0, LONG)]),
         step=step,
     )

@@ -34,16 +34,12 @@ def train(run: RunState, stop: Stop) -> bool:
     """
     require_same(run.world, run.tensors(), run.folder, run.step)
     while True:
-        if run.step == run.total_steps:
-            settle(run)
         if run.evaluation_due():
-            settle(run)
             evaluate(run, stop)
         num_stops, new_total = run.world.sum([float(stop()), float(run.new_total())])
         if new_total:
             follow(run, int(new_total))
         if run.checkpoint_due() or num_stops:
-            settle(run)
             save(run)
         if run.step == run.total_steps:
             return True
@@ -79,15 +75,6 @@ def update(run: RunState) -> None:
     counts = dict(zip(names, world.sum(local_counts), strict=True))
 
     objective.begin_update(run.pair, step, run.course.progress(step), run.new_stage)
-    if run.fixed is not None:
-        run.pending.append(run.fixed.enqueue(step, run.rate, corrupted[0], counts))
-        if note := run.fixed.note:
-            run.fixed.note = ""
-            run.telemetry.record_event(step, "warning", note)
-        run.step += 1
-        settle(run, pending=1)
-        run.seconds += time.perf_counter() - began
-        return
     run.optimizer.zero_grad()
     micro_batch_losses: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
     for index, micro_batch in enumerate(corrupted):
@@ -106,7 +93,9 @@ def update(run: RunState) -> None:
 
     run.reduction.finish()
     norm = float(run.optimizer.clip())
-    check_gradient(run, step, norm)
+    if not math.isfinite(norm):
+        problem = f"the gradient is not finite at step {step}; the update was not applied"
+        raise RunFailed(problem, where=run.folder, fix=evaluation.LOWER_RATE)
     summed_losses = run.reduction.sum_losses(micro_batch_losses)
     rate = run.rate
     run.optimizer.step(rate)
@@ -116,37 +105,20 @@ def update(run: RunState) -> None:
     if run.device.type == "cpu" and run.step % 100 == 0:  # allocating it again costs a tenth of a second
         give_back_memory()
     run.seconds += time.perf_counter() - began
-    log(run, run.step, rate, norm, summed_losses, counts)
+    log(run, rate, norm, summed_losses, counts)
 
 
-def settle(run: RunState, pending: int = 0) -> None:
-    """Logs updates until `pending` are unfinished; RunFailed if a gradient of one was not finite."""
-    while len(run.pending) > pending:
-        update = run.pending.pop(0)
-        norm, *summed_losses = update.read()
-        check_gradient(run, update.step, norm)
-        log(run, update.step + 1, update.rate, norm, summed_losses, update.counts)
-
-
-def check_gradient(run: RunState, step: int, norm: float) -> None:
-    """Raises RunFailed if the gradient's norm is not finite."""
-    if not math.isfinite(norm):
-        problem = f"the gradient is not finite at step {step}; the update was not applied"
-        raise RunFailed(problem, where=run.folder, fix=evaluation.LOWER_RATE)
-
-
-def log(  # noqa: PLR0917
-    run: RunState, step: int, rate: float, norm: float, summed_losses: list[float], counts: dict[str, float]
-) -> None:
-    """Writes a training row about the update that ended at `step` to the ledger, if one is due."""
+def log(run: RunState, rate: float, norm: float, sums: list[float], counts: dict[str, float]) -> None:
+    """Writes a training row about the newest update to the ledger, if one is due."""
+    step = run.step
     if step % run.training.log_every and step not in (1, run.total_steps):
         return
     weights = run.objective.weights
-    means = {name: value / max(1.0, counts[name]) for name, value in zip(weights, summed_losses, strict=True)}
+    means = {name: value / max(1.0, counts[name]) for name, value in zip(weights, sums, strict=True)}
     (before, seconds), run.logged = run.logged, (step, run.seconds)
     row: dict[str, Any] = {
         "kind": "train",
-        **run.progress(step),
+        **run.progress(),
         "tokens_per_s": run.tokens_per_step * (step - before) / (run.seconds - seconds),
         "loss": sum(weights[name] * mean for name, mean in means.items()),
         "losses": means,

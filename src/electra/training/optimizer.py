@@ -49,16 +49,6 @@ class GroupedOptimizer(torch.optim.AdamW):
                 self._cancel_bias_correction(group, decay)
         self._step()
 
-    def set_rates(self, multiplier: float, rates: Tensor) -> None:
-        """Makes each group use its entry of `rates`, with its peak rate times `multiplier`."""
-        for group, rate in zip(self.param_groups, rates.unbind(), strict=True):
-            group["lr"], group["capturable"] = rate.fill_(group["peak"] * multiplier), rates.is_cuda
-
-    def step_if_finite(self, norm: Tensor) -> None:
-        """Updates the weights, unless `norm` is not finite; reads nothing on the host."""
-        self.found_inf = (~norm.isfinite()).float()  # torch's fused kernels read it
-        self._step()
-
     def _cancel_bias_correction(self, group: dict[str, Any], decay: float) -> None:
         """Sets rate, epsilon and decay so that torch's corrected update equals the uncorrected one.
 

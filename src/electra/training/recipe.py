@@ -145,10 +145,6 @@ class MachineSection(OnDevice):
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more, if a compiler is
     installed (on a CPU, only without dropout).
     """
-    graph: Literal["auto", "on", "off"] = "off"
-    """Replay the whole update as one CUDA graph. auto: on a CUDA GPU, with one process, no micro-batches, and
-    the objectives mlm, rtd, electra_15 and replace_mlm. Not tried on a card yet.
-    """
     threads: int | None = None
     """CPU threads per process (default: OMP_NUM_THREADS, else the cores that no other program uses)."""
 

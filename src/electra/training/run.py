@@ -18,7 +18,6 @@ from electra.model.pair import Pair
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.budget import Clock, seconds_of
 from electra.training.distributed import FixedOrder, Reduction, World
-from electra.training.fixed_update import Enqueued, FixedUpdate
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
 from electra.training.schedule import Course, can_be_extended, multiplier, part, progress
@@ -59,8 +58,6 @@ class RunState:
     evaluated_steps: set[int] = field(default_factory=set)
     collapse_reported: bool = False
     compiled: bool = False  # whether the layers are compiled
-    fixed: FixedUpdate | None = None  # performs the updates on a GPU, where it can
-    pending: list[Enqueued] = field(default_factory=list)  # updates whose results were not read yet
     logged: tuple[int, float] = (0, 0.0)  # step and seconds of the newest logged row
     evaluation_seconds: float = 0.0  # of the newest evaluation
     checkpoint_seconds: float = 0.0  # of the newest checkpoint
@@ -101,8 +98,7 @@ class RunState:
             for start in range(first, end, self.micro_batch_size)
         ]
         # compiled layers always get a mask, even if they do not need it, so that they compile only once
-        always = self.compiled or self.fixed is not None
-        return [replace(batch, packed=True) for batch in batches] if always else batches
+        return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
@@ -153,8 +149,6 @@ class RunState:
         ]
         if self.compiled:
             how.append("compiled layers")
-        if self.fixed is not None and self.fixed.use_graph:
-            how.append("one CUDA graph")
         length = ""
         if not can_be_extended(training.schedule):
             length = f"; schedule {training.schedule}, so it cannot be extended"
@@ -209,13 +203,12 @@ class RunState:
         saved = max(1, self.training.keep) + 1
         return saved * (weights + self.optimizer.bytes) + exports + OTHER_BYTES
 
-    def progress(self, step: int | None = None) -> dict[str, Any]:
-        """Returns step (None: the current one), tokens, FLOPs and seconds, as ledger rows contain them."""
-        step = self.step if step is None else step
+    def progress(self) -> dict[str, Any]:
+        """Returns step, tokens, FLOPs and seconds, as ledger rows contain them."""
         return {
-            "step": step,
-            "tokens": step * self.tokens_per_step,
-            "flops": step * self.flops_per_step,
+            "step": self.step,
+            "tokens": self.step * self.tokens_per_step,
+            "flops": self.step * self.flops_per_step,
             "seconds": round(self.seconds, 3),
         }
 

@@ -48,9 +48,7 @@ class TokenRows:
 class Batch(TokenRows):
     """The rows of one step, or a process's part of them."""
 
-    examples: npt.NDArray[
-        np.uint64
-    ]  # [B] their indices in the training, which key all random draws for a row
+    examples: npt.NDArray[np.uint64]  # [B] their indices in the training, which key a row's random draws
 
     @cached_property
     def digest(self) -> str:

@@ -55,14 +55,10 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     start = -1
     for position, (previous, tag) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
         (previous_prefix, previous_type), (prefix, type_) = _parts(previous), _parts(tag)
-        type_changes = previous_type != type_
-        if previous_prefix != OUTSIDE and (
-            previous_prefix in ("E", "S") or prefix in (OUTSIDE, "B", "S") or type_changes
-        ):
+        is_new = prefix in ("B", "S") or previous_prefix in ("E", "S") or previous_type != type_
+        if previous_prefix != OUTSIDE and (is_new or prefix == OUTSIDE):
             spans.append((start, position - 1, previous_type))
-        if prefix != OUTSIDE and (
-            prefix in ("B", "S") or previous_prefix in (OUTSIDE, "E", "S") or type_changes
-        ):
+        if prefix != OUTSIDE and (is_new or previous_prefix == OUTSIDE):
             start = position
     return spans
 

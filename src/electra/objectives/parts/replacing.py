@@ -61,10 +61,7 @@ def replace(
         corrupted.uniforms,
         options.temperature,
         disallow_correct=options.disallow_correct,
-        is_slot_M=corrupted.is_slot,
     )
-    if corrupted.is_slot is not None:
-        sampled = torch.where(corrupted.is_slot, sampled, corrupted.targets)
     if noise_M is not None:
         sampled = torch.where(noise_M < 0, sampled, noise_M)
     return Replaced(mlm, insert_samples(corrupted, sampled), sampled, top1_correct)

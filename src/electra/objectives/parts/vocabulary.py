@@ -184,30 +184,21 @@ def loss_and_sample(
     temperature: float = 1.0,
     *,
     disallow_correct: bool = False,
-    is_slot_M: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the summed MLM loss, a sample [M], and whether the top token is correct [M].
 
     The sample follows softmax(logits / temperature) exactly, without the target if that is disallowed, and
     carries no gradient (Clark et al. 2020, section 3.1); the loss is at temperature 1. `hidden_MD` are the
-    last layer's states at the slots, `uniforms_M` float64 in [0, 1), and `is_slot_M` is False where a slot
-    has no loss (default: nowhere).
+    last layer's states at the slots, and `uniforms_M` is float64 in [0, 1).
     """
     sampling = Sampling(temperature, disallow_correct)
-    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, *_only(is_slot_M))
+    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, None)
 
 
-def loss_and_top1(
-    generator: Generator, hidden_MD: Tensor, targets_M: Tensor, is_slot_M: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Returns the summed MLM loss of `is_slot_M` (None: all), and whether the top token is correct [M]."""
-    loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), *_only(is_slot_M))
+def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the summed MLM loss, and whether the top token is correct [M]."""
+    loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), None)
     return loss, top1_correct
-
-
-def _only(is_slot_M: Tensor | None) -> tuple[Any, ...]:
-    """Returns the rule and its extras that leave out the slots where `is_slot_M` is False."""
-    return (None,) if is_slot_M is None else (lambda log_p, weight: -log_p * weight, is_slot_M.float())
 
 
 def copy_loss(
