@@ -46,6 +46,7 @@ PLAN: list[tuple[list[str], tuple[int, ...], tuple[int, ...], tuple[str, ...]]] 
     (WORDS, (100, 500), (0, 1), ("transformers",)),
     ([*GLUE], (1000,), (0, 1, 2), ("counts", "frozen", "tfidf")),
     (TEXTS, (100, 500), (0, 1, 2), ("counts", "frozen", "tfidf")),
+    (["is-pos"], (100, 500), (0, 1, 2), ("auto",)),
     (WORDS, (100, 500), (0,), ("auto",)),
     ([*GLUE], (1000,), (0, 1), ("transformers",)),
     (TEXTS, (100, 500), (0, 1), ("transformers",)),
