@@ -121,6 +121,7 @@ def choose(problem: Problem, folds: Ints) -> float:
     """
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:SELECTION_ROWS])
     sample, of_row, middle = problem.part(rows), folds[rows], len(STRENGTHS) // 2
+    sample = replace(sample, task=problem.task.penalty_task)
     if len(known := np.unique(of_row)) < 2:
         return STRENGTHS[middle]
     blocks = [

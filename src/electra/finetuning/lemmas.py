@@ -1,0 +1,79 @@
+"""Lemmas of words whose tags are known: those of the treebank's own words, and edit rules for all others.
+
+A rule says how a form becomes its lemma: it keeps the longest part that both share, and replaces what is
+before and behind it. A new word takes the most frequent rule of the known words with its tags and the longest
+common ending. On parts of train that was better than rules predicted by the head, which needs no output then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
+
+LONGEST_ENDING = 6  # characters
+CASES = {"keep": str, "lower": str.lower, "title": str.title}  # the form that is edited
+
+
+class Rule(NamedTuple):
+    """How a form becomes a lemma: characters to cut at both ends, and what is put there."""
+
+    case: str  # one of CASES; "": the lemma is `end`, because nothing is kept
+    cut: int
+    front: str
+    cut_end: int
+    end: str
+
+    def __call__(self, form: str) -> str | None:
+        """Returns the lemma; None if the form is too short for the rule."""
+        if not self.case:
+            return self.end
+        base = CASES[self.case](form)
+        kept = base[self.cut : len(base) - self.cut_end]
+        return self.front + kept + self.end if kept else None
+
+
+@lru_cache(1 << 16)
+def rule_of(form: str, lemma: str) -> Rule:
+    """Returns the rule that makes the lemma of the form and keeps most of it."""
+    names = ("lower", "keep", "title") if lemma == lemma.lower() else ("keep", "title", "lower")
+    found = []
+    for name in names:
+        base = CASES[name](form)
+        kept = SequenceMatcher(None, base, lemma, autojunk=False).find_longest_match()
+        rest = len(base) - kept.a - kept.size
+        found.append((kept.size, Rule(name, kept.a, lemma[: kept.b], rest, lemma[kept.b + kept.size :])))
+    size, rule = max(found, key=lambda each: each[0])
+    return rule if size else Rule("", 0, "", 0, lemma)
+
+
+class Lemmas:
+    """The lemmas of known words, and rules by endings."""
+
+    def __init__(self, words: Iterable[tuple[str, int, str, str]]) -> None:
+        """Takes each known word with its tags (a number), its UPOS and its lemma, the most frequent first."""
+        self.known: dict[tuple[str, int | str], str] = {}
+        self.rules: dict[tuple[str, int | str], Counter[Rule]] = defaultdict(Counter)
+        for form, tags, upos, lemma in words:
+            rule, low = rule_of(form, lemma), form.lower()
+            for key in ((form, tags), (form, upos), (low, tags), (low, upos)):
+                self.known.setdefault(key, lemma)
+            for size in range(min(len(low), LONGEST_ENDING) + 1):
+                for key in (tags, upos):
+                    self.rules[low[len(low) - size :], key][rule] += 1
+
+    @lru_cache(1 << 16)  # noqa: B019
+    def __call__(self, form: str, tags: int, upos: str) -> str:
+        """Returns the lemma of a word; itself without a rule for it."""
+        low = form.lower()
+        for key in ((form, tags), (form, upos), (low, tags), (low, upos)):
+            if key in self.known:
+                return self.known[key]
+        for size in range(min(len(low), LONGEST_ENDING), -1, -1):
+            for key in (tags, upos):
+                for rule, _ in self.rules.get((low[len(low) - size :], key), Counter()).most_common():
+                    if (lemma := rule(form)) is not None:
+                        return lemma
+        return form
