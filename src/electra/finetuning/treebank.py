@@ -33,7 +33,7 @@ from typing_extensions import override
 from electra.artifacts.model_files import CONFIG
 from electra.data.tables.table_files import Data, extension_of
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.labelled.tagged_sentences import CONLLU_FORMATS
+from electra.finetuning.labelled.tagged_sentences import CONLLU_FORMATS, FULL_STOPS
 from electra.finetuning.labelled.treebank_files import EMPTY, fill, sentences_of, write
 from electra.finetuning.labelled.word_splitting import infer_splitting, is_punctuation
 from electra.finetuning.lemmas import Lemmas
@@ -414,11 +414,11 @@ def _gold(example: Example) -> tuple[Word, ...] | None:
 
 
 def _ends(examples: Sequence[Example]) -> tuple[str, ...]:
-    """Returns the punctuation marks that mostly end sentences."""
+    """Returns the marks that mostly end sentences, and usual ones that the treebank lacks."""
     last = Counter(example.texts[-1] for example in examples)
     total = Counter(word for example in examples for word in example.texts)
-    marks = (word for word in last if all(map(is_punctuation, word)))
-    return tuple(sorted(word for word in marks if last[word] > max(1, MIN_END * total[word])))
+    marks = (word for word in {*last, *FULL_STOPS} if all(map(is_punctuation, word)))
+    return tuple(sorted(word for word in marks if last[word] >= MIN_END * total[word]))
 
 
 def _notes_on_columns(examples: Sequence[Example]) -> Iterator[str]:
