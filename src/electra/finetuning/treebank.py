@@ -2,9 +2,10 @@
 
 The head has a softmax for UPOS, one for each position of XPOS and one for each attribute of FEATS, whose
 losses are added. A word gets one of the analyses (UPOS, XPOS, FEATS) that the training data has: the one with
-the highest sum of their log probabilities and that of the word's own known analyses. Its lemma follows from
-its form and that analysis (lemmas.py). On parts of train all of this, and the weights below, was better than
-whole strings as classes, independent columns, and lemma rules as outputs of the head.
+the highest weighted sum of their log probabilities and of those of the analysis among all words and among
+words of that form. Its lemma follows from its form and that analysis (lemmas.py). On parts of train all of
+this, and the weights below, was better than whole strings as classes, independent columns, and lemma rules as
+outputs of the head.
 
 Scores are those of the CoNLL 2018 shared task (Zeman et al. 2018) on gold words: UFeats and AllTags compare
 universal features alone, and a word without a gold lemma counts as right.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +50,9 @@ from electra.foundation.terminal_text import plural
 COLUMNS = ("UPOS", "XPOS", "FEATS", "LEMMA")
 KEY = "treebank"  # in a saved model's config.json: what was learned beside the weights
 MOST_POSITIONS = 16  # of XPOS; the last has the rest
-PIECE_WEIGHT, WORD_WEIGHT, SMOOTHING = 0.3, 0.5, 2.0  # of XPOS and FEATS; of a word's known analyses
+PIECE_WEIGHT = 0.3  # of log probabilities of XPOS and FEATS; that of UPOS is 1
+WORD_WEIGHT, SMOOTHING = 0.35, 2.0  # of those of the word's known analyses, and words added to them
+SHARE_WEIGHT = 0.2  # of those of analyses among all words
 MIN_END = 0.5  # the share of its occurrences that a mark must end a sentence in
 MIN_SCRIPT = 0.01  # the share of the letters
 MIXED = 5  # sentences
@@ -229,20 +232,22 @@ class Treebank(WordTagging):
         return outputs
 
     @cached_property
+    def _shares(self) -> Floats:
+        """The share of each analysis in the words of the training data [A]; equal if they are not known."""
+        counts = np.full(len(self.analyses), 1e-9)
+        for _, analysis, _, count in self.words:
+            counts[analysis] += count
+        return np.asarray(counts / counts.sum())
+
+    @cached_property
     def _of_words(self) -> dict[str, tuple[list[int], Floats]]:
-        """The known analyses of each form, and how much its log probabilities differ; "": of any other."""
-        found: dict[str, Counter[int]] = {}
-        total = np.full(len(self.analyses), 1e-9)
+        """The known analyses of each form, and how much higher than others their log probabilities are."""
+        found: dict[str, Counter[int]] = defaultdict(Counter)
         for form, analysis, _, count in self.words:
-            found.setdefault(form.lower(), Counter())[analysis] += count
-            total[analysis] += count
-        total /= total.sum()
+            found[form.lower()][analysis] += count
         return {
-            form: (
-                [*counts],
-                np.log1p(np.array([*counts.values()]) / (SMOOTHING * total[[*counts]])),
-            )
-            for form, counts in found.items()
+            form: ([*of], np.log1p(np.array([*of.values()]) / (SMOOTHING * self._shares[[*of]])))
+            for form, of in found.items()
         }
 
     @cached_property
@@ -298,7 +303,7 @@ class Treebank(WordTagging):
     @override
     def from_logits(self, logits: npt.NDArray[Any], words: Sequence[str]) -> npt.NDArray[Any]:
         logits = np.concatenate([log_softmax(logits[:, a:b], axis=-1) for a, b in self.groups], axis=-1)
-        scores = logits @ self._outputs
+        scores = logits @ self._outputs + SHARE_WEIGHT * np.log(self._shares)
         for word, row in zip(words, scores, strict=True):
             if known := self._of_words.get(word.lower()):
                 row[known[0]] += WORD_WEIGHT * known[1]
