@@ -8,14 +8,16 @@ common ending. On parts of train that was better than rules predicted by the hea
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST_ENDING = 6  # characters
 FRONT = 2.5  # characters that a kept beginning is worth: ge-macht, but f-engum
-CASES = {"keep": str, "lower": str.lower, "title": str.title}  # the form that is edited
+CASES: dict[str, Callable[[str], str]] = {"keep": str, "lower": str.lower, "title": str.title}
+Key = tuple[str, int | str]
+"""A form or an ending, and tags by number or by UPOS."""
 
 
 class Rule(NamedTuple):
@@ -58,26 +60,33 @@ class Lemmas:
 
     def __init__(self, words: Iterable[tuple[str, int, str, str]]) -> None:
         """Takes each known word with its tags (a number), its UPOS and its lemma, the most frequent first."""
-        self.known: dict[tuple[str, int | str], str] = {}
-        self.rules: dict[tuple[str, int | str], Counter[Rule]] = defaultdict(Counter)
+        self.known: dict[Key, str] = {}
+        self.rules: dict[Key, Counter[Rule]] = defaultdict(Counter)
         for form, tags, upos, lemma in words:
             rule, low = rule_of(form, lemma), form.lower()
-            for key in ((form, tags), (form, upos), (low, tags), (low, upos)):
+            for key in _keys((form, low), tags, upos):
                 self.known.setdefault(key, lemma)
-            for size in range(min(len(low), LONGEST_ENDING) + 1):
-                for key in (tags, upos):
-                    self.rules[low[len(low) - size :], key][rule] += 1
+            for key in _keys(_endings(low), tags, upos):
+                self.rules[key][rule] += 1
 
     @lru_cache(1 << 16)  # noqa: B019
     def __call__(self, form: str, tags: int, upos: str) -> str:
         """Returns the lemma of a word; itself without a rule for it."""
         low = form.lower()
-        for key in ((form, tags), (form, upos), (low, tags), (low, upos)):
+        for key in _keys((form, low), tags, upos):
             if key in self.known:
                 return self.known[key]
-        for size in range(min(len(low), LONGEST_ENDING), -1, -1):
-            for key in (tags, upos):
-                for rule, _ in self.rules.get((low[len(low) - size :], key), Counter()).most_common():
-                    if (lemma := rule(form)) is not None:
-                        return lemma
+        for key in _keys(_endings(low), tags, upos):
+            for rule, _ in self.rules.get(key, Counter()).most_common():
+                if (lemma := rule(form)) is not None:
+                    return lemma
         return form
+
+
+def _keys(forms: Iterable[str], tags: int, upos: str) -> list[Key]:
+    return [(form, key) for form in forms for key in (tags, upos)]
+
+
+def _endings(word: str) -> list[str]:
+    """Returns the endings of a word, the longest first."""
+    return [word[len(word) - size :] for size in range(min(len(word), LONGEST_ENDING), -1, -1)]

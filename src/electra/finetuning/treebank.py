@@ -146,7 +146,7 @@ class Treebank(WordTagging):
         rows = [
             {"LEMMA": lemma, "UPOS": tags.upos, "XPOS": tags.xpos, "FEATS": tags.feats}
             for prediction, example in zip(predictions, examples, strict=True)
-            for tags, lemma in ([] if prediction is None else self.annotation(prediction, example))
+            for tags, lemma in self.annotation(prediction, example)
         ]
         return fill(source, rows) if extension_of(source) in CONLLU_FORMATS else write(examples, rows)
 
@@ -155,7 +155,7 @@ class Treebank(WordTagging):
         rows = [(word, *gold) for each in examples for word, gold in zip(each.texts, each.gold, strict=True)]
         counts = Counter(tags for _, tags, _ in rows if tags.upos != EMPTY)
         if len(counts) < 2:
-            raise nothing_to_learn(f"every word has the tags {' '.join(next(iter(counts)))}", examples)
+            raise nothing_to_learn("all words have the same tags", examples)
         analyses = [tags for tags, _ in counts.most_common()]
         values: dict[str, set[str]] = {}
         pieces = [tags.pieces for tags in analyses]
@@ -192,13 +192,14 @@ class Treebank(WordTagging):
             analyses = tuple(Tags(*map(str, each)) for each in learned["analyses"])
             words = tuple((str(a), int(b), str(c), int(d)) for a, b, c, d in learned["words"])
             ends, scripts = (tuple(map(str, learned[name])) for name in ("ends", "scripts"))
-            if not analyses or not all(0 <= word[1] < len(analyses) for word in words):
-                raise ValueError("no such analysis")
+            are_known = all(0 <= word[1] < len(analyses) for word in words)
+            if not (analyses and are_known and {f"UPOS={tags.upos}" for tags in analyses} <= {*labels}):
+                raise ValueError("no such analysis, or no output for it")
         except (KeyError, TypeError, ValueError):
             fix = "Copy or fine-tune the model again"
             raise ModelError("not what a treebank teaches", where=CONFIG, key=KEY, fix=fix) from None
         known = {"analyses": analyses, "words": words, "ends": ends, "scripts": scripts}
-        return replace(task, **known, default=analyses[0].upos)  # type: ignore[arg-type]
+        return replace(task, **known, default=analyses[0].upos)  # type: ignore[arg-type, return-value]
 
     # What the head's outputs mean
 
@@ -319,8 +320,10 @@ class Treebank(WordTagging):
     def default_prediction(self) -> npt.NDArray[Any]:
         return np.zeros(2, np.float32)
 
-    def annotation(self, prediction: npt.NDArray[Any], example: Example) -> list[Word]:
-        """Returns the tags and lemma of each word."""
+    def annotation(self, prediction: npt.NDArray[Any] | None, example: Example) -> list[Word]:
+        """Returns the tags and lemma of each word, EMPTY in a sentence that was not read."""
+        if prediction is None:
+            return [(Tags(EMPTY, EMPTY, EMPTY), EMPTY)] * len(example.texts)
         found = []
         for word, index in zip(example.texts, prediction[:, 0].astype(int).tolist(), strict=True):
             tags = self.analyses[index]

@@ -280,7 +280,7 @@ class WordTagging(Task):
 
     def default_prediction(self) -> npt.NDArray[Any]:
         """Returns the prediction for a word that the tokenizer drops."""
-        return np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
+        return np.asarray(np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)])
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
         """Returns the predicted tag of each word."""

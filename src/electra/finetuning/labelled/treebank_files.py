@@ -38,7 +38,7 @@ def write(examples: Sequence[Example], rows: Sequence[Mapping[str, str]]) -> byt
         joined = [end == start for end, start in zip(ends, starts, strict=False)]
         for i, word in enumerate(example.texts):
             is_joined = joined[i : i + 1] == [True]
-            row = dict.fromkeys(CONLLU, EMPTY) | next(rest)
+            row = {**dict.fromkeys(CONLLU, EMPTY), **next(rest)}
             row |= {"ID": str(i + 1), "FORM": word, "MISC": "SpaceAfter=No" if is_joined else EMPTY}
             lines.append("\t".join(row.values()))
         lines.append("")

@@ -270,5 +270,9 @@ def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
     total = np.stack([*counts.values()]).sum(0)
     shares = {word: count / count.sum() for word, count in counts.items()} if by_word else {}
     overall, none = total / total.sum(), np.zeros((0, task.num_tags))
-    found = lambda words: np.stack([shares.get(word, overall) for word in words]) if words else none  # noqa: E731
-    return lambda examples: [task.from_shares(found(example.texts)) for example in examples]
+
+    def predicted(words: Sequence[str]) -> Any:
+        found = [shares.get(word, overall) for word in words]
+        return task.from_shares(np.stack(found) if found else none)
+
+    return lambda examples: [predicted(example.texts) for example in examples]
