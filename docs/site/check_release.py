@@ -79,7 +79,7 @@ def write_data(folder: Path) -> None:
         ]
         (folder / "texts" / f"{path.stem}.txt").write_text("\n".join(filter(None, texts)), encoding="utf-8")
     things = ("film", "meal", "book", "song", "house", "road", "play", "garden", "story", "bridge")
-    rows = [(f"the {thing} by the {other} is", i) for i, thing in enumerate(things) for other in things]
+    rows = [(f"the {thing} by the {other} is", i) for i, thing in enumerate(things) for other in things[:4]]
     table = "\n".join(["text,label", *(f"{text} {('fine', 'grim')[i % 2]},{i % 2}" for text, i in rows)])
     for name in ("questions.csv", "reviews.csv", "new.csv"):
         (folder / name).write_text(table + "\n", encoding="utf-8")

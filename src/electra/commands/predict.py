@@ -87,13 +87,14 @@ class Predict(
 
         kind, out = format_of(self._target, self.format), self._target
         file = Path(as_name(self.file, "file"))
-        if kind == "words" and out is not None and out.suffix.lower() != split_name(file)[1]:
-            fix = "End the name as that of the texts, or in .tsv"
-            raise ConfigError("not the format of the texts", key="out", fix=fix)
         if out is not None and out.is_file() and file.is_file() and file.samefile(out):
             raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
         name, allow = as_name(self.model, "model"), self.allow_unknown
         predictor = open_predictor(name, self.device, self.backend, allow_unknown=allow)
+        endings = {split_name(file)[1], *predictor.task.writes}
+        if kind == "words" and out is not None and out.suffix.lower() not in endings:
+            fix = "End the name as that of the texts, or in .tsv"
+            raise ConfigError("not the format of the texts", key="out", fix=fix)
         columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
         source = source_of(as_name(self.file, "file"), predictor.task, texts, columns)
         predictions = predictor(source, texts, columns, self.threshold, self.scores)

@@ -45,6 +45,7 @@ THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 # The keys that say what a fine-tuned head's outputs mean
 HEAD_KEYS = (
     *("problem_type", "classifier_pooling", "default_label", "word_splitting", "tag_transitions"),
+    "treebank",
     *("no_answer_threshold", "output_range"),
 )
 MAX_LENGTH = "model_max_length"  # in tokenizer_config.json: the number of tokens of an input

@@ -129,7 +129,7 @@ def tuned(problem: Problem, folds: Ints) -> Problem:
     out (share 0): where words decide, the states of a small encoder distract.
     """
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:FEW_ROWS])
-    sample = _with_few_columns(problem.part(rows))
+    sample = _with_few_columns(replace(problem.part(rows), task=problem.task.penalty_task))
     shares = SHARES[: 1 if problem.task.head == "tagger" else None] if len(problem.blocks) > 1 else [1.0]
     best = min(
         (_best_strength(replace(sample, share=share), folds[rows]) for share in shares), key=itemgetter(0)

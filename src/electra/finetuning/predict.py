@@ -110,7 +110,7 @@ class Predictions:
         a word per line, with the predicted tags. Raises DataError if it has no such lines.
         """
         if kind == "words":
-            return self.task.in_file(self.source, self.values)
+            return self.task.in_file(self.source, self.values, self.examples)
         if kind == "json" and all(value is not None for value in self.values):
             official = self.task.files("", self.values, self.examples).get(".predictions.json")
             if official:

@@ -48,6 +48,7 @@ class Task(ABC):
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whether it has classes, which the loss can weight
     outputs_are_logits: ClassVar[bool] = False  # logits of labels, which can be calibrated on dev
+    writes: ClassVar[tuple[str, ...]] = ()  # endings of files of words that it writes from any texts
 
     name: str
     version: int
@@ -171,7 +172,7 @@ class Task(ABC):
         """Returns the prediction files of a split ("dev", "test", ...): file name to contents."""
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
-    def in_file(self, source: Data, predictions: Sequence[Any]) -> bytes:
+    def in_file(self, source: Data, predictions: Sequence[Any], examples: Sequence[Example]) -> bytes:
         """Returns the file of a word per line with the predicted tags; DataError for any other file."""
         raise DataError("no file of a word per line", where=source, fix="Write csv, tsv or jsonl")
 
@@ -210,6 +211,16 @@ class Task(ABC):
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> "Task":
         """Returns the task of a saved model, from its labels and its config.json."""
         return replace(self, labels=labels)
+
+    @property
+    def penalty_task(self) -> "Task":
+        """The task whose loss chooses the penalty of a linear model; with fewer outputs that is faster."""
+        return self
+
+    @property
+    def trial_task(self) -> "Task":
+        """The task for training examples that are held out: it must not know their answers."""
+        return self
 
     @property
     def rule(self) -> str:

@@ -92,7 +92,7 @@ class WordTagging(Task):
         return self._reader(path, labelled).read()
 
     @override
-    def in_file(self, source: Data, predictions: Sequence[Any]) -> bytes:
+    def in_file(self, source: Data, predictions: Sequence[Any], examples: Sequence[Example]) -> bytes:
         tags = [tag for prediction in predictions for tag in self.tags(prediction)]
         are_entities = all(map(is_entity_tag, self.labels))
         label = tuple(name for name in self.label if name != "UPOS" or not are_entities)
@@ -209,6 +209,15 @@ class WordTagging(Task):
                 raise DataError(problem, where=example.where, fix=nearest(tag, list(self.labels)))
         return [index_of.get(tag, NO_TARGET) for tag in example.gold]
 
+    @property
+    def num_tags(self) -> int:
+        """The number of tags, of which a word has one; its index is in `gold_tags`."""
+        return len(self.labels)
+
+    def gold_tags(self, example: Example) -> list[int]:
+        """Returns the index of each word's gold tag."""
+        return self.gold_classes(example)
+
     @override
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
@@ -223,7 +232,7 @@ class WordTagging(Task):
             own_windows = word_windows(example.texts, tokens, max_length, self.stride, spans)
             gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
             for window in own_windows:
-                row_targets = np.full(len(window.ids), NO_TARGET, np.int64)
+                row_targets = np.full((len(window.ids), *gold.shape[1:]), NO_TARGET, np.int64)
                 row_targets[window.positions] = gold[window.words]
                 targets.append(row_targets)
             windows += own_windows
@@ -253,12 +262,25 @@ class WordTagging(Task):
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns probabilities [words, labels] for each sentence; a dropped word has the default label."""
-        default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
-        predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
+        default = self.default_prediction()
+        predictions = [np.tile(default, (len(example.texts), 1)) for example in examples]
         for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):
             scores = logits[window.positions].astype(np.float64)
-            predictions[example_index][window.words] = softmax(scores, axis=-1)
+            words = [examples[example_index].texts[i] for i in window.words]
+            predictions[example_index][window.words] = self.from_logits(scores, words)
         return predictions
+
+    def from_logits(self, logits: npt.NDArray[Any], words: Sequence[str]) -> npt.NDArray[Any]:
+        """Returns the prediction for words [W, ...] from a head's outputs [W, O]."""
+        return np.asarray(softmax(logits, axis=-1))
+
+    def from_shares(self, shares: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Returns the prediction for words [W, ...] from probabilities of tags [W, `num_tags`]."""
+        return shares
+
+    def default_prediction(self) -> npt.NDArray[Any]:
+        """Returns the prediction for a word that the tokenizer drops."""
+        return np.asarray(np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)])
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
         """Returns the predicted tag of each word."""

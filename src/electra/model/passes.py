@@ -57,7 +57,7 @@ class PaddedBatch:
     document_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding; None: no padding
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
-        """Pads one array [length] per row, such as token types, with `fill`, and stacks them to [B, T]."""
+        """Pads one array [length, ...] per row, such as token types, with `fill`, to [B, T, ...]."""
         padded = _padded(values, fill, self.input_ids.shape[1])
         return torch.from_numpy(padded).to(self.input_ids.device)
 
@@ -178,7 +178,7 @@ def pad_rows(
 
 
 def _padded(rows: Sequence[npt.NDArray[Any]], fill: int, length: int) -> Ints:
-    padded = np.full((len(rows), length), fill, np.int64)
+    padded = np.full((len(rows), length, *rows[0].shape[1:]), fill, np.int64)
     for padded_row, row in zip(padded, rows, strict=True):
         padded_row[: len(row)] = row
     return padded

@@ -22,7 +22,7 @@ from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
 from electra.finetuning.heads.frozen import Frozen, TrainingRows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.linear_fit import Problem, fit, tuned
-from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch
+from electra.finetuning.windows.features import Ids, LabelledBatch, are_targets
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 
@@ -110,7 +110,7 @@ class CountedHead(HeadModule):
         rows, windows = read_rows(self.states, encoder, data), data.windows
         self.resize(Counts.learn(self.kind, windows.texts, data.task.num_outputs))
         pairs = zip(windows.context, windows.targets or (), strict=False)
-        chosen = [window.words[target[window.positions] != NO_TARGET] for window, target in pairs]
+        chosen = [window.words[are_targets(target[window.positions])] for window, target in pairs]
         return rows, self.counts.matrix(windows.texts, chosen)
 
     @override

@@ -24,7 +24,7 @@ from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
 from electra.finetuning.linear_fit import Problem, fit, tuned
-from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows, batch_of
+from electra.finetuning.windows.features import Ids, LabelledBatch, Windows, are_targets, batch_of
 from electra.foundation.arrays import Vectors
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import advance, expect
@@ -128,7 +128,7 @@ class TrainingRows:
         """Returns outputs of the rows of all windows as those of a head: 0 for tokens without a tag."""
         if not windows.token_targets:
             return list(outputs_NO)
-        are_rows = [target != NO_TARGET for target in windows.targets or ()]
+        are_rows = [*map(are_targets, windows.targets or ())]
         found = np.zeros((sum(map(len, are_rows)), outputs_NO.shape[1]), np.float32)
         found[np.concatenate(are_rows)] = outputs_NO
         return np.split(found, np.cumsum([*map(len, are_rows)])[:-1])
@@ -157,14 +157,14 @@ def read_rows(
             return list(head.pool(encoded, batch)[:, None].cpu())
         assert batch.targets is not None
         pairs = zip(encoded, batch.targets, strict=True)
-        return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
+        return [hidden_TD[are_targets(targets_T)].cpu() for hidden_TD, targets_T in pairs]
 
     inputs = [windows.input_ids[i] for i in chosen]
     expect(len(inputs))
     states = list(map_rows(inputs, compute_states, data.device, precision=precision))
     answers: list[Any] = [np.asarray(windows.targets[i]) for i in chosen]
     if head.per_token:
-        targets = np.concatenate([target[target != NO_TARGET] for target in answers])
+        targets = np.concatenate([target[are_targets(target)] for target in answers])
     else:
         targets = np.stack(answers)
     folds = np.repeat(data.folds()[windows.example[chosen]], [*map(len, states)])

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from electra.artifacts.finetuning_files import NOISY_BELOW, FinetuningFolder
 from electra.finetuning import linear_fit
@@ -230,7 +229,8 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
     def predictions(outputs: Vectors, examples: Sequence[Example]) -> list[Any]:
         if not is_tagger:
             return list(task.predict(list(outputs), None, examples))
-        return np.split(softmax(outputs, axis=-1), np.cumsum([len(each.texts) for each in examples])[:-1])
+        found = task.from_logits(outputs, [word for each in examples for word in each.texts])
+        return np.split(found, np.cumsum([len(each.texts) for each in examples])[:-1])
 
     def tried(task: Task) -> tuple[float, Problem]:
         problem = tuned(Problem(task, [block], answers), folds)
@@ -254,14 +254,16 @@ def limited(task: Task, train: Sequence[Example]) -> Sequence[Example]:
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
     """Fits the frequencies of tags: for each known word if `by_word`; for all other words overall."""
-    counts: dict[str, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros(task.num_outputs, np.int64))
+    counts: dict[str, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros(task.num_tags, np.int64))
     for example in train:
-        for word, tag in zip(example.texts, task.gold_classes(example), strict=True):
+        for word, tag in zip(example.texts, task.gold_tags(example), strict=True):
             counts[word][tag] += 1
     total = np.stack([*counts.values()]).sum(0)
     shares = {word: count / count.sum() for word, count in counts.items()} if by_word else {}
-    overall, none = total / total.sum(), np.zeros((0, task.num_outputs))
-    return lambda examples: [
-        np.stack([shares.get(word, overall) for word in example.texts]) if example.texts else none
-        for example in examples
-    ]
+    overall, none = total / total.sum(), np.zeros((0, task.num_tags))
+
+    def predicted(words: Sequence[str]) -> Any:
+        found = [shares.get(word, overall) for word in words]
+        return task.from_shares(np.stack(found) if found else none)
+
+    return lambda examples: [predicted(example.texts) for example in examples]

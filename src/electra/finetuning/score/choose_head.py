@@ -95,6 +95,7 @@ def choose_head(
     """
     if not is_worth_it(settings, dataset) or len(dataset.different_texts) < FOLDS:
         return settings, []
+    dataset = replace(dataset, task=dataset.task.trial_task)
     majority = baselines.fit(baselines.MAJORITY, dataset.task, train := dataset.splits["train"])
     assert majority is not None
     trials = Trials(settings, dataset, loaded, stop, {baselines.MAJORITY: dict(enumerate(majority(train)))})

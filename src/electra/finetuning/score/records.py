@@ -66,7 +66,8 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     for row, example, word in _places(answers, examples):
         if word is not None:
             text = word_in_context(example.texts, word)
-            shown = {"text": text, "word": row["word"], "gold": example.gold[word], **answer(row)}
+            gold = task.shown_gold(example)[word]
+            shown = {"text": text, "word": row["word"], "gold": gold, **answer(row)}
             records.append({"id": row["id"], **shown})
             continue
         results = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **answer(row)}

@@ -15,7 +15,7 @@ import torch
 from electra.finetuning.finetuned_model import FinetunedModel
 from electra.finetuning.heads.parts.contract import HeadModule
 from electra.finetuning.train.prepared import Finetuning
-from electra.finetuning.windows.features import NO_TARGET
+from electra.finetuning.windows.features import are_targets
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
 RANGE = 0.5, 8.0  # the range of temperatures; without it, a model without errors on dev would get 0
@@ -37,8 +37,9 @@ def calibrate(
         return None, loss
     join = np.concatenate if dev.token_targets else np.stack
     logits, targets = join(outputs), join(dev.targets)
-    if targets.ndim == 1:
-        logits, targets = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
+    if targets.ndim == 1 or dev.token_targets:
+        known = are_targets(targets)
+        logits, targets = logits[known], targets[known]
     if len(targets) < MIN_ANSWERS:
         return None, loss
     temperature = fit_temperature(replace(task, weights=()), logits, targets)  # class weights are a bias

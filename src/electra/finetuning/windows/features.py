@@ -101,6 +101,12 @@ class Windows:
         return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
 
 
+def are_targets(targets: Any) -> Any:
+    """Returns which tokens have a target [T], of targets [T], or [T, G] if a token has several."""
+    found = targets != NO_TARGET
+    return found if found.ndim == 1 else found.any(-1)
+
+
 @dataclass(frozen=True)
 class LabelledBatch:
     """The tensors of one batch [B, T]."""
