@@ -25,7 +25,7 @@ from electra.foundation.arrays import Floats, Ints, Vectors
 
 FEW_ROWS, SELECTION_FOLDS = 1_200, 3  # so many rows, drawn at random, and so many folds of them, choose
 STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
-SHARES = (0.7, 0.35, 0.0)  # of states beside counted features: candidates; of words, the first
+SHARES = {"classifier": (0.7, 0.35, 0.0), "tagger": (0.7, 1.0)}  # candidates: of states beside counts
 ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
@@ -125,12 +125,12 @@ def _moments(block: Any, is_centred: bool, share: float) -> tuple[Vectors, Float
 def tuned(problem: Problem, folds: Ints) -> Problem:
     """Returns the problem with the strength and the share at which held-out rows lose least.
 
-    `folds` [N] are those of the rows: a fold is held out as a whole. Of two blocks, the first may be left
-    out (share 0): where words decide, the states of a small encoder distract.
+    `folds` [N] are those of the rows: a fold is held out as a whole. Of two blocks of texts, the
+    first may be left out (share 0): where words decide, the states of a small encoder distract.
     """
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:FEW_ROWS])
     sample = _with_few_columns(replace(problem.part(rows), task=problem.task.penalty_task))
-    shares = SHARES[: 1 if problem.task.head == "tagger" else None] if len(problem.blocks) > 1 else [1.0]
+    shares = SHARES[problem.task.head] if len(problem.blocks) > 1 else (1.0,)
     best = min(
         (_best_strength(replace(sample, share=share), folds[rows]) for share in shares), key=itemgetter(0)
     )
