@@ -50,7 +50,8 @@ def test_an_order_counts_rare_words_adds_pages_and_fills_the_budget() -> None:
     assert suspicion(words, curve) == pytest.approx((2 * np.log(20) + np.log(4)) / 5)
     assert suspicion(words, None) == pytest.approx(0.53) and suspicion([], curve) == 0
     given = [("a", 0.0, 10, 1), ("b", 2.0, 30, 1), ("c", 1.7, 20, 2), ("d", 0.1, 40, 2), ("e", 9.0, 0, 3)]
-    ranked = [Ranked({"name": name, "suspicion": None, "send": None}, *each) for name, *each in given]
+    rows = [json.dumps({"name": name, "suspicion": None, "send": None}) for name, *_ in given]
+    ranked = [Ranked(row, *each) for row, (_, *each) in zip(rows, given, strict=True)]
     alone = [(row["name"], row["send"]) for row in in_order(ranked, 0.5, with_pages=False)]
     assert alone == [("e", True), ("b", True), ("c", True), ("d", False), ("a", False)]
     by_page = {row["name"]: row["suspicion"] for row in in_order(ranked, 1, with_pages=True)}
