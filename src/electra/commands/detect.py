@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from heapq import nlargest
@@ -154,10 +154,11 @@ class Detect(
             clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
         return detector, detector.marking(self.threshold, _share(self.false_alarms, "false_alarms"), clean)
 
-    def _found(self, detector: Detector, marking: Marking, files: Sequence[Path] = ()) -> Iterator[Found]:
-        source = read_passages(files or self.texts, self.text_column, self._ends(detector))
-        texts: Iterable[str]
-        if len(files) < 2 and (self.out or self.top or self.by):  # progress tells their number
+    def _found(
+        self, detector: Detector, marking: Marking, texts: Any = None, is_long: bool = False
+    ) -> Iterator[Found]:
+        source = read_passages(texts or self.texts, self.text_column, self._ends(detector))
+        if (self.out or self.top or self.by) and not is_long:  # progress tells their number
             passages: Iterable[Passage] = [*source]
             texts = [each.text for each in passages]
         else:
@@ -216,7 +217,8 @@ class Detect(
             warnings.warn(said, Note, stacklevel=2)
         if names and not left:
             return
-        found = self._found(detector, marking, left if len(left) < len(names) else [])
+        texts = left if len(left) < len(names) else None
+        found = self._found(detector, marking, texts, is_long=len(left) > 1)
         try:
             for i, (file, members) in enumerate(groupby(found, key=lambda each: each[0].file), 1):
                 journal.add(
