@@ -100,99 +100,88 @@ def test_words_are_ranked_with_their_places(tmp_path: Path) -> None:
     assert [row["p_replaced"] for row in words] == sorted((row["p_replaced"] for row in words), reverse=True)
 
 
-SCAN = "".join(f'<String CONTENT="{word}" WC="1"/>' for word in f"{WRONG} Old".split())
-METS = '<mets:mets xmlns:mets="x"/>'
+WORDS, METS = f"{WRONG} Old".split(), '<mets:mets xmlns:mets="x"/>'
+SCAN = "".join(f'<String CONTENT="{word}" WC="1"/>' for word in WORDS)
 
 
-def scans(folder: Path) -> Path:
-    (folder / "in" / "more").mkdir(parents=True)
-    (folder / "in" / "a.xml").write_text(ALTO.format(SCAN, "", SCAN))
-    (folder / "in" / "more" / "b.txt").write_text(f"{CLEAN}\n{WRONG}\n")
-    (folder / "in" / "mets.xml").write_text(METS)
-    return folder / "in"
+@pytest.fixture
+def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "in" / "more").mkdir(parents=True)
+    (tmp_path / "in" / "a.xml").write_text(ALTO.format(SCAN, "", SCAN))
+    (tmp_path / "in" / "more" / "b.txt").write_text(f"{CLEAN}\n{WRONG}\n")
+    (tmp_path / "in" / "mets.xml").write_text(METS)
+    monkeypatch.chdir(tmp_path)
+    return Path("in")
 
 
-def test_copies_have_suggestions_and_sure_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, strings = scans(tmp_path), dict[str, list[Any]]()
-    for name, options in (("marked", []), ("sure", ["--correct", "50%"])):
-        out = tmp_path / name
-        assert main(["detect", "tiny-en", str(source), "--near", "--copies", str(out), *options]) == 0
-        files = {path.relative_to(out) for path in out.rglob("*") if path.is_file()}
-        assert files == {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
-        assert (out / "mets.xml").read_text() == METS and f"3 files in {out}" in capsys.readouterr().out
-        strings[name] = [*ElementTree.parse(out / "a.xml").iter("{x}String")]
-    for given, each, sure in zip(2 * f"{WRONG} Old".split(), strings["marked"], strings["sure"], strict=True):
-        assert each.get("CONTENT") == given and (float(each.get("WC")) < 1) >= bool(len(each))
-        assert sure.get("CONTENT") in (given, *(other.text for other in each))
-        assert sure.get("CONTENT") == given or sure[0].text == given
-    text = (tmp_path / "marked" / "more" / "b.txt").read_text()
-    assert re.sub(r"\[(\w+)\|\w*\]", r"\1", text) == (source / "more" / "b.txt").read_text()
-    changed = [each for each in strings["sure"] if each.get("CONTENT") not in f"{WRONG} Old"]
-    assert changed and "[" in text and "[" not in text.split("\n")[0]
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_copies_have_suggestions_and_sure_words(scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strings = list[list[Any]]()
+    for out, options in (("marked", []), ("sure", ["--correct", "50%"])):
+        assert main(["detect", "tiny-en", "in", "--near", "--copies", out, *options]) == 0
+        assert {*contents(Path(out))} == {*contents(scans)} and "3 files in" in capsys.readouterr().out
+        strings.append([*ElementTree.parse(f"{out}/a.xml").iter("{x}String")])
+    for word, marked, sure in zip(WORDS * 2, *strings, strict=True):
+        assert marked.get("CONTENT") == word and (float(marked.get("WC")) < 1) >= bool(len(marked))
+        assert sure.get("CONTENT") == word or (sure.get("CONTENT"), sure[0].text) == (marked[0].text, word)
+    assert {each.get("CONTENT") for each in strings[1]} - {*WORDS}
+    text = Path("marked/more/b.txt").read_text()
+    assert re.sub(r"\[(\w+)\|\w*\]", r"\1", text) == f"{CLEAN}\n{WRONG}\n"
+    assert text.startswith(CLEAN) and "[" in text and Path("sure/mets.xml").read_text() == METS
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("texts", "copies"),
     [
-        ["in", "--correct", "90%"],
-        ["in", "--copies", "out", "--correct", "2"],
-        ["in", "--copies", "in"],
-        ["in", "--copies", "in/copies"],
-        ["in/a.xml", "--copies", "in"],
-        ["in/a.xml", "other/a.xml", "--copies", "out"],
-        ["table.csv", "--copies", "out"],
-        ["A text.", "--copies", "out"],
+        (["in"], "in"),
+        (["in"], "in/new"),
+        (["in/a.xml"], "in"),
+        (["in/more/b.txt", "b.txt"], "new"),
+        (["A"], "new"),
     ],
 )
 def test_copies_overwrite_nothing(
-    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    texts: list[str], copies: str, scans: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scans(tmp_path)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "a.xml").write_text(ALTO.format(SCAN, "", SCAN))
-    (tmp_path / "table.csv").write_text("text\nThe mill.\n")
-    monkeypatch.chdir(tmp_path)
-    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert main(["detect", "tiny-en", *options]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert before == {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    Path("b.txt").write_text(CLEAN)
+    before = contents(Path())
+    assert main(["detect", "tiny-en", *texts, "--copies", copies]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and contents(Path()) == before
 
 
 @pytest.mark.filterwarnings("ignore::electra.foundation.errors.Note")
 @pytest.mark.parametrize("by", ["page", "line", "word"])
-def test_a_stopped_ranking_goes_on(by: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, out, copies, read = scans(tmp_path), tmp_path / "out.csv", tmp_path / "copies", list[str]()
-    add, passages = Journal.add, read_passages
+def test_a_stopped_ranking_goes_on(by: Any, scans: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add, passages, read = Journal.add, read_passages, list[str]()
 
     def stop(journal: Journal, name: str, found: Any) -> None:
         add(journal, name, found)
         raise KeyboardInterrupt
 
     def told(texts: Any, *how: Any) -> Any:
-        read.extend(path.name for path in text_files(texts))
+        read[:] = [path.name for path in text_files(texts)]
         return passages(texts, *how)
 
-    def run() -> bytes:
-        read.clear()
-        electra.detect("tiny-en", source, by=by, near=True, out=out, copies=copies)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["copies", "in", "out.csv"]
-        return out.read_bytes()
+    def run() -> dict[Path, bytes]:
+        electra.detect("tiny-en", scans, by=by, near=True, out="out/worst.csv", copies="out/copies")
+        return contents(Path("out"))
 
     monkeypatch.setattr("electra.commands.detect.read_passages", told)
-    expected = run()
-    texts = {path: path.read_bytes() for path in copies.rglob("*") if path.is_file()}
-    rmtree(copies)
-    out.unlink()
+    expected, journal = run(), Path("out/.worst.csv.part")
+    assert len(expected) == 4
+    rmtree("out")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Journal, "add", stop)
         run()
-    with open(journal := tmp_path / ".out.csv.part", "ab") as file:
+    with open(journal, "ab") as file:
         file.write(b'["half')
     stopped = journal.read_bytes()
-    assert not out.exists() and run() == expected and read == ["mets.xml", "b.txt"]
-    assert texts == {path: path.read_bytes() for path in copies.rglob("*") if path.is_file()}
-    journal.write_bytes(stopped.replace(b'"near"', b'"far"').replace(b"True", b"False", 1))
-    assert run() == expected and len(read) == 3  # other settings
+    assert not Path("out/worst.csv").exists() and run() == expected and read == ["mets.xml", "b.txt"]
+    journal.write_bytes(stopped.replace(b"True", b"False", 1))  # other settings
+    assert run() == expected and len(read) == 3
     journal.write_bytes(stopped)
-    (source / "a.xml").write_text(ALTO.format(SCAN, SCAN, SCAN))
+    (scans / "a.xml").write_text(ALTO.format(SCAN, SCAN, SCAN))
     assert run() != expected and len(read) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from electra.foundation import durable
 class Journal:
     """What was read of files, by their names: lines of JSON, of which the first is the settings."""
 
-    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path | None, settings: Sequence[Any]) -> None:
         self.path, self.files, first = path, dict[str, Any](), f"{json.dumps(settings)}\n".encode()
         if path is not None:
             content = durable.plain(path).read_bytes() if path.exists() else b""

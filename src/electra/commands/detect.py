@@ -12,6 +12,7 @@ from functools import partial
 from heapq import nlargest
 from itertools import groupby, islice, tee
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typing_extensions import override
@@ -176,10 +177,13 @@ class Detect(
         out, folder = target_of(self.out, FORMATS, self.texts), target_of(self.copies, (), self.texts)
         beside = out or folder
         networks = [each for each in (detector.discriminator, detector.language_model) if each is not None]
-        model = [sha256(file) for each in networks for file in sorted(Path(each.folder).glob("*.*"))]
-        options = [getattr(self, name) for name in SETTINGS]
-        settings = {"model": model, "threshold": marking.threshold, "options": [*map(str, options)]}
-        journal = Journal(beside and beside.with_name(f".{beside.name}.part"), settings)
+        model = [
+            sha256(file) for each in networks for file in sorted(each.folder.glob("*.*")) if file.is_file()
+        ]
+        options = [str(getattr(self, name)) for name in SETTINGS]
+        journal = Journal(
+            beside and beside.with_name(f".{beside.name}.part"), [*model, marking.threshold, *options]
+        )
         self._read_files(detector, marking, journal)
         ranked = [Ranked(*row) for _, rows in journal.files.values() for row in rows]
         budget = _share(self.budget or 1, "budget", most=1)
@@ -190,11 +194,11 @@ class Detect(
         if out is not None:
             commit_file(out, partial(self._write, out.suffix.lower(), rows()))
         journal.close()
-        each_sum = [sums for sums, _ in journal.files.values()]
-        marked, words, suspects, replaced, left = map(sum, zip(*each_sum, strict=True))
+        sums = [[0] * 5, *(sums for sums, _ in journal.files.values())]
+        marked, words, suspects, replaced, left = map(sum, zip(*sums, strict=True))
         line = _estimate(marked, words, detector.marking(None, LOOSE).wrong(suspects, words))
         if folder is not None:
-            line += f"\n{plural(len(each_sum), 'file')} in {folder}: {plural(replaced, 'word')} replaced"
+            line += f"\n{plural(len(sums) - 1, 'file')} in {folder}: {plural(replaced, 'word')} replaced"
             line += when(left, f", {left:,} left as they are (divided at a line end, or with markup within)")
         return rows(), min(len(ranked), self.top or len(ranked)), line
 
@@ -206,33 +210,30 @@ class Detect(
                 file.write(content if kind == ".jsonl" or i == 0 else content.partition(b"\n")[2])
 
     def _read_files(self, detector: Detector, marking: Marking, journal: Journal) -> None:
-        """Reads the files that the journal lacks."""
-        names, copies = (
-            {str(file): f"{file} {sha256(file)}" for file in text_files(self.texts)},
-            self._copies(),
-        )
-        left = [Path(file) for file in names if names[file] not in journal.files]
-        if len(left) < len(names):
-            said = f"goes on: {len(names) - len(left)} of {plural(len(names), 'file')} were read before"
+        """Reads the files that the journal lacks; a pipe has a new name each time."""
+        names, copies, files = dict[str, str](), self._copies(), text_files(self.texts)
+        for file in files:
+            names[str(file)] = f"{file} {sha256(file) if file.is_file() else token_hex()}"
+        left = [file for file in files if names[str(file)] not in journal.files]
+        if len(left) < len(files):
+            said = f"{len(files) - len(left)} of {plural(len(files), 'file')} were read before it stopped"
             warnings.warn(said, Note, stacklevel=2)
-        if names and not left:
+        if files and not left:
             return
-        texts = left if len(left) < len(names) else None
-        found = self._found(detector, marking, texts, is_long=len(left) > 1)
+        found = self._found(detector, marking, left if len(left) < len(files) else None, len(left) > 1)
         try:
-            for i, (file, members) in enumerate(groupby(found, key=lambda each: each[0].file), 1):
-                journal.add(
-                    names.get(file, file), self._of_file(detector, marking, [*members], copies.get(file))
-                )
+            for i, (name, members) in enumerate(groupby(found, key=lambda each: each[0].file), 1):
+                read = self._of_file(detector, marking, [*members], copies.get(name))
+                journal.add(names.get(name, name), read)
                 doing("detecting", i / len(left) if len(left) > 1 else None)
         except NoWords:
             if not journal.files:
                 raise
-        for path in left:
-            if names[str(path)] not in journal.files:  # it has no words
+        for file in left:
+            if (name := names[str(file)]) not in journal.files:  # it has no words
                 if copies:
-                    commit_file(copies[str(path)], path.read_bytes())
-                journal.add(names[str(path)], ([0] * 5, []))
+                    commit_file(copies[str(file)], file.read_bytes())
+                journal.add(name, ([0] * 5, []))
 
     def _of_file(
         self, detector: Detector, marking: Marking, found: list[Found], copy: Path | None
@@ -250,23 +251,25 @@ class Detect(
             sums[3:] = counts[1:]
         if self.by == "word":
             each_word = ((passage, each, word) for passage, each in found for word in each.marked)
-            return sums, [Ranked(json.dumps(_word_row(*each)), each[2].p_replaced) for each in each_word]
+            ranked = [Ranked(json.dumps(_word_row(*each)), each[2].p_replaced) for each in each_word]
         curve, loose = detector.calibration.curves.get(detector.scorer), detector.marking(None, LOOSE)
-        for part in parts(found, self.by or "page"):
+        for part in parts(found, "page" if self.by in (None, "word") else self.by):
             thresholds, size = (marking.threshold, loose.threshold), len(part.words)
             above, wrong = (sum(word.p_replaced >= each for word in part.words) for each in thresholds)
+            sums[:3] = sums[0] + above, sums[1] + size, sums[2] + wrong
+            if self.by == "word":
+                continue
             row = part.place | {"words": size, "marked": above}
             row |= dict(zip(WRONG, loose.wrong(wrong, size) or [None] * 3, strict=True)) | {"suspicion": None}
             row |= ({"send": None} if self.budget else {}) | {"text": part.text}
             ranked.append(Ranked(json.dumps(row), suspicion(part.words, curve), size, part.page))
-            sums[:3] = sums[0] + above, sums[1] + size, sums[2] + wrong
         return sums, ranked
 
     def _copies(self) -> dict[str, Path]:
         """Returns the copy of each file. Raises ConfigError for one that cannot have suggestions."""
-        folder, files, texts = target_of(self.copies, (), self.texts), text_files(self.texts), self.texts
-        if folder is None:
+        if (folder := target_of(self.copies, (), self.texts)) is None:
             return {}
+        files, texts = text_files(self.texts), self.texts
         other = next((file for file in files if file.suffix.lower() not in (*SCANNED, ".txt")), None)
         if other or not files:
             what = f"{other} has no place for suggestions" if other else "needs files of scans or .txt files"
