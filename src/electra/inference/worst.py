@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,8 @@ def in_order(found: Sequence[Ranked], budget: float, with_pages: bool) -> Iterat
 def corrections(detection: Detection) -> list[Correction]:
     """Returns the marked words with their best suggestions, in capitals for a word in capitals."""
     found = []
-    for word, words in zip_longest(detection.marked, detection.suggestions, fillvalue=()):
+    suggestions = detection.suggestions or ((),) * len(detection.marked)
+    for word, words in zip(detection.marked, suggestions, strict=True):
         if any(map(str.isalnum, word.text)):
             best = words[0] if words else Candidate("", 0.0)
             name = best.token.upper() if word.text.isupper() and len(word.text) > 1 else best.token

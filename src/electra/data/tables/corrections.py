@@ -88,15 +88,12 @@ def corrected(
         number, token = next(each_token for each_token in tokens if each_token[1].end() > each.start)
         part = token[0], each.start - token.start(), each.end - token.start()
         places = [_place(text, inside(text, s), s.number + number, part, is_scan) for s in spots]
-        is_sure = (
-            bool(places)
-            and all(places)
-            and each.p_suggestion >= sure
-            and not any(spot.is_fixed for spot in spots)
-        )
-        counts = [n + new for n, new in zip(counts, (1, is_sure, not any(places[:1])), strict=True)]
-        if any(places[:1]):
-            elements[spots[0]._replace(number=0)].append(_Change(*places[0], each, is_sure))
+        place = places[0] if places else None
+        is_sure = None not in places and each.p_suggestion >= sure and not any(s.is_fixed for s in spots)
+        is_sure = is_sure and place is not None
+        counts = [n + new for n, new in zip(counts, (1, is_sure, place is None), strict=True)]
+        if place is not None:
+            elements[spots[0]._replace(number=0)].append(_Change(*place, each, is_sure))
         edits += [(*place, escape(each.suggestion)) for place in places[1:] if place and is_sure]
     for spot, changes in elements.items():
         edits += edits_of(text, spot, changes)
@@ -196,8 +193,8 @@ def _hocr(text: str, spot: Spot, changes: Sequence[_Change]) -> Iterator[Edit]:
         title = _value(text, tag, "title")
         new = f"{title}{when(title, '; ')}x_wconf {round(100 * p)}"
         if before := _WCONF.search(title):
-            (first, end), value = before.span(1), _lowered(before[1], round(100 * p), bool(sure))
-            new = f"{title[:first]}{value}{title[end:]}"
+            value = _lowered(before[1], round(100 * p), bool(sure))
+            new = f"{title[: before.start(1)]}{value}{title[before.end(1) :]}"
         yield _set(text, tag, "title", new)
 
 

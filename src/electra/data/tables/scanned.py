@@ -232,11 +232,10 @@ def _spots(element: Element) -> tuple[Spot, ...]:
     """Returns where the text of an element is; () if it has none."""
     versions = sorted(element.findall("TextEquiv"), key=_index)
     main = next((each for each in versions if _content(each).strip()), Element(""))
-    place = map(int, main.get(_PLACE, "").split())
-    spots = (
-        [Spot(*place, 0, element.find("Glyph") is not None, _index(versions[-1]))] if main.get(_PLACE) else []
-    )
-    return tuple(spots)
+    if not (place := main.get(_PLACE, "").split()):
+        return ()
+    has_glyphs = element.find("Glyph") is not None
+    return (Spot(int(place[0]), int(place[1]), 0, has_glyphs, _index(versions[-1])),)
 
 
 def _points(element: Element) -> Box:
